@@ -35,7 +35,6 @@ from freshstack_dspy.lm.vectors import (
     RerankClient,
     Wanted,
     input_types_of,
-    packed,
 )
 from freshstack_dspy.records import Record
 
@@ -411,7 +410,7 @@ def estimate_embedding(
         name=config.name,
         texts=len(missing),
         recorded=len(wanted) - len(missing),
-        requests=sum(1 for _ in packed(missing, config.batch)),
+        requests=len(embedder.requests(missing)),
         tokens=tokens,
         dollars=tokens * embedder.price.input if embedder.price else None,
     )

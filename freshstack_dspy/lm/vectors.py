@@ -1,7 +1,7 @@
 """Vectors and scores by hosted models, through LiteLLM, recorded as chat is (`recorder.py`)."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +28,7 @@ from freshstack_dspy.lm.request import (
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import step
-from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.lm.workers import map_in_order, packed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,20 +80,6 @@ class Wanted(NamedTuple):
         """Bytes that the model reads; a reranker reads the query once for each passage."""
         text = len(self.text.encode())
         return sum(text + len(each.encode()) for each in self.passages) if self.passages else text
-
-
-def packed(wanted: Iterable[Wanted], most_texts: int) -> Iterator[list[Wanted]]:
-    """Cut texts into requests, in their order; a text that is too long goes alone."""
-    pack: list[Wanted] = []
-    size = 0
-    for one in wanted:
-        if pack and (len(pack) == most_texts or size + one.size > MOST_BYTES):
-            yield pack
-            pack, size = [], 0
-        pack.append(one)
-        size += one.size
-    if pack:
-        yield pack
 
 
 class Answer(NamedTuple):
@@ -251,13 +237,17 @@ class EmbeddingClient(NumbersClient):
             missing = [one for key, one in wanted.items() if key not in rows]
             if missing and self.mode == "replay":
                 self.answer(missing)
-            map_in_order(ask, list(packed(missing, self._batch)), workers=self._model.concurrency)
+            map_in_order(ask, self.requests(missing), workers=self._model.concurrency)
         if len(lengths := {len(row) for row in rows.values()}) > 1:
             raise FatalModelError(
                 f"{self._name} gave vectors of {' and '.join(map(str, sorted(lengths)))} numbers: if "
                 "the model behind the name has changed, ask for all again with --mode rerecord"
             )
         return np.stack([rows[request.key] for request in requests]).astype(np.float32, copy=False)
+
+    def requests(self, wanted: Iterable[Wanted]) -> list[list[Wanted]]:
+        """Cut texts into requests, in their order; a text that is too long goes alone."""
+        return list(packed(wanted, lambda one: one.size, most_size=MOST_BYTES, most=self._batch))
 
     def request_of(self, text: str, input_type: str | None = None) -> EmbeddingRequest:
         """The request for a text's vector, as it is recorded."""

@@ -1,9 +1,10 @@
-"""A bounded pool of threads that keeps context and order."""
+"""A bounded pool of threads that keeps context and order, and work cut into packs."""
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from math import inf
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -49,3 +50,23 @@ def map_in_order(
     if failed:
         raise failed[0].exception()  # type: ignore[misc]
     return [future.result() for future in futures]
+
+
+def packed(
+    items: Iterable[Item], size_of: Callable[[Item], int], *, most_size: float, most: float = inf
+) -> Iterator[list[Item]]:
+    """Cut items into packs of at most so many and of such a size, in their order.
+
+    An item that is too large is a pack of its own.
+    """
+    pack: list[Item] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if pack and (len(pack) >= most or total + size > most_size):
+            yield pack
+            pack, total = [], 0
+        pack.append(item)
+        total += size
+    if pack:
+        yield pack

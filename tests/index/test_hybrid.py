@@ -1,6 +1,5 @@
 """An index that is searched by words, by vectors, with a reranker and by filters."""
 
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -77,19 +76,6 @@ def test_chunks_come_back_whole_and_in_the_order_of_their_ids(small: HybridIndex
     assert list(small.chunks()) == expected
     assert len(small) == len(SMALL)
     assert list(small.chunks_by_id(chunk.chunk_id for chunk in SMALL).values()) == SMALL
-
-
-def test_an_index_does_not_depend_on_the_order_of_the_chunks(tmp_path: Path) -> None:
-    chunks = many(80)
-    shuffled = random.Random(3).sample(chunks, len(chunks))
-    queries = [chunk.text for chunk in chunks[:10]]
-
-    one = HybridIndex.build(tmp_path / "one", NAME, chunks, dimensions=8)
-    other = HybridIndex.build(tmp_path / "other", NAME, shuffled, dimensions=8)
-
-    assert one.manifest.fingerprint == other.manifest.fingerprint
-    for retriever in RETRIEVERS:
-        assert one.search(retriever, queries, 20) == other.search(retriever, queries, 20)
 
 
 def test_an_unknown_retriever_is_answered_with_the_known_ones(small: HybridIndex) -> None:

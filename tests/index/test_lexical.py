@@ -1,6 +1,5 @@
 import math
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,8 +8,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, indexed_text
 from freshstack_dspy.records import ranked
-from freshstack_dspy.text import terms
-from tests.index.pieces import SMALL, piece
+from tests.index.pieces import piece
 
 WORDS = ("qa", "qb", "qc", "qd", "qe", "qf")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
@@ -57,33 +55,6 @@ def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) 
     ]
     for row, score in found:
         assert math.isclose(score, expected[f"{row:02}"], abs_tol=1.1e-6)
-
-
-def test_scores_of_identifiers_are_those_of_bm25s_itself() -> None:
-    import bm25s
-
-    texts = [indexed_text(chunk) for chunk in SMALL]
-    model = bm25s.BM25(k1=1.2, b=0.75, method="lucene", dtype="float64")
-    model.index([terms(text) for text in texts], show_progress=False)
-    query = "read the config file of a user: getUserName, user"
-    expected = model.get_scores([term for term in terms(query) if term in model.vocab_dict])
-
-    index = LexicalIndex.build(CorpusTerms.of(texts, lambda _: None))
-    (found,) = index.search([query], len(texts))
-
-    assert len(found) >= 2
-    assert dict(found) == {
-        row: pytest.approx(score, abs=1e-6) for row, score in enumerate(expected) if score > 5e-7
-    }
-
-
-def test_a_saved_index_answers_as_before(tmp_path: Path) -> None:
-    texts = [indexed_text(chunk) for chunk in SMALL]
-    built = LexicalIndex.build(CorpusTerms.of(texts, lambda _: None))
-    built.save(tmp_path)
-    queries = ["user name", "größe 日本語", "permission", "nothing known"]
-
-    assert LexicalIndex.load(tmp_path).search(queries, 10) == built.search(queries, 10)
 
 
 def test_a_corpus_without_a_word_is_an_error() -> None:

@@ -1,7 +1,6 @@
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,16 +53,6 @@ def test_arpack_finds_the_directions_of_a_dense_decomposition() -> None:
     np.testing.assert_allclose(overlap, np.eye(16), atol=1e-4)
     assert (vectors.shape, len(all_vectors)) == ((60, 16), 60)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-
-
-def test_a_saved_model_embeds_as_before(tmp_path: Path) -> None:
-    model = fitted(TEXTS, 4)[0]
-    model.save(tmp_path / "lsa")
-    texts = [*TEXTS[:3], "unheard", ""]
-
-    loaded = LsaModel.load(tmp_path / "lsa")
-
-    np.testing.assert_array_equal(loaded.embed(texts), model.embed(texts))
 
 
 def test_a_large_corpus_is_fitted_on_a_sample_and_embedded_whole() -> None:

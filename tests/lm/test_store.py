@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
@@ -40,15 +38,6 @@ def test_entries_of_every_kind_come_back_as_they_were_put(store: ReplyStore) -> 
     assert [key for key, _ in again.lines(b'"kind":"rerank"')] == [entries[2].key]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(st.characters(codec="utf-8")), asked=st.text(st.characters(codec="utf-8")))
-def test_every_text_comes_back(store: ReplyStore, text: str, asked: str) -> None:
-    recorded = reply(text, to=asked)
-    store.put(recorded)
-
-    assert store.get(recorded.key) == recorded
-
-
 def test_a_replaced_reply_stays_under_the_next_number(store: ReplyStore) -> None:
     for text in ("first", "second", "third"):
         store.put(reply(text))
@@ -61,14 +50,6 @@ def test_a_replaced_reply_stays_under_the_next_number(store: ReplyStore) -> None
         None,
     ]
     assert list(store.replies()) == [now], "what a reply is worth is noted without replacing it"
-
-
-def test_a_deferred_request_waits_until_there_is_a_reply(store: ReplyStore) -> None:
-    for text in ("one", "two", "one"):
-        store.defer(ask(text))
-    store.put(reply(to="one"))
-
-    assert list(store.deferred()) == [ask("two")]
 
 
 def test_a_store_that_is_read_only_is_neither_made_nor_written(

@@ -35,15 +35,12 @@ from freshstack_dspy.lm.request import (
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.usage import Ledger, StepLedger
 from freshstack_dspy.lm.vectors import (
-    MOST_BYTES,
     RERANK_STEP,
     STEP,
     Access,
     EmbeddingClient,
     HostedModel,
     RerankClient,
-    Wanted,
-    packed,
 )
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.recording import write_bundle
@@ -133,18 +130,6 @@ def test_the_keys_of_known_requests_never_change_by_accident() -> None:
 
 
 # --- asking
-
-
-@given(st.lists(st.integers(0, 2 * MOST_BYTES), max_size=12), st.integers(1, 5))
-def test_requests_hold_every_text_once_in_order_within_bounds(sizes: list[int], most: int) -> None:
-    ask = EmbeddingRequest(model="m", endpoint="e", text=text_hash(""))
-    texts = [Wanted(ask, "x" * size) for size in sizes]
-    packs = list(packed(texts, most))
-
-    assert [one for pack in packs for one in pack] == texts
-    for pack in packs:
-        assert 1 <= len(pack) <= most
-        assert len(pack) == 1 or sum(one.size for one in pack) <= MOST_BYTES
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)

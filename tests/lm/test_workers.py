@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.lm.workers import map_in_order, packed
 
 place: ContextVar[str] = ContextVar("place", default="nowhere")
 
@@ -16,6 +16,16 @@ place: ContextVar[str] = ContextVar("place", default="nowhere")
 @given(st.lists(st.integers(), max_size=20), st.integers(1, 8))
 def test_results_come_in_the_order_of_the_items(items: list[int], workers: int) -> None:
     assert map_in_order(lambda item: item * 2, items, workers=workers) == [2 * n for n in items]
+
+
+@given(st.lists(st.integers(0, 20), max_size=12), st.integers(1, 5))
+def test_packs_hold_every_item_once_in_order_within_bounds(sizes: list[int], most: int) -> None:
+    packs = list(packed(sizes, lambda size: size, most_size=10, most=most))
+
+    assert [size for pack in packs for size in pack] == sizes
+    for pack in packs:
+        assert 1 <= len(pack) <= most
+        assert len(pack) == 1 or sum(pack) <= 10
 
 
 def test_threads_see_the_callers_context_and_keep_their_own() -> None:

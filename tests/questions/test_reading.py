@@ -35,13 +35,6 @@ def test_numbers_come_first_by_value_and_then_names(tmp_path: Path) -> None:
     assert ids(read(tmp_path)) == ["9", "10", "a", "b"]
 
 
-def test_limit_takes_the_first_in_order_and_counts_the_others(tmp_path: Path) -> None:
-    reading = read(tmp_path, limit=1)
-
-    assert ids(reading) == ["9"]
-    assert reading.rejected == {"beyond limit": 3}
-
-
 def test_any_of_the_tags_is_enough_and_case_does_not_count(tmp_path: Path) -> None:
     reading = read(tmp_path, tags=("python", "SQL"))
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from freshstack_dspy.lm.baseline.markdown import Block, blocks, plain, sentences
 from freshstack_dspy.lm.baseline.nuggets import most_telling, shortened
+from freshstack_dspy.lm.workers import packed as join
 from freshstack_dspy.text import terms
 
 WORDS = 200
@@ -36,17 +37,7 @@ def _pieces(block: Block) -> Iterator[Block]:
 
 def _runs(pieces: Iterable[Block]) -> Iterator[list[Block]]:
     """Join pieces until the next one would make the run longer than `WORDS`."""
-    begun: list[Block] = []
-    length = 0
-    for piece in pieces:
-        words = len(piece.text.split())
-        if begun and length + words > WORDS:
-            yield begun
-            begun, length = [], 0
-        begun.append(piece)
-        length += words
-    if begun:
-        yield begun
+    return join(pieces, lambda piece: len(piece.text.split()), most_size=WORDS)
 
 
 def _passage(run: Sequence[Block], title: str) -> str:

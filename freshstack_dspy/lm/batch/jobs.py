@@ -30,6 +30,7 @@ from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.records import Record
 
 Step = Literal["intended", "creating", "underway", "ended", "dropped"]
@@ -134,9 +135,16 @@ class Batches:
                 left_out[f"not to {self._config.model.name} where [model] asks it"] += 1
             else:
                 requests.append(request)
+        api = self._api
+        parts = packed(
+            requests,
+            lambda request: len(api.line(request)) + 1,
+            most_size=api.most_bytes,
+            most=api.most_requests,
+        )
         return Plan(
             requests=len(requests),
-            parts=_cut(requests, self._api),
+            parts=list(parts),
             left_out=left_out,
             batch=self._bound(requests, batch=True),
             live=self._bound(requests, batch=False),
@@ -347,20 +355,6 @@ class JobFolder:
                     "run this again when it has ended"
                 ) from None
             yield
-
-
-def _cut(requests: Sequence[ChatRequest], api: BatchAPI) -> list[list[ChatRequest]]:
-    """Cut requests into batches that the provider takes, in order."""
-    parts: list[list[ChatRequest]] = []
-    size = 0
-    for request in requests:
-        length = len(api.line(request)) + 1
-        if not parts or len(parts[-1]) == api.most_requests or size + length > api.most_bytes:
-            parts.append([])
-            size = 0
-        parts[-1].append(request)
-        size += length
-    return parts
 
 
 def _keys_in(file: Path) -> list[str]:

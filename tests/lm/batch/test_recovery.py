@@ -103,6 +103,7 @@ def test_a_process_that_is_killed_anywhere_pays_once(
 def test_a_batch_whose_answer_was_lost_is_adopted(
     server: BatchServer, waiting: OpenWaiting, provider: Provider, answer: Scripted
 ) -> None:
+    """Also behind those of others: the list comes in pages of two, and newer ones stand before it."""
     server.after["create"] = lambda: answer
     here = waiting(provider)
     here.defer(*TEXTS)
@@ -110,6 +111,8 @@ def test_a_batch_whose_answer_was_lost_is_adopted(
         here.submit()
     (cut_off,) = here.batches.folder.pending()
     assert cut_off.step == "creating"
+    for number in range(5):
+        server.add(["x"] * 4, created_at=time.time() + number, file_id="file-of-others")
 
     assert here.submit() == []
     (job,) = here.look()
@@ -154,24 +157,6 @@ def test_a_list_that_lags_behind_is_asked_twice(
 
     assert server.calls["list"] == 2
     assert len(server.made) == 1
-
-
-@every_provider
-def test_a_lost_batch_is_found_behind_those_of_others(
-    server: BatchServer, waiting: OpenWaiting, provider: Provider
-) -> None:
-    """The list comes in pages of two; newer batches of another size stand before ours."""
-    server.after["create"] = lambda: Scripted(drop=True)
-    here = waiting(provider)
-    here.defer(*TEXTS)
-    with pytest.raises(TransientModelError):
-        here.submit()
-    for number in range(5):
-        server.add(["x"] * 4, created_at=time.time() + number, file_id="file-of-others")
-    bring_to_the_end(here)
-
-    assert len(server.made) == 6
-    assert list(here.store.deferred()) == []
 
 
 class TestMessageBatches:
