@@ -187,7 +187,7 @@ def _labelled(collection: Collection, labels: Sequence[HumanLabel]) -> _Labelled
         drawn=drawn,
         strata=of_judged,
         whole=frozenset(whole),
-        weights=weights([label for of in judged.values() for label in of], of_judged),
+        weights=weights([one for of in judged.values() for one in of], of_judged, pair_of),
         missing=missing,
         same=same,
         notes=tuple(f"{number:,} {what}" for what, number in counts.items() if number),
