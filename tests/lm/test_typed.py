@@ -189,17 +189,10 @@ def test_the_shape_of_the_reply_is_asked_for_as_configured(
     assert (any_object, nothing) == ({"type": "json_object"}, None)
 
 
-@pytest.mark.parametrize(
-    ("invalid", "error"),
-    [
-        (PROSE, "it is not one JSON object"),
-        ('{"cities": [{"name": "B", "people": 1}]}', 'cities[0].name is "B"; allowed: at least 2'),
-        ('{"cities": [{"name": "Bern", "people": 1}], "note": "x"}', "note is not a field"),
-    ],
-)
 def test_an_invalid_reply_is_sent_back_with_its_error(
-    server: ChatServer, store: ReplyStore, client_for: Connect, invalid: str, error: str
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
+    invalid = '{"cities": [{"name": "B", "people": 1}], "note": "x"}'
     server.says(invalid, BERN)
     answer = ask_cities(client_for())
     *_, fed_back = server.sent()
@@ -207,8 +200,9 @@ def test_an_invalid_reply_is_sent_back_with_its_error(
 
     assert answer.cities[0].name == "Bern"
     assert (fed_back["role"], len(server.requests)) == ("user", 2)
-    assert error in fed_back["content"]
-    assert invalid in [message["content"] for message in server.sent()] or not invalid
+    assert 'cities[0].name is "B"; allowed: at least 2' in fed_back["content"]
+    assert "note is not a field" in fed_back["content"]
+    assert invalid in [message["content"] for message in server.sent()]
     assert ("unparsed", second.key) == (first.status, first.reasked_as)
     assert ("ok", second.key) == (second.status, answer.call_id)
 
