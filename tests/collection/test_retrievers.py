@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -233,7 +233,11 @@ def test_a_retriever_is_evaluated_as_its_run_is(collection: Collection) -> None:
 
     assert evaluate(collection, search) == evaluate(collection, run) == collection.evaluate(search)
     folder = collection.corpus._path.parent
-    assert evaluate(str(folder), run) == evaluate(qrels=folder, run=run) == collection.evaluate(run)
+    assert (
+        evaluate(str(folder), run)
+        == cast("Any", evaluate)(qrels=folder, run=run)
+        == collection.evaluate(run)
+    )
     assert compare(folder, [run, run]) == compare(collection, [run, run])
     runs = {"mine": search, "other": {"12": {ONE: 1.0}}}
     assert compare(collection, runs) == compare(collection, runs | {"mine": run})

@@ -1,6 +1,6 @@
 """Scores of answers and nuggets."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,10 +35,6 @@ FIVE = (
     NuggetAssignment("n4", "okay", "partial_support"),
 )
 Pair = tuple[Importance | None, Assignment | None]
-pairs: st.SearchStrategy[Pair] = st.tuples(
-    st.sampled_from([*get_args(Importance), None]), st.sampled_from([*get_args(Assignment), None])
-)
-nugget_lists = st.lists(pairs, max_size=8).map(lambda drawn: nuggets(*drawn))
 
 
 def nuggets(*pairs: Pair) -> list[NuggetAssignment]:

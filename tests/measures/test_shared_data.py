@@ -30,6 +30,12 @@ SUPPORT = DATA / "trec-rag24-citation-support" / "support.jsonl"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"there is no folder {DATA}")
 
 
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No interval is looked at here."""
+    monkeypatch.setattr("freshstack_dspy.measures.answers.RESAMPLES", 10)
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 

@@ -25,7 +25,8 @@ from freshstack_dspy.records import (
     Technique,
     ranked,
 )
-from tests.collection.diagnostics.pools import judgment, nugget, query, query_slice
+from tests.collection.diagnostics.pools import nugget, query_slice
+from tests.collection.small import judgment, query
 
 QUERY = Query(query_id="7", title="How?", body="It fails.", answer="Call it twice.")
 NUGGETS = [

@@ -13,8 +13,9 @@ from freshstack_dspy.collection.diagnose import (
 )
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Candidate
+from tests.collection.small import judgment
 
-from .pools import EVALUATED, POOL, added_for_a_run, candidate, contents, judgment
+from .pools import EVALUATED, POOL, added_for_a_run, candidate, contents
 
 
 @pytest.fixture
