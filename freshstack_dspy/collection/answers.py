@@ -66,7 +66,7 @@ def read_assignments(paths: Iterable[Path]) -> tuple[AnswerAssignments, ...]:
             assigned = each.values.get("assignment")
             if assigned is not None and assigned not in get_args(Assignment):
                 raise each.fault("assignment", f"{', '.join(get_args(Assignment))} or null")
-            nuggets.append(NuggetAssignment(nugget, _importance(each), assigned))
+            nuggets.append(NuggetAssignment(nugget, importance_of(each), assigned))
         status = NOT_RETRIEVED if row.values.get("status") == NOT_RETRIEVED else None
         answers.append(AnswerAssignments(run, query, tuple(nuggets), status))
     return tuple(answers)
@@ -160,7 +160,8 @@ def _verdicts(row: Row) -> tuple[bool | None, ...]:
     return tuple(verdicts)
 
 
-def _importance(row: Row) -> Importance | None:
+def importance_of(row: Row) -> Importance | None:
+    """Give how important a nugget is; None where it was not rated, or rating it failed."""
     value = row.optional("importance") if row.values.get("rated", True) else None
     if value is None or value == "failed":
         return None

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from freshstack_dspy.collection.answers import importance_of
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.exports import EXPORT_FILE, IDS_FILE, LICENCES_FILE, Description
@@ -33,7 +34,6 @@ from freshstack_dspy.records import (
     Candidate,
     Chunk,
     Failure,
-    Importance,
     Judgment,
     LicenceFile,
     Nugget,
@@ -501,9 +501,9 @@ def _read_beir(found: Imported) -> None:
         rows[query.query_id] = row
     qrels = _beir_qrels(found)
     highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
-    scales: list[ScaleName] = [name for name, of in SCALES.items() if of.highest >= highest]
-    if scales:
-        found.use_scale(Scale(name=scales[0], threshold=1))
+    scale = _smallest_scale(highest)
+    if scale is not None:
+        found.use_scale(Scale(name=scale, threshold=1))
     elif found.threshold is None:
         raise SourceError(
             f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
@@ -522,12 +522,16 @@ def _read_beir(found: Imported) -> None:
             if grade < 0:
                 found.judge(nugget, document, None, "failed", f"grade {grade}")
             else:
-                label = grade if scales else int(grade >= (found.threshold or 1))
+                label = grade if scale else int(grade >= (found.threshold or 1))
                 found.judge(nugget, document, label)
     if unjudged := found.queries.keys() - judged:
         found.rejected[UNJUDGED] = len(unjudged)
     found.queries = {id_: query for id_, query in found.queries.items() if id_ in judged}
     found.find_corpus("the corpus", "corpus*")
+
+
+def _smallest_scale(highest: int) -> ScaleName | None:
+    return next((name for name, of in SCALES.items() if of.highest >= highest), None)
 
 
 def _qrels_file(found: Imported) -> Path:
@@ -757,13 +761,10 @@ def _own_nuggets(found: Imported, row: Row, query: str) -> dict[str, Nugget]:
             raise SourceError(
                 f"{row.place}: nugget {_shown(given or text)} is there twice; keep one"
             )
-        importance = each.optional("importance") if each.values.get("rated", True) else None
-        if importance == "failed":
-            importance = None
+        importance = importance_of(each)
+        if each.values.get("importance") == "failed" and each.values.get("rated", True):
             message = f"importance 'failed' of {_shown(text)}"
             found.fail(query_id, "nuggets", "failed", message)
-        elif importance is not None and importance not in get_args(Importance):
-            raise each.fault("importance", f"{', '.join(get_args(Importance))} or failed")
         own[given or text] = found.add_nugget(
             each, query_id, given or f"{query_id}_{number}", text, importance=importance
         )
@@ -854,8 +855,8 @@ def _scale_of(found: Imported, nuggets: dict[str, list[tuple[Nugget, BankNugget]
         if n is not None and (type(n) is not int or not 0 <= n <= 5):
             raise SourceError(f"{found.path}: label {n!r}; allowed: 0 to 5, or null")
     highest = max((n for n in labels if n is not None), default=1)
-    scales: list[ScaleName] = [name for name, of in SCALES.items() if of.highest >= highest]
-    return Scale(name=scales[0], threshold=SCALES[scales[0]].threshold)
+    name = _smallest_scale(highest) or "graded_5"
+    return Scale(name=name, threshold=SCALES[name].threshold)
 
 
 def _banks(found: Imported, files: Sequence[Path]) -> Iterator[tuple[Row, Bank]]:

@@ -36,9 +36,6 @@ def validate(path: Path | str) -> Report:
     Of a collection: files, hashes, counts, references, labels on their scale. An export is read
     back by its importer where there is one, and compared with the counts that it gives.
 
-    Args:
-        path: Its folder.
-
     Raises:
         CollectionError: It is neither, or its manifest cannot be read.
         SourceError: Its `export.json` cannot be read.

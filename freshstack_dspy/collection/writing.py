@@ -52,15 +52,8 @@ def write_collection(
 ) -> Collection:
     """Write a collection, in place of an older one or where there is nothing.
 
-    Args:
-        path: The folder; a collection in it is replaced as a whole.
-        contents: The records.
-        chunks: All chunks of the corpus, in any order.
-        provenance: How it was made.
-        rejected: How many questions of the source did not become queries, by reason.
-
-    Returns:
-        The collection, as it is on disk.
+    Chunks may be in any order. `rejected` says how many questions of the source did not become
+    queries, by reason. What was in the folder is left as it is where something is at fault.
     """
     path = Path(os.path.realpath(path))
     check_replaceable(path)
