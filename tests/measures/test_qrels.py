@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.exports import export_collection, word
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels, read_qrels
@@ -122,28 +121,6 @@ def test_what_is_written_reads_back(
     path = written(tmp_path_factory.mktemp("qrels"), text)
 
     assert read_qrels(path, subtopics=True) == NuggetQrels.from_diversity_qrels(files)
-
-
-def test_exported_qrels_give_the_values_of_their_collection(tmp_path: Path) -> None:
-    collection = write_small(tmp_path / "small")
-    export_collection(collection, "trec", tmp_path / "trec")
-    ours = collection.qrels()
-    scores = {
-        query: {chunk: -place for place, chunk in enumerate(sorted(ours.judged(query).chunks))}
-        for query in ours.nuggets
-    }
-    run = Run.from_scores(scores)
-    there = {
-        query: {word(chunk): score for chunk, score in found.items()}
-        for query, found in scores.items()
-    }
-
-    names = ["alpha_nDCG@10", "Coverage@1", "StRecall@1", "AP", "nDCG", "Judged@5"]
-    subtopics = read_qrels(tmp_path / "trec/diversity_qrels.txt", subtopics=True)
-    assert evaluate(subtopics, there, names).per_query == evaluate(ours, run, names).per_query
-    whole = read_qrels(tmp_path / "trec/qrels.txt")
-    names = ["AP", "nDCG", "P@1", "RR"]
-    assert evaluate(whole, there, names).per_query == evaluate(ours, run, names).per_query
 
 
 PLAIN = {"q1": {"d1": 2, "d2": 0, "d3": 1}, "q2": {"d3": 1}}

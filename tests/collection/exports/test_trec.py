@@ -9,6 +9,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.exports import export_collection, word
 from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import read_qrels
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.exports.loading import lines_of
@@ -72,10 +73,10 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
     ] == [("12", 1, "12_0"), ("12", 2, "12_1"), ("123", 1, "123_0")]
 
 
-def test_alpha_ndcg_of_the_exported_files_is_ours(
+def test_the_exported_files_give_our_values(
     exported: tuple[Collection, Path], tmp_path: Path
 ) -> None:
-    """By ir_measures, which asks pyndeval; with ties, and ids that had to change."""
+    """Alpha-nDCG by ir_measures, which asks pyndeval; with ties, and ids that had to change."""
     collection, out = exported
     qrels = list(ir_measures.read_trec_qrels(str(out / "diversity_qrels.txt")))
     measures = [ir_measures.alpha_nDCG @ k for k in CUTOFFS]
@@ -93,3 +94,10 @@ def test_alpha_ndcg_of_the_exported_files_is_ours(
             {(query, k): ours[query][f"alpha_nDCG@{k}"] for query in ours for k in CUTOFFS},
             abs=1e-9,
         )
+
+        names = {name: name for name in ("AP", "P@1", "RR", "Recall@5")}
+        names["nDCG"] = "nDCG(grade='count')"
+        graded = evaluate(read_qrels(out / "qrels.txt"), in_words(run), list(names)).per_query
+        counted = evaluate(collection.qrels(), run, list(names.values())).per_query
+        for query, values in graded.items():
+            assert {names[name]: of for name, of in values.items()} == counted[own[query]]
