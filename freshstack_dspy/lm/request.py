@@ -28,7 +28,7 @@ KEY_VERSION = 1
 """Raised when the same request gets another key, so that old stores say why they miss."""
 
 BASELINE = "extractive/baseline"
-BASELINE_VERSION = 4
+BASELINE_VERSION = 5
 """Raised when the embedded baseline answers the same request otherwise."""
 
 _RENAMED = {"extensions": "extra", "cache": "prompt_cache"}

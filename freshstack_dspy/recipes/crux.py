@@ -34,7 +34,7 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
 )
-from freshstack_dspy.text import unsupported_words
+from freshstack_dspy.signatures.documents import words_not_in
 
 PIECE_TOKENS = 1024
 """Tokens of the longest piece of a document that passages are written from."""
@@ -140,7 +140,6 @@ def decontextualize(
             found.failures.append(reply)
             continue
         query, document, piece = pieces[reply.at]
-        source = f"{titles[reply.at]}\n{piece.text}"
         for number, text in enumerate(reply.texts, 1):
             update = {
                 "chunk_id": f"{piece.chunk_id}#{number}",
@@ -150,7 +149,7 @@ def decontextualize(
                 "url": document.url,
             }
             passage = piece.model_copy(update=update)
-            if invented := unsupported_words(text, source):
+            if invented := words_not_in(piece.text, titles[reply.at], text):
                 what = f"{passage.chunk_id} says what its document does not: {', '.join(invented)}"
                 error = ReplyError(what, status="failed", call_id=reply.call_id)
                 found.failures.append(failure_of(query, "passages", error))

@@ -5,19 +5,25 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, ValidationInfo
 
+from freshstack_dspy.lm.baseline.markdown import plain
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
 from freshstack_dspy.signatures.checks import FilledText, Item, raise_if, within_limit
 from freshstack_dspy.text import unsupported_words
 
 
+def words_not_in(document: str, title: str, passage: str) -> list[str]:
+    """List what a passage says that its document does not; see `unsupported_words`."""
+    marked = f"{title}\n{document}"
+    return unsupported_words(passage, f"{marked}\n{plain(marked)}")  # `1\\.5` is read as 1.5
+
+
 def _from_the_document(passages: list[str], info: ValidationInfo) -> list[str]:
     given = info.context or {}
     if "document" in given and ACCEPT_LESSER_FAULTS not in given:
-        source = f"{given.get('title', '')}\n{given['document']}"
         raise_if(
             f"passage {number} says what the document does not: {', '.join(new)}; keep to it"
             for number, passage in enumerate(passages, 1)
-            if (new := unsupported_words(passage, source))
+            if (new := words_not_in(given["document"], given.get("title", ""), passage))
         )
     return passages
 

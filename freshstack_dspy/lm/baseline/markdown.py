@@ -23,7 +23,7 @@ _TAG = re.compile(
     r"(?:\s[^<>\n]{0,1000})?/?>",
     re.IGNORECASE,
 )
-_EMPHASIS = re.compile(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}")
+_EMPHASIS = re.compile(r"(?<![\w*\\])\*{1,3}(?=\S)|(?<=[^\s\\])\*{1,3}(?![\w*])")  # not 32*16
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _CODE_SPAN = re.compile(r"(`+[^`\n]*`+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]{0,3}\s+(?=[^a-z\s])|(?<=;)\s+")
