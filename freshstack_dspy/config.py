@@ -655,7 +655,7 @@ def _values_of(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except IsADirectoryError:
-        raise ConfigError(f"{path}: a folder; name the TOML file in it") from None
+        raise ConfigError(f"{path}: a folder; name the TOML file of a build") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
 

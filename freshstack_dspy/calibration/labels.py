@@ -86,9 +86,10 @@ def read_labels(
     labels = [label for _, label in placed]
     wanted = tuple(label for label in labels if label.kind == kind)
     if not wanted:
-        found = ", ".join(sorted({label.kind for label in labels})) or "nothing"
+        found = ", ".join(sorted({label.kind for label in labels}))
         what = ", ".join(map(str, paths))
-        raise CollectionError(f"{what}: there is no label of kind {kind!r} in it, but {found}")
+        but = f", but {found}" if found else ""
+        raise CollectionError(f"{what}: there is no label of kind {kind!r} in it{but}")
     return wanted
 
 
@@ -187,7 +188,7 @@ def check_labels(placed: Iterable[tuple[str, AnyLabel]], collection: "Collection
         elif highest is not None and isinstance(label, HumanLabel) and label.label > highest:
             fault = f"{place}: the label is {label.label}; allowed: 0 to {highest}"
     if fault:
-        other = "" if right else f"no label is of {collection.name!r}; is it the collection? "
+        other = "" if right else f"no label is of {collection.name!r}; is it the right collection? "
         raise CollectionError(f"{other}{fault}")
 
 

@@ -273,7 +273,12 @@ def read_tasks(
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
     if not end:
         raise CollectionError(f"{path}: no file of tasks; `freshstack sample` writes one")
-    [header] = decode_records(first + end, SampleHeader, path)
+    try:
+        [header] = decode_records(first + end, SampleHeader, path)
+    except CollectionError:
+        raise CollectionError(
+            f"{path}: neither tasks, which `freshstack sample` writes, nor a collection's folder"
+        ) from None
     if collection is not None and header.content != collection.manifest.content_hash:
         raise CollectionError(
             f"{path}: drawn from {header.collection!r} with content {header.content[:12]}, and "

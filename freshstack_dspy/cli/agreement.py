@@ -77,8 +77,9 @@ def agree(
         reports["nugget"] = nugget_quality(loaded, given["nugget"], lists)
     if not reports:
         found = ", ".join(f"{len(of)} of kind {kind}" for kind, of in sorted(given.items()))
+        what = f"the labels are {found}" if found else f"no label in {', '.join(map(str, labels))}"
         hint = "; name the folder of the answers with --answers" if "answer" in given else ""
-        raise CollectionError(f"nothing to compare: the labels are {found or 'none'}{hint}")
+        raise CollectionError(f"nothing to compare: {what}{hint}")
     if as_json:
         for kind in reports.keys() - {"nugget"}:
             worst = reports[kind].disagreements[:disagreements]

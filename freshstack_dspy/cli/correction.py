@@ -24,7 +24,6 @@ def show_correction(found: "Correction | None", form: TableFormat | None = None)
     """Print the estimates of rates, means and differences, if any, and what they rest on."""
     if found is None:
         return
-    print()
     rows: dict[str, list[tuple[tuple[str, ...], Corrected]]] = {
         "share of pairs that support": [((name,), one) for name, one in found.rates.items()],
         "run": [((run, name), one) for run, of in found.means.items() for name, one in of.items()],
@@ -33,15 +32,17 @@ def show_correction(found: "Correction | None", form: TableFormat | None = None)
             for each in found.differences
         ],
     }
-    intervals = "these queries, like these" if form else "these queries\nlike these"
+    between = ", " if form else "\n"
+    intervals = f"these queries{between}others like these"
     reasons: dict[str, list[str]] = {}
     for key, of in rows.items():
         if any(one.value is not None for _, one in of):
             keys = (key, "measure")[: len(of[0][0])]
             header = (*keys, "judge", "corrected", intervals)
             sign = "+" if key == "difference" else ""
-            cells = [(*map(_folded, named), *_cells(one, sign)) for named, one in of]
+            cells = [(*map(_folded, named), *_cells(one, sign, between)) for named, one in of]
             title = "corrected by labels of people"
+            print()
             show(Table(header, cells, title if form is None else "", keys=len(keys)), form)
         for names, one in of:
             if one.reason:
@@ -50,6 +51,8 @@ def show_correction(found: "Correction | None", form: TableFormat | None = None)
                 reasons.setdefault(f"{what}: {one.reason}", []).append(name)
     if form is not None:
         return
+    if not any(one.value is not None for of in rows.values() for _, one in of):
+        print()
     say_wrapped(
         "corrected: had people made all labels, with its 95% intervals for these queries, and for "
         "others like them"
@@ -67,11 +70,11 @@ def _folded(name: str) -> str:
     return "\n".join(part for line in name.split("\n") for part in wrap(cut(line, 96), 24))
 
 
-def _cells(one: "Corrected", sign: str) -> tuple[Cell, ...]:
+def _cells(one: "Corrected", sign: str, between: str) -> tuple[Cell, ...]:
     def ends(low: float | None, high: float | None) -> str:
-        between = " to " if sign else "–"
-        return "–" if low is None else f"{low:{sign}.3f}{between}{high:{sign}.3f}"
+        to = " to " if sign else "–"
+        return "–" if low is None else f"{low:{sign}.3f}{to}{high:{sign}.3f}"
 
-    intervals = f"{ends(one.low, one.high)}\n{ends(one.wide_low, one.wide_high)}"
+    intervals = f"{ends(one.low, one.high)}{between}{ends(one.wide_low, one.wide_high)}"
     value = "–" if one.value is None else f"{one.value:{sign}.4f}"
     return f"{one.judge:{sign}.4f}", value, intervals

@@ -73,7 +73,7 @@ def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> No
     say(labels_by(collection))
     if collection.manifest.trust is None:
         say(NOT_MEASURED)
-    say("one of them: freshstack show COLLECTION QUERY")
+    say("one query: freshstack show COLLECTION QUERY")
 
 
 def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> None:
@@ -112,7 +112,7 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
     rows = [(one["chunk_id"], one["best_rank"], ", ".join(one["supports"])) for one in chunks]
     title = f"chunks pooled or judged ({len(chunks):,})"
     _print_table(title, ("chunk", "best rank", "supports"), rows, labels_by(collection), keys=1)
-    say(f"one of them: freshstack explain COLLECTION {query.query_id} CHUNK")
+    say(f"one chunk: freshstack explain COLLECTION {query.query_id} CHUNK")
 
 
 def _print_title(query: "Query", slice_: str) -> None:

@@ -203,6 +203,7 @@ def show_relations(relations: "Mapping[str, Sequence[FoundAndAgrees]]") -> None:
         *("run", "measure", "queries", "above,\nagrees", "above,\nnot", "below,\nagrees"),
         *("below,\nnot", "phi", "Spearman\nall", "Spearman\nrefined"),
     )
+    print()
     title = "queries by the ranking measure and by whether the answer agrees"
     show(Table(header, rows, title, keys=2))
     say_wrapped("above: the measure's value is above 0; below: it is 0")
@@ -219,4 +220,4 @@ def show_relations(relations: "Mapping[str, Sequence[FoundAndAgrees]]") -> None:
                     number = counted(len(ids), "query", "queries")
                     say_wrapped(f"{cut(run)}: {number} without {what}, left out, as {cut(ids[0])}")
             if each.phi.reason is not None:
-                say_wrapped(f"{cut(run)}: no correlation for {each.measure}: {each.phi.reason}")
+                say_wrapped(f"{cut(run)}: no phi for {each.measure}: {each.phi.reason}")

@@ -359,5 +359,5 @@ def named_nearest(wrong: str, ids: Ids[str], elsewhere: str) -> str:
     around = ordered[max(0, place - _COMPARED) : place + _COMPARED]
     holding = [each for each in ordered if wrong in each][:3]
     if near := holding or difflib.get_close_matches(wrong, around):
-        return f"the nearest are {', '.join(map(repr, near))}"
+        return f"the nearest {'is' if len(near) == 1 else 'are'} {', '.join(map(repr, near))}"
     return f"none is like it; {elsewhere} lists them"

@@ -62,11 +62,12 @@ class Trust(Record):
         """What was measured, in one line."""
         if self.kappa is None or self.kappa.value is None:
             return f"not calibrated: {self.reason or 'kappa is undefined on these labels'}"
+        ends = "must be at least" if self.kappa.low is None else "below"
+        bound = f" (lower end {'at least' if self.calibrated else ends} {self.min_kappa:g})"
         people = f"; people {_written(self.ceiling)}" if self.ceiling else ""
         return (
-            f"{'' if self.calibrated else 'not '}calibrated: kappa {_written(self.kappa)} of "
-            f"{self.labels:,} labels by {self.annotators:,}{people}: "
-            f"{'at least' if self.calibrated else 'below'} {self.min_kappa:g}"
+            f"{'' if self.calibrated else 'not '}calibrated: kappa {_written(self.kappa)}{bound} "
+            f"of {self.labels:,} labels by {self.annotators:,}{people}"
         )
 
 

@@ -251,6 +251,7 @@ function render() {
   pending = null;
   $("clear").hidden = !takesEvidence();
   $("judge").hidden = state.blind || !takesEvidence();
+  for (const each of document.querySelectorAll(".seeing")) each.hidden = state.blind;
   $("back").disabled = number === 0;
   $("forward").disabled = number === state.total - 1;
   scrollTo(0, 0);

@@ -14,7 +14,7 @@ from freshstack_dspy.calibration.labels import LABELS, AnyLabel, pair_of
 from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.labelling.label_file import task_id
 from freshstack_dspy.labelling.shown_text import blocks_of
@@ -79,7 +79,13 @@ class Tasks:
             pairs.sort(key=lambda one: hashlib.sha256(repr(task_id(one)).encode()).digest())
             return cls(collection, pairs)
         header, tasks = read_tasks(path)
-        collection = Collection.load(path.parent / header.collection)
+        folder = path.parent / header.collection
+        if not folder.exists():
+            raise CollectionError(
+                f"{path}: the collection {header.collection!r} that it was drawn from is not at "
+                f"{folder}; tasks name it relative to their own folder"
+            )
+        collection = Collection.load(folder)
         read_tasks(path, collection)
         return cls(collection, tasks)
 

@@ -116,7 +116,7 @@ def test_a_label_is_the_same_whichever_tool_wrote_it(
         ("csv", CSV.replace("2 full", "perhaps"), ":2: grade is 'perhaps'; allowed: a whole num"),
         ("csv", CSV.replace("2 full", "3"), ":2: the label is 3; allowed: 0 to 2"),
         ("csv", CSV.replace("fact 12_0", "a fact"), ":2: there is no nugget of query 12 'a fact';"),
-        ("csv", CSV.replace(";ana;yes", ";;yes"), ":2: says not who labelled; add --annotator"),
+        ("csv", CSV.replace(";ana;yes", ";;yes"), ":2: does not say who labelled; add --annotator"),
         ("csv", "qid,label\n12,\n", ": there is no label in it; left out: 1 rows without a label"),
         ("label-studio", LABEL_STUDIO * 2, ":2: 'ana' labelled this pair before, in "),
         ("nuggetizer", {"qid": "12", "nuggets": []}, ":1: assigns nuggets to an answer; allowed"),

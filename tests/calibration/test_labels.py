@@ -97,9 +97,9 @@ def test_a_file_holds_labels_of_every_kind_and_one_is_read_by_its_kind(tmp_path:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (label("13", "12_0", A, 1), "there is no query '13'; the nearest are '123'"),
+        (label("13", "12_0", A, 1), "there is no query '13'; the nearest is '123'"),
         (label("12", "123_0", A, 1), "there is no nugget of query 12 '123_0'; the nearest are"),
-        (label("12", "12_0", A[:-1], 1), "there is no chunk 'docs/a.md_0_'; the nearest are"),
+        (label("12", "12_0", A[:-1], 1), "there is no chunk 'docs/a.md_0_'; the nearest is"),
         (label("12", "12_0", A, 3), "the label is 3; allowed: 0 to 2"),
         (NuggetList(**BY_ADA, nuggets=(ListedNugget(nugget_id="7", text="x"),)), "query 12 '7';"),
         (NuggetList(**BY_ADA, nuggets=(ListedNugget(text="x", made_from=("7",)),)), "'7'; none"),
@@ -118,5 +118,5 @@ def test_a_label_of_something_else_is_a_fault(tmp_path: Path, wrong: AnyLabel, s
     path.write_bytes(encode_records([right]))
     assert read_labels(path, collection=small) == (right,)
     path.write_bytes(encode_records([label("0", "0", "0", 0)]))
-    with pytest.raises(FreshstackError, match="no label is of 'small'; is it the collection"):
+    with pytest.raises(FreshstackError, match="no label is of 'small'; is it the right collection"):
         read_labels(path, collection=small)

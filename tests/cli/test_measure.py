@@ -265,6 +265,7 @@ def test_values_are_corrected_by_labels_of_people(freshstack: Command, small: Co
     evaluated, compared = freshstack("evaluate", *words), freshstack("compare", *words)
     as_json = json.loads(freshstack("evaluate", *words, "--json").out)["corrected"]
     csv_table = freshstack("evaluate", *words, "--format", "csv")
+    markdown = freshstack("evaluate", *words, "--format", "markdown")
     Path("q.txt").write_text("12 0 d 1\n")
     qrels = freshstack("evaluate", "q.txt", "a.run", "--labels", "labels.jsonl")
 
@@ -279,6 +280,7 @@ def test_values_are_corrected_by_labels_of_people(freshstack: Command, small: Co
     assert max(map(len, (evaluated.out + compared.out).splitlines())) <= 80
     assert "labels of people of 7 judged pairs" in evaluated.out
     assert "not for csv" in csv_table.err
+    assert "\n\n| run | measure |" in markdown.out, "tables of Markdown have a line between them"
     assert "--labels needs a collection" in qrels.err
 
 

@@ -207,7 +207,7 @@ def test_what_is_no_configuration_is_one_line(tmp_path: Path) -> None:
     assert refused(path) == (
         f"no such file; write a commented example with: freshstack init {path}"
     )
-    assert refused(tmp_path) == "a folder; name the TOML file in it"
+    assert refused(tmp_path) == "a folder; name the TOML file of a build"
     path.write_text('name = "a"\nname = "b"')
     assert refused(path).startswith("not valid TOML: ")
 

@@ -50,7 +50,9 @@ def test_a_build_and_its_exports_say_what_was_measured(tmp_path: Path) -> None:
     assert trust.kappa is not None
     assert not trust.calibrated
     assert (trust.labels, trust.annotators, trust.ceiling) == (len(labels), 1, None)
-    assert trust.line.endswith(f"of {len(labels)} labels by 1: below 0.99")
+    assert trust.line.endswith(
+        f" no interval (lower end must be at least 0.99) of {len(labels)} labels by 1"
+    )
     assert after.manifest.content_hash == before.manifest.content_hash, "labels are no content"
     assert "- Not calibrated: kappa 0." in (tmp_path / "collection/README.md").read_text()
     exported = json.loads((tmp_path / "beir/export.json").read_bytes())
@@ -71,6 +73,8 @@ def test_the_lower_end_of_the_interval_decides(tmp_path: Path) -> None:
 
     assert trust(labels, 0).calibrated
     assert not trust(labels, 0.01).calibrated
+    assert " (lower end at least 0) of " in trust(labels, 0).line
+    assert " (lower end below 0.01) of " in trust(labels, 0.01).line
     one = trust(labels[:1], 0)
     assert not one.calibrated, "without an interval"
     elsewhere = [labels[0].model_copy(update={"query_id": "elsewhere"})]
