@@ -15,15 +15,11 @@ from hypothesis import strategies as st
 from freshstack_dspy import evaluate
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
+from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import Run, write_run
-from freshstack_dspy.records import (
-    Nugget,
-    QuerySlice,
-    Scale,
-    ScoredChunk,
-)
+from freshstack_dspy.records import Nugget, Scale, ScoredChunk
 
 from .exports.odd import odd_chunks, odd_contents
 from .small import (
@@ -41,27 +37,19 @@ from .small import (
 )
 
 RUN = Run("r", {"12": (ScoredChunk(B, 2.0), ScoredChunk(A, 1.0)), "123": (ScoredChunk(A, 1.0),)})
-PARTLY = replace(
-    CONTENTS,
-    judgments=tuple(
-        one.model_copy(update={"label": 0}) if one.nugget_id == "12_1" else one
+
+
+def without_support(*nugget_ids: str) -> Contents:
+    """The small collection, where no chunk supports these nuggets."""
+    judgments = tuple(
+        one.model_copy(update={"label": 0}) if one.label and one.nugget_id in nugget_ids else one
         for one in CONTENTS.judgments
-    ),
-    slices=(
-        QuerySlice(query_id="12", slice="partly_supported", nuggets=2, supported=1, undetermined=0),
-        *CONTENTS.slices[1:],
-    ),
-)
-"""The small collection, where no chunk supports nugget 12_1."""
-UNSUPPORTED = replace(
-    CONTENTS,
-    judgments=tuple(
-        one.model_copy(update={"label": 0}) for one in CONTENTS.judgments if one.label is not None
-    ),
-    slices=tuple(
-        one.model_copy(update={"slice": "unanswerable", "supported": 0}) for one in CONTENTS.slices
-    ),
-)
+    )
+    slices = slice_queries(CONTENTS.queries, CONTENTS.nuggets, judgments)
+    return replace(CONTENTS, judgments=judgments, slices=tuple(slices))
+
+
+PARTLY = without_support("12_1")
 
 
 def message_of(path: Path) -> str:
@@ -168,7 +156,7 @@ def test_what_is_left_out_is_one_line(tmp_path: Path) -> None:
 
 
 def test_without_any_support_it_says_so(tmp_path: Path) -> None:
-    collection = write_small(tmp_path / "c", UNSUPPORTED)
+    collection = write_small(tmp_path / "c", without_support("12_0", "12_1", "123_0"))
 
     for measured in (
         collection.qrels,

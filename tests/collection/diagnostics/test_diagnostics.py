@@ -17,6 +17,9 @@ from tests.collection.small import judgment
 
 from .pools import EVALUATED, POOL, added_for_a_run, candidate, contents
 
+EXTENDED = contents((*POOL, added_for_a_run("q", "y")), further=[judgment("q_2", "y", 1)])
+"""Chunk y was judged for a run: no technique is needed for it."""
+
 
 @pytest.fixture
 def pool() -> Pooled:
@@ -44,29 +47,20 @@ def test_what_would_be_lost_without_each_technique_and_retriever(pool: Pooled) -
 
 
 def test_a_nugget_that_a_run_brought_support_for_is_not_lost() -> None:
-    """Chunk y was judged for a run: no technique is needed for it."""
-    of_run = added_for_a_run("q", "y")
-    extended = contents((*POOL, of_run), further=[judgment("q_2", "y", 1)])
-
-    (_, nuggets, _, lsa) = leave_one_out(pooled(extended, EVALUATED))
+    (_, nuggets, _, lsa) = leave_one_out(pooled(EXTENDED, EVALUATED))
 
     assert (nuggets.chunks, nuggets.relevant, nuggets.nuggets, nuggets.queries) == (2, 1, 0, 0)
     assert (lsa.relevant, lsa.nuggets) == (2, 1)
 
 
 def test_pooling_results_leave_out_what_was_judged_outside_of_the_pool() -> None:
-    of_run = added_for_a_run("q", "y")
-    extended = contents((*POOL, of_run), further=[judgment("q_2", "y", 1)])
-
-    assert pooling_results(pooled(extended, EVALUATED)) == pooling_results(
+    assert pooling_results(pooled(EXTENDED, EVALUATED)) == pooling_results(
         pooled(contents(), EVALUATED)
     )
 
 
 def test_a_diagnosis_counts_what_no_technique_pooled() -> None:
-    of_run = added_for_a_run("q", "y")
-
-    found = diagnose(contents((*POOL, of_run), [judgment("q_2", "y", 1)]), EVALUATED)
+    found = diagnose(EXTENDED, EVALUATED)
 
     assert (found.queries, found.answerable, found.nuggets, found.top_k) == (2, 1, 4, 3)
     assert (found.pooled, found.relevant, found.relevant_outside) == (5, 4, 1)
