@@ -93,7 +93,8 @@ def corrected_mean(
     one: Array = np.ones(len(f))
     g = one if judge_counts is None else np.asarray(judge_counts, float)
     z = one if people_counts is None else np.where(of.labelled, people_counts, 0).astype(float)
-    found = of.found(float(f.sum() / max(g.sum(), 1e-300)))
+    what = "queries" if judge_counts is not None else "pairs"
+    found = of.found(float(f.sum() / max(g.sum(), 1e-300)), what)
     if found.reason:
         return found
     tuned = power is None and found.labelled >= FEWEST_TUNED
@@ -116,8 +117,8 @@ def corrected_mean(
         low, high = of.wilson(ratio)
     elif changed < FEWEST_CHANGED and found.labelled < found.items:
         return found.because(
-            f"people change {changed} of the {found.labelled} labelled, and {FEWEST_CHANGED} are "
-            "needed"
+            f"people change {changed} of the {found.labelled} labelled {what}, and "
+            f"{FEWEST_CHANGED} are needed"
         )
     else:
         half = _quantile(found.labelled - len(of.sizes) - tuned) * math.sqrt(here)
@@ -195,17 +196,17 @@ class _Sample:
         sums = np.bincount(self.code, given, len(self.sizes))
         self.weights = given / np.where(sums, sums, 1)[self.code]  # 1 in each stratum
 
-    def found(self, judge: float) -> Corrected:
+    def found(self, judge: float, what: str = "pairs") -> Corrected:
         """Begin an estimate, with the reason where the labels are too few."""
         number, items = int(self.numbers.sum()), len(self.values)
         reason = None
         if number < min(FEWEST_ITEMS, items):
-            reason = f"{number} of {items} are labelled, and {FEWEST_ITEMS} are needed"
+            reason = f"{number} of {items} {what} are labelled, and {FEWEST_ITEMS} are needed"
         for name, size, labelled in zip(self.names, self.sizes, self.numbers, strict=True):
             if reason is None and labelled < min(FEWEST_OF_STRATUM, size):
                 reason = (
-                    f"of {name!s}, {labelled} of {size} are labelled, and {FEWEST_OF_STRATUM} are "
-                    "needed"
+                    f"of {name!s}, {labelled} of {size} {what} are labelled, and "
+                    f"{FEWEST_OF_STRATUM} are needed"
                 )
         return Corrected(judge=judge, labelled=number, items=items, reason=reason)
 

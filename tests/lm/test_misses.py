@@ -28,6 +28,14 @@ def test_the_same_question_is_nearer_than_a_similar_text() -> None:
     assert f"request, {same_task.key[:12]}" in explained(asked, same_text, same_task)
 
 
+def test_another_question_is_not_compared() -> None:
+    message = explained(
+        ask("one", parameters=named("Judge")), ask("one", parameters=named("Other"))
+    )
+
+    assert "nothing is recorded for Judge. Record it" in message
+
+
 def test_of_one_question_the_most_alike_text_is_nearest() -> None:
     begins, ends = ask("one and three"), ask("no, one and two")
 

@@ -140,11 +140,11 @@ def test_where_strata_are_the_judges_labels_rogan_and_gladen_give_the_same_value
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (corrected_mean([0.5] * 20, masked([0.0] * 20, range(9))), "9 of 20 are labelled"),
+        (corrected_mean([0.5] * 20, masked([0.0] * 20, range(9))), "9 of 20 pairs are labelled"),
         (corrected_mean([0.5] * 20, masked([0.5] * 20, range(12))), "people change 0"),
         (
             corrected_mean([0] * 40, masked([0] * 40, range(12)), strata=[0] * 10 + [1] * 30),
-            "of 1, 2 of 30 are labelled",
+            "of 1, 2 of 30 pairs are labelled",
         ),
         (rogan_gladen([0, 1] * 20, masked([1, 0] * 20, range(20))), "no better than chance"),  # type: ignore[arg-type]
     ],
