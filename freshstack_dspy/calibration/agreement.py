@@ -294,6 +294,36 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
     return report.model_copy(update={"weighted": any(one.stratum for one in labels)})
 
 
+def agree_with_judge(
+    judgments: Sequence[Judgment], scale: Scale, before: Sequence[Judgment], before_scale: Scale
+) -> AgreementReport | None:
+    """Compare a judge with another, the labels before in the place of a person's.
+
+    On two scales labels are read as support or none, each by the threshold of its own; on one, by
+    the threshold of now. None where no pair has both labels.
+    """
+    differ = scale.name != before_scale.name
+
+    def read(label: int, of: Scale) -> int:
+        return binary(label, of.threshold) if differ else label
+
+    verdicts: dict[Item, _Judged] = {
+        pair_of(one): _Judged(read(one.label, scale), one.reason)
+        for one in judgments
+        if one.label is not None
+    }
+    labels = [
+        _Label(pair_of(one), "before", read(one.label, before_scale))
+        for one in before
+        if one.label is not None and pair_of(one) in verdicts
+    ]
+    if not labels:
+        return None
+    highest, threshold = (1, 1) if differ else (SCALES[scale.name].highest, scale.threshold)
+    report = _report("support", "", verdicts, labels, highest, threshold, design={})
+    return report.model_copy(update={"disagreements": ()})
+
+
 _NONE = _Judged(None, "")
 
 

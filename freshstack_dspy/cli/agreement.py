@@ -102,17 +102,7 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
     )
     if report.kind == "support":
         title += f", support from {report.threshold} on"
-    header, columns = ["metric", "judge", "95 %"], ["judge"]
-    if report.shared:
-        header, columns = [*header, "people", "95 %"], ["judge", "people"]
-    _show_metrics(
-        title,
-        header,
-        [
-            (name, [getattr(one, column) for column in columns])
-            for name, one in report.metrics.items()
-        ],
-    )
+    show_metrics(report, title)
     if report.weighted:
         say("each pair counts for the judged pairs that it was sampled from")
     else:
@@ -125,14 +115,27 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
         say("people with each other: no pair was labelled by two")
     for annotator, reason in report.random.items():
         say(f"{annotator!r} seems to label at random: {reason}")
-    names = report.confusion.labels
-    rows: list[Sequence[Cell]] = [
-        (f"judge {name}", *of) for name, of in zip(names, report.confusion.counts, strict=True)
-    ]
-    show(Table(("labels", *(f"people {name}" for name in names)), rows))
+    show_confusion(report, "judge", "people")
     _show_slices(report)
     for one in report.disagreements[:disagreements]:
         _show_disagreement(one)
+
+
+def show_metrics(report: "AgreementReport", title: str) -> None:
+    """Print the metrics of a judge, and of people with each other if some labelled the same."""
+    columns = ["judge", "people"] if report.shared else ["judge"]
+    header = ["metric", *(name for column in columns for name in (column, "95 %"))]
+    metrics = report.metrics.items()
+    _show(title, header, [(name, [getattr(one, of) for of in columns]) for name, one in metrics])
+
+
+def show_confusion(report: "AgreementReport", judge: str, person: str) -> None:
+    """Print how often each two labels were given."""
+    names = report.confusion.labels
+    rows: list[Sequence[Cell]] = [
+        (f"{judge} {name}", *of) for name, of in zip(names, report.confusion.counts, strict=True)
+    ]
+    show(Table(("labels", *(f"{person} {name}" for name in names)), rows))
 
 
 def _show_slices(report: "AgreementReport") -> None:
@@ -151,7 +154,7 @@ def _show_slices(report: "AgreementReport") -> None:
             say(f"{label} left out, of pairs {what}: the first is of {_named(items[0])}")
 
 
-def _show_metrics(
+def _show(
     title: str, header: Iterable[str], found: Iterable[tuple[str, list["Interval | None"]]]
 ) -> None:
     found = list(found)
@@ -176,7 +179,7 @@ def _show_nuggets(found: "NuggetQuality") -> None:
     of: list[tuple[str, list[Interval | None]]] = [
         (name, [one]) for name, one in found.shares.items()
     ]
-    _show_metrics(title, header, of)
+    _show(title, header, of)
     paper = ", ".join(f"{name} {share:.3f}" for name, share in _PAPER.items())
     say(f"FreshStack, Table 5, of GPT-4o's nuggets: {paper}")
     if found.left_out:

@@ -182,7 +182,7 @@ def rejudge(
         changes = out.with_name(f"{out.name}.changes.jsonl")
         write_changes(found.difference, changes)
     if as_json:
-        values = {"agreement": found.agreement, "textless": found.textless}
+        values = {name: getattr(found, name) for name in ("agreement", "on_support", "textless")}
         made = found.collection.manifest if found.collection is not None else None
         show_json({**values, "manifest": made})
     else:
@@ -361,23 +361,17 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
 
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:
-    from freshstack_dspy.cli.people import metric
+    from freshstack_dspy.cli.agreement import show_confusion, show_metrics
 
-    agreement = found.agreement
-    rows = [
-        (str(one.label), one.by_person, one.by_judge, one.precision.value, one.recall.value)
-        for one in agreement.classes
-    ]
-    title = f"{model} compared with the labels before, {agreement.pairs:,} pairs"
-    show(Table(("label", "before", "now", "precision", "recall"), rows, title, digits=3))
-    if agreement.on_support:
-        say("the scales differ, so labels are compared as support (1) or none (0)")
-    values = {"same label": agreement.exact, "kappa": agreement.kappa}
-    if agreement.weighted:
-        values |= {f"kappa, {name} weights": one for name, one in agreement.weighted.items()}
-        values["kappa of support or none"] = agreement.on_support_kappa
-    for name, value in values.items():
-        say(f"{name}: {metric(value)}")
+    if found.agreement is None:
+        say("no pair has a label both before and now")
+    else:
+        pairs, threshold = counted(found.agreement.pairs, "pair"), found.agreement.threshold
+        title = f"{model} compared with the labels before: {pairs}, support from {threshold} on"
+        show_metrics(found.agreement, title)
+        show_confusion(found.agreement, "now", "before")
+        if found.on_support:
+            say("the scales differ, so labels are compared as support (1) or none (0)")
     if found.textless:
         say(f"{found.textless:,} pairs were not asked about, for their chunk has no text")
     if found.collection is None or found.difference is None:

@@ -10,7 +10,7 @@ from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.optimization import OptimizationReport
-    from freshstack_dspy.measures.statistics import Estimate, Interval
+    from freshstack_dspy.measures.statistics import Interval
 
 ProgramName = Literal["support_judge", "nuggetizer", "comparer"]
 _KINDS: dict[str, Literal["support", "nugget_list", "answer"]] = {
@@ -106,11 +106,6 @@ def _show(report: "OptimizationReport", program: ProgramName, path: Path) -> Non
         f"{counted(report.demonstrations, 'demonstration')}{tokens}{cost}; "
         f'name it in a build as [programs] {program} = "{path}"'
     )
-
-
-def metric(found: "Estimate") -> str:
-    """Write a value, or why there is none."""
-    return str(found.reason) if found.value is None else f"{found.value:.3f}"
 
 
 def cells(interval: "Interval | None") -> tuple[float | None, str]:

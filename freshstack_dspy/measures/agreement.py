@@ -1,11 +1,9 @@
 """How well a judge agrees with people, people with each other, and a judge with itself.
 
-Every function of pairs gives a value or the reason why it is undefined. A pair is the label of the
-judge and that of the person for one item; an item without one of them is no 0: leave it out.
-
-The same measures are taken of tables, many at once as resamples need it: arrays whose last two
-axes are the judge's labels, from 0, and the person's, with the weight of the pairs in the cells.
-Where a measure is undefined they have `nan`.
+A pair is the label of the judge and that of the person for one item; an item without one of them is
+no 0: leave it out. Measures are taken of tables, many at once as resamples need it: arrays whose
+last two axes are the judge's labels, from 0, and the person's, with the weight of the pairs in the
+cells. Where a measure is undefined they have `nan`.
 """
 
 from collections import Counter
@@ -22,17 +20,10 @@ Weights = Literal["linear", "quadratic"]
 """How much worse a larger difference is: by its size, or by the square of it."""
 Level = Literal["nominal", "ordinal", "interval"]
 """What labels are: names; ranks; numbers whose differences mean something."""
-Ratings = Iterable[Sequence[int | None]]
-"""The labels of each item, in any order within an item."""
 Tables = Any
 """An array of numpy, … x labels x labels."""
 Values = Any
 """An array of numpy with a value for each table."""
-
-_NO_PAIRS = Estimate(reason="there are no pairs of labels")
-
-
-# Tables
 
 
 def table_of(pairs: Iterable[LabelPair], labels: int) -> Tables:
@@ -60,7 +51,19 @@ def same_label(tables: Tables) -> Values:
 
 
 def kappa(tables: Tables, weights: Weights | None = None) -> Values:
-    """Compute Cohen's kappa, weighted or plain; see `cohen_kappa` and `weighted_kappa`."""
+    """Compute Cohen's kappa: agreement beyond what the raters' label shares give by chance.
+
+        kappa = 1 - n * sum of d(a, b) over all pairs
+                    / sum over labels i, j of d(i, j) * judge(i) * person(j)
+
+    where n is the number of pairs, judge(i) and person(j) how often each gave the label, and
+    d(a, b) is 1 for two labels (plain), |a - b| (linear) or (a - b)² (quadratic), by which 3 against
+    2 is a smaller error than 3 against 0. Undefined where both raters gave one and the same label to
+    all, as chance alone then gives full agreement; where only one of them did so it is 0.
+
+    Source: Cohen, A Coefficient of Agreement for Nominal Scales, 1960; Weighted Kappa, 1968,
+    formula 4.
+    """
     import numpy as np
 
     ranks = np.arange(tables.shape[-1])
@@ -84,7 +87,18 @@ def recall(tables: Tables, label: int) -> Values:
 
 
 def alpha(coincidences: Tables, level: Level = "nominal") -> Values:
-    """Compute Krippendorff's alpha from coincidences of labels; see `krippendorff_alpha`."""
+    """Compute Krippendorff's alpha, for any number of raters, labels missing, and graded labels.
+
+        alpha = 1 - (n - 1) * sum over c < k of o(c, k) * d(c, k)
+                    / sum over c < k of n(c) * n(k) * d(c, k)
+
+    o(c, k) is the coincidence of two labels, the sum of `coincidences_of` the items with two labels
+    or more; n(c) is how often a label occurs in these, n how many there are in all. The difference d
+    is 1 for names; (c - k)² for numbers; for ranks the square of the number of labels between the
+    two, the two ends half.
+
+    Source: Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011, sections C and D.
+    """
     import numpy as np
 
     occurs = coincidences.sum(-1)
@@ -100,7 +114,17 @@ def alpha(coincidences: Tables, level: Level = "nominal") -> Values:
 
 
 def fleiss(coincidences: Tables) -> Values:
-    """Compute Fleiss' kappa from coincidences, each item's divided by its number of labels."""
+    """Compute Fleiss' kappa from coincidences, each item's divided by its number of labels.
+
+        kappa = (P - Pe) / (1 - Pe),    Pe = sum over labels of p(l)²
+
+    P is `vote_agreement`, p(l) the mean over items of the share of their labels that are l. Items
+    weigh the same, however many raters they have; those with fewer than two labels are left out.
+
+    Source: Fleiss, Measuring nominal scale agreement among many raters, 1971, formulas 2 to 7. For
+    differing numbers of raters as in Gwet, Handbook of Inter-Rater Reliability, 2014, who however
+    takes the items with a single label into p.
+    """
     total = coincidences.sum((-1, -2))
     chance = share_of((coincidences.sum(-1) ** 2).sum(-1), total**2)
     return share_of(same_label(coincidences) - chance, 1 - chance)
@@ -122,9 +146,6 @@ def share_of(one: Values, other: Values) -> Values:
         return np.where(other == 0, np.nan, one / other)
 
 
-# A judge and a person
-
-
 class Confusion(Record):
     """How often each pair of labels occurs."""
 
@@ -132,59 +153,6 @@ class Confusion(Record):
     """Those that occur, ascending: the names of the rows and columns."""
     counts: tuple[tuple[int, ...], ...]
     """A row is a label of the judge, a column one of the person."""
-
-
-class ClassAgreement(Record):
-    """How the judge does on one label."""
-
-    label: int
-    by_judge: int
-    """How many items the judge gave it."""
-    by_person: int
-    precision: Estimate
-    recall: Estimate
-
-
-def exact_match(pairs: Sequence[LabelPair]) -> Estimate:
-    """Compute the share of items on which both labels are the same."""
-    if not pairs:
-        return _NO_PAIRS
-    return Estimate(value=sum(judge == person for judge, person in pairs) / len(pairs))
-
-
-def cohen_kappa(pairs: Sequence[LabelPair]) -> Estimate:
-    """Compute Cohen's kappa: agreement beyond what the raters' label shares give by chance.
-
-    Undefined where both raters gave one and the same label to all, as chance alone then gives full
-    agreement. Where only one of them did so, it is 0 by its formula.
-
-    Source: Cohen, A Coefficient of Agreement for Nominal Scales, 1960.
-    """
-    return _kappa(pairs)
-
-
-def weighted_kappa(pairs: Sequence[LabelPair], weights: Weights) -> Estimate:
-    """Compute Cohen's weighted kappa, for which 3 against 2 is a smaller error than 3 against 0.
-
-        kappa = 1 - n * sum of d(a, b) over all pairs
-                    / sum over labels i, j of d(i, j) * judge(i) * person(j)
-
-    where n is the number of pairs, judge(i) and person(j) how often each gave the label, and
-    d(a, b) is |a - b| (linear) or (a - b)² (quadratic) of the labels themselves. Undefined where
-    `cohen_kappa` is.
-
-    Source: Cohen, Weighted Kappa, 1968, formula 4.
-    """
-    return _kappa(pairs, weights)
-
-
-def _kappa(pairs: Sequence[LabelPair], weights: Weights | None = None) -> Estimate:
-    if not pairs:
-        return _NO_PAIRS
-    highest = max(map(max, pairs))
-    if {label for pair in pairs for label in pair} == {highest}:
-        return Estimate(reason=f"both raters gave the label {highest} to every item")
-    return Estimate(value=float(kappa(table_of(pairs, highest + 1), weights)))
 
 
 def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]], resamples: int = 1000) -> Interval:
@@ -197,47 +165,12 @@ def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]], resamples: int =
     return bootstrap_sums(tables, lambda sums: {"kappa": kappa(sums)}, resamples=resamples)["kappa"]
 
 
-def class_precision(pairs: Sequence[LabelPair], label: int) -> Estimate:
-    """Compute the share of the judge's items of a label that the person gave the same label."""
-    return _class_share([person for judge, person in pairs if judge == label], label, "judge")
-
-
-def class_recall(pairs: Sequence[LabelPair], label: int) -> Estimate:
-    """Compute the share of the person's items of a label that the judge gave the same label."""
-    return _class_share([judge for judge, person in pairs if person == label], label, "person")
-
-
-def _class_share(others: list[int], label: int, whose: str) -> Estimate:
-    if not others:
-        return Estimate(reason=f"the {whose} never gave the label {label}")
-    return Estimate(value=others.count(label) / len(others))
-
-
-def by_class(pairs: Sequence[LabelPair]) -> tuple[ClassAgreement, ...]:
-    """Compute precision and recall of the judge for each label that occurs, ascending."""
-    by_judge = Counter(judge for judge, _ in pairs)
-    by_person = Counter(person for _, person in pairs)
-    return tuple(
-        ClassAgreement(
-            label=label,
-            by_judge=by_judge[label],
-            by_person=by_person[label],
-            precision=class_precision(pairs, label),
-            recall=class_recall(pairs, label),
-        )
-        for label in sorted(by_judge.keys() | by_person.keys())
-    )
-
-
 def confusion(pairs: Sequence[LabelPair]) -> Confusion:
     """Count how often each pair of labels occurs."""
     counts = Counter(pairs)
     labels = tuple(sorted({label for pair in pairs for label in pair}))
     rows = tuple(tuple(counts[judge, person] for person in labels) for judge in labels)
     return Confusion(labels=labels, counts=rows)
-
-
-# Many raters
 
 
 def vote_agreement(votes: Iterable[Sequence[int]]) -> Estimate:
@@ -257,58 +190,3 @@ def vote_agreement(votes: Iterable[Sequence[int]]) -> Estimate:
         if len(labels) > 1
     ]
     return Estimate(value=fmean(shares)) if shares else Estimate(reason="nothing was judged twice")
-
-
-def fleiss_kappa(items: Ratings) -> Estimate:
-    """Compute Fleiss' kappa: agreement of many raters beyond what the shares of labels give.
-
-        kappa = (P - Pe) / (1 - Pe),    Pe = sum over labels of p(l)²
-
-    P is `vote_agreement`, p(l) the mean over items of the share of their labels that are l. Items
-    weigh the same, however many raters they have, and one with fewer than two labels is left out.
-
-    Source: Fleiss, Measuring nominal scale agreement among many raters, 1971, formulas 2 to 7. For
-    differing numbers of raters as in Gwet, Handbook of Inter-Rater Reliability, 2014, who however
-    takes the items with a single label into p.
-    """
-    shared = _shared(items)
-    if (undefined := _undefined(shared)) is not None:
-        return undefined
-    highest = max(map(max, shared))
-    table = sum(coincidences_of(labels, highest) / len(labels) for labels in shared)
-    return Estimate(value=float(fleiss(table)))
-
-
-def krippendorff_alpha(items: Ratings, level: Level = "nominal") -> Estimate:
-    """Compute Krippendorff's alpha, for any number of raters, labels missing, and graded labels.
-
-        alpha = 1 - (n - 1) * sum over c < k of o(c, k) * d(c, k)
-                    / sum over c < k of n(c) * n(k) * d(c, k)
-
-    o(c, k) is the coincidence of two labels: of each item with m labels, the number of its
-    ordered pairs (c, k) divided by m - 1. n(c) is how often a label occurs in items with two or
-    more labels, n how many there are in all. The difference d is 1 for names; (c - k)² for
-    numbers; for ranks the square of the number of labels between the two, the two ends half.
-
-    Source: Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011, sections C and D.
-    """
-    shared = _shared(items)
-    if (undefined := _undefined(shared)) is not None:
-        return undefined
-    highest = max(map(max, shared))
-    coincidences = sum(coincidences_of(labels, highest) for labels in shared)
-    return Estimate(value=float(alpha(coincidences, level)))
-
-
-def _shared(items: Ratings) -> list[list[int]]:
-    given = ([label for label in labels if label is not None] for labels in items)
-    return [labels for labels in given if len(labels) > 1]
-
-
-def _undefined(shared: Sequence[Sequence[int]]) -> Estimate | None:
-    if not shared:
-        return Estimate(reason="no item was labelled by two raters")
-    occurring = {label for labels in shared for label in labels}
-    if len(occurring) == 1:
-        return Estimate(reason=f"all raters gave the label {occurring.pop()} to every item")
-    return None

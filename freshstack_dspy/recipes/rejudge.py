@@ -3,50 +3,21 @@
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
+from freshstack_dspy.calibration.agreement import AgreementReport, agree_with_judge
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import Difference, difference
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.agreement import (
-    ClassAgreement,
-    Confusion,
-    LabelPair,
-    Weights,
-    by_class,
-    cohen_kappa,
-    confusion,
-    exact_match,
-    weighted_kappa,
-)
-from freshstack_dspy.measures.statistics import Estimate
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.session import SessionOptions, check_writable, open_session
-from freshstack_dspy.records import SCALES, Chunk, Judgment, Scale
+from freshstack_dspy.records import Chunk, Judgment, Scale
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.judge import Judged, ToJudge
-
-
-class LabelAgreement(NamedTuple):
-    """How the new labels agree with the old, the old being the reference."""
-
-    pairs: int
-    """Pairs with a label in both."""
-    on_support: bool
-    """Whether labels were compared as support or none, for their scales differ."""
-    exact: Estimate
-    kappa: Estimate
-    """Plain: any difference is as large as any other."""
-    weighted: dict[Weights, Estimate]
-    """Kappa for which a larger difference is a worse one; empty where labels are yes and no."""
-    on_support_kappa: Estimate
-    """Kappa of support or none, each label read by the threshold of its own collection."""
-    classes: tuple[ClassAgreement, ...]
-    confusion: Confusion
 
 
 class Rejudged(NamedTuple):
@@ -54,7 +25,10 @@ class Rejudged(NamedTuple):
 
     collection: Collection | None
     """As it is on disk; None of a sample, which is not written."""
-    agreement: LabelAgreement
+    agreement: AgreementReport | None
+    """With the labels before as those of a person; None where no pair has a label twice."""
+    on_support: bool
+    """Whether labels were compared as support or none, for their scales differ."""
     difference: Difference | None
     """With every pair whose label is another; None of a sample."""
     textless: int
@@ -107,7 +81,8 @@ def rejudge(
         once = {"votes": 1, "shuffle": None, "batch": 1, "duplicates": "judge"}
         alone = config.judge.model_copy(update=once)
         config = config.model_copy(update={"judge": alone})
-    scales = before.manifest.scale, config.judge.graded
+    old_scale, scale = before.manifest.scale, config.judge.graded
+    differ = scale.name != old_scale.name
     with open_session(config, searching=False, **options) as session:
         from freshstack_dspy.recipes.freshstack import FreshStack
         from freshstack_dspy.recipes.judge import judge
@@ -115,10 +90,10 @@ def rejudge(
         judged = judge(session, FreshStack(config), pairs)
         session.stop_if_deferred()
         if out is None:
-            agreement = label_agreement(before.judgments, judged.judgments, *scales)
-            return Rejudged(None, agreement, None, 0)
+            agreement = agree_with_judge(judged.judgments, scale, before.judgments, old_scale)
+            return Rejudged(None, agreement, differ, None, 0)
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
-        contents = _contents(before, judged, textless, scales[1])
+        contents = _contents(before, judged, textless, scale)
         now, old = provenance(session, contents), before.manifest
         rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
         judge_now = {name: now.config[name] for name in ("model", "judge")}
@@ -132,10 +107,10 @@ def rejudge(
     written = write_collection(
         out, contents, chunks.values(), described, rejected=old.counts.rejected
     )
-    agreement = label_agreement(before.judgments, written.judgments, *scales)
+    agreement = agree_with_judge(written.judgments, scale, before.judgments, old_scale)
     unchanged = list(chunks.values())
     found = difference(before, written, unchanged, unchanged)
-    return Rejudged(written, agreement, found, len(textless))
+    return Rejudged(written, agreement, differ, found, len(textless))
 
 
 def _contents(
@@ -156,45 +131,6 @@ def _contents(
     others = [failure for failure in before.failures if failure.step != "support"]
     failures = [*others, *judged.failures]
     return with_judgments(before, judgments, failures, scale, contamination=())
-
-
-def label_agreement(
-    old: Sequence[Judgment], new: Sequence[Judgment], old_scale: Scale, new_scale: Scale
-) -> LabelAgreement:
-    """Compare labels pair by pair, the old ones being the reference; a missing label is no 0."""
-    on_support = old_scale.name != new_scale.name
-
-    def compared(*, on_support: bool) -> list[LabelPair]:
-        before = _labels(old, old_scale, on_support=on_support)
-        now = _labels(new, new_scale, on_support=on_support)
-        return [(now[pair], before[pair]) for pair in before if pair in now]
-
-    pairs = compared(on_support=on_support)
-    weights: tuple[Weights, ...] = get_args(Weights)
-    if on_support or SCALES[old_scale.name].highest == 1:
-        weights = ()
-    return LabelAgreement(
-        pairs=len(pairs),
-        on_support=on_support,
-        exact=exact_match(pairs),
-        kappa=cohen_kappa(pairs),
-        weighted={each: weighted_kappa(pairs, each) for each in weights},
-        on_support_kappa=cohen_kappa(compared(on_support=True)),
-        classes=by_class(pairs),
-        confusion=confusion(pairs),
-    )
-
-
-def _labels(
-    judgments: Sequence[Judgment], scale: Scale, *, on_support: bool
-) -> dict[tuple[str, str], int]:
-    return {
-        (one.nugget_id, one.chunk_id): (
-            int(one.label >= scale.threshold) if on_support else one.label
-        )
-        for one in judgments
-        if one.label is not None
-    }
 
 
 def _pairs(before: Collection, chunks: dict[str, Chunk]) -> list["ToJudge"]:

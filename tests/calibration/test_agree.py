@@ -2,7 +2,6 @@
 
 import dataclasses
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -20,7 +19,6 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.lm.client import connect
-from freshstack_dspy.measures.agreement import Level, fleiss_kappa, krippendorff_alpha
 from freshstack_dspy.records import (
     Agreement,
     AnswerLabel,
@@ -99,7 +97,8 @@ def test_one_annotator_gives_no_ceiling(report: AgreementReport) -> None:
 def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) -> None:
     """Bob says as Ada, but of (12_0, B): exact match 3/4, by chance 8/16 → κ 1/2.
 
-    The judge is right on three pairs, and on (12_0, B) by one of two labels.
+    Of the eight labels five are 1: α 1 - 7 · 1/15, and for Fleiss by chance 34/64. The judge is
+    right on three pairs, and on (12_0, B) by one of two labels.
     """
     pairs = (("12_0", A), ("12_0", B), ("12_1", A), ("12_1", B))
     ada, bob = (1, 0, 0, 1), (1, 1, 0, 1)
@@ -113,12 +112,8 @@ def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) 
 
     assert report.annotators == ("ada", "bob")
     assert values(report, "people")["kappa"] == pytest.approx(1 / 2)
-    assert values(report, "people")["Krippendorff's alpha"] == pytest.approx(
-        krippendorff_alpha([(1, 1), (0, 1), (0, 0), (1, 1)]).value
-    )
-    assert values(report, "people")["Fleiss' kappa"] == pytest.approx(
-        fleiss_kappa([(1, 1), (0, 1), (0, 0), (1, 1)]).value
-    )
+    assert values(report, "people")["Krippendorff's alpha"] == pytest.approx(1 - 7 / 15)
+    assert values(report, "people")["Fleiss' kappa"] == pytest.approx(1 - (1 / 4) / (1 - 34 / 64))
     assert (report.pairs, report.shared, report.labels) == (4, 4, 8)
     assert values(report)["share agreed"] == pytest.approx(3.5 / 4)
 
@@ -320,7 +315,10 @@ def test_the_grades_themselves_by_hand(graded: Collection) -> None:
 
 
 def test_several_annotators_among_themselves(graded: Collection) -> None:
-    """Ada and bob, of four pairs: grades (2, 3), (1, 1), (1, 2), (0, 0)."""
+    """Ada and bob, of four pairs: grades (2, 3), (1, 1), (1, 2), (0, 0).
+
+    Grades 0 to 3 occur 2, 3, 2 and 1 times; the middles of their ranks are 1, 3.5, 6 and 7.5.
+    """
     bob = [
         label(each.query_id, each.nugget_id, each.chunk_id, value, "bob")
         for each, value in zip(GRADES, (3, 1, 2, 0), strict=True)
@@ -328,11 +326,9 @@ def test_several_annotators_among_themselves(graded: Collection) -> None:
 
     found = values(agree(graded, [*GRADES, *bob]), "people")
 
-    grades = [(2, 3), (1, 1), (1, 2), (0, 0)]
-    levels: tuple[Level, ...] = get_args(Level)
-    for level in levels:
-        alpha = krippendorff_alpha(grades, level).value
-        assert found[f"{level} alpha of grades"] == pytest.approx(alpha)
+    assert found["nominal alpha of grades"] == pytest.approx(1 - 7 * 2 / 23)
+    assert found["ordinal alpha of grades"] == pytest.approx(1 - 7 * (1.5**2 + 2.5**2) / 312)
+    assert found["interval alpha of grades"] == pytest.approx(1 - 7 * 2 / 60)
 
 
 def test_a_failed_judgment_is_no_zero(graded: Collection) -> None:

@@ -102,6 +102,7 @@ def test_a_collection_is_rejudged_into_another_folder_or_by_a_sample(
     assert whole.code == 0, whole.err
     assert "0 pairs have another label than before: new.changes.jsonl" in whole.out
     assert Path("new/manifest.json").is_file()
-    assert "same label: " in sample.out
-    assert json.loads(as_json.out)["agreement"]["exact"]["value"] == 1
+    assert "│ share agreed " in sample.out
+    metrics = json.loads(as_json.out)["agreement"]["metrics"]
+    assert metrics["share agreed"]["judge"]["value"] == 1
     assert (both.code, "either --out" in both.err) == (1, True)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.calibration.agreement import agree_with_judge
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, JudgmentChange
 from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.agreement import weighted_kappa
-from freshstack_dspy.recipes.rejudge import Rejudged, label_agreement, rejudge
+from freshstack_dspy.recipes.rejudge import Rejudged, rejudge
 from tests.collection.imports.foreign import freshstack, freshstack_row, json_lines
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import ScriptedProvider, question_of
@@ -44,6 +44,7 @@ def test_the_same_pairs_get_new_labels(tmp_path: Path) -> None:
         [(one.nugget_id, one.chunk_id) for one in each.judgments] for each in (known, new)
     )
     assert old_pairs == new_pairs
+    assert rejudged.agreement is not None
     assert rejudged.agreement.pairs == 2
     assert difference.judgments.changed == 1  # "alpha" says nothing of calling
     assert new.recipe == "rejudge:import:freshstack"
@@ -68,11 +69,12 @@ def test_labels_of_two_scales_are_compared_as_support(tmp_path: Path, threshold:
     assert len(raw) > len(others)
     changed = [one.before for one in difference.changes if isinstance(one, JudgmentChange)]
     assert {(one.nugget_id, one.chunk_id) for one in changed if one} == others
+    assert rejudged.agreement is not None
     counts = rejudged.agreement.confusion.counts
     off = sum(map(sum, counts)) - sum(row[place] for place, row in enumerate(counts))
     assert difference.judgments.changed == off == len(others)
-    assert rejudged.agreement.on_support
-    assert {one.label for one in rejudged.agreement.classes} <= {0, 1}
+    assert rejudged.on_support
+    assert set(rejudged.agreement.confusion.labels) <= {0, 1}
     assert new.manifest.scale.name == "graded_5"
 
 
@@ -81,6 +83,7 @@ def test_a_chunk_without_a_text_is_not_asked_about(tmp_path: Path) -> None:
 
     rejudged, new, _ = again(tmp_path / "c", tmp_path)
 
+    assert rejudged.agreement is not None
     assert (rejudged.textless, rejudged.agreement.pairs) == (1, 1)
     assert [one.status for one in new.judgments] == ["ok", "failed"]
 
@@ -101,17 +104,19 @@ def test_grades_are_compared_by_their_distance_too(tmp_path: Path) -> None:
     _, graded, _ = again(tmp_path / "c", tmp_path, 'scale = "graded_3"')
     binary, of_grades = known.manifest.scale, graded.manifest.scale
 
-    two_scales = label_agreement(known.judgments, graded.judgments, binary, of_grades)
-    same = label_agreement(graded.judgments, graded.judgments, of_grades, of_grades)
+    two_scales = agree_with_judge(graded.judgments, of_grades, known.judgments, binary)
+    same = agree_with_judge(graded.judgments, of_grades, graded.judgments, of_grades)
+    failed = [one.model_copy(update={"label": None}) for one in known.judgments]
 
-    assert label_agreement(known.judgments, known.judgments, binary, binary).weighted == {}
-    assert two_scales.weighted == {}
-    assert two_scales.on_support_kappa == two_scales.kappa
-    labels = [one.label for one in graded.judgments]
-    assert same.weighted == {
-        weights: weighted_kappa([(label or 0, label or 0) for label in labels], weights)
-        for weights in ("linear", "quadratic")
-    }
+    assert two_scales is not None
+    assert same is not None
+    weighted = {"linear kappa of grades", "quadratic kappa of grades"}
+    assert (weighted & two_scales.metrics.keys(), weighted & same.metrics.keys()) == (
+        set(),
+        weighted,
+    )
+    assert (two_scales.pairs, same.failed, same.disagreements) == (2, (), ())
+    assert agree_with_judge(failed, binary, known.judgments, binary) is None
 
 
 def test_a_sample_is_judged_chunk_by_chunk_and_nothing_written(
@@ -124,7 +129,10 @@ def test_a_sample_is_judged_chunk_by_chunk_and_nothing_written(
     rejudged = rejudge(config.out, config, sample=5, provider=provider)
 
     assert [len(inputs["chunks"]) for inputs in provider.asked] == [1] * 5
+    assert rejudged.agreement is not None
     assert rejudged.agreement.pairs == sum(len(inputs["nuggets"]) for inputs in provider.asked)
     assert len({question_of(inputs) for inputs in provider.asked}) == 3
-    assert rejudged.agreement.exact.value == 1.0
+    exact = rejudged.agreement.metrics["share agreed"].judge
+    assert exact is not None
+    assert exact.value == 1.0
     assert (rejudged.collection, files_of(config.out)) == (None, files)
