@@ -276,7 +276,7 @@ def _rates(collection: Collection, given: _Labelled) -> dict[str, Corrected]:
             if label is None and not (given.everything or given.missing or others):
                 yield rogan_gladen(judge, people, strata=of)
 
-    found = dict(zip((ALL_PAIRS, ROGAN_GLADEN), rates(None), strict=False))
+    found: dict[str, Corrected] = dict(zip((ALL_PAIRS, ROGAN_GLADEN), rates(None), strict=False))
     for label in sorted(set(judged.values()), key=lambda label: -(label or 0)):
         [found[f"label {label}"]] = rates(label)
     return found

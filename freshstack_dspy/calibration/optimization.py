@@ -460,7 +460,7 @@ class _Student(dspy.Module):
     def __init__(self, signature: Any) -> None:
         super().__init__()
         self.task = signature.__name__
-        self.predict = TypedPredict(signature)
+        self.predict: Any = TypedPredict(signature)
 
     def forward(self, **inputs: Any) -> Any:
         # With new instructions DSPy makes a signature of another name, which requests would have.
@@ -525,12 +525,13 @@ class _Whole:
 class _Reasking(dspy.ChatAdapter):
     """Asks again where an optimizer's own question brought no valid reply."""
 
-    def __call__(self, lm: Any, lm_kwargs: Any, **question: Any) -> Any:
+    def __call__(self, lm: Any, lm_kwargs: Any, *args: Any, **question: Any) -> Any:
+        failed: Exception | None = None
         for sample in range(1, 1 + _SAMPLES):
             try:
-                return super().__call__(lm, lm_kwargs, **question)
+                return super().__call__(lm, lm_kwargs, *args, **question)
             except (AdapterParseError, ReplyError) as error:
-                failed: Exception = error
+                failed = error
             lm_kwargs = {**lm_kwargs, "rollout_id": sample, "temperature": 1.0}
         lm.ledger.enter(failed=1)
         fault = " ".join(str(failed).split())[:200]

@@ -12,7 +12,7 @@ from freshstack_dspy.calibration.labels import PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents, RecordFile
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.files import decode_records, encode_records, write_file
+from freshstack_dspy.files import canonical_line, decode_records, encode_records, write_file
 from freshstack_dspy.records import (
     Agreement,
     Answer,
@@ -225,12 +225,14 @@ def draw(
     names = ("query_id", "run_id") if kind == "answer" else ("query_id", "nugget_id", "chunk_id")
     drawn.sort(key=lambda item: (place[item[0]], item[1:2], _number(seed, *item)))
     tasks = tuple(
-        LabelTask(
-            kind=kind,
-            **dict(zip(names, item, strict=False)),
-            **texts.get(item, {}),
-            stratum=stratum[item],
-            probability=counts[stratum[item]] / sizes[stratum[item]],
+        LabelTask.model_validate(
+            {
+                "kind": kind,
+                **dict(zip(names, item, strict=False)),
+                **texts.get(item, {}),
+                "stratum": stratum[item],
+                "probability": counts[stratum[item]] / sizes[stratum[item]],
+            }
         )
         for item in drawn
     )
@@ -292,8 +294,8 @@ def _number(seed: int, *ids: str) -> str:
     return hashlib.sha256("\0".join((str(seed), *ids)).encode()).hexdigest()
 
 
-def _without_probability(task: LabelTask) -> LabelTask:
-    return task.model_copy(update={"probability": 1})
+def _without_probability(task: LabelTask) -> str:
+    return canonical_line(task.model_copy(update={"probability": 1}))
 
 
 def _answers(folder: Path) -> tuple[Strata, dict[Item, dict[str, str]]]:

@@ -99,7 +99,7 @@ def corrected_mean(
         return found
     tuned = power is None and found.labelled >= FEWEST_TUNED
     lam = float(not tuned) if power is None else power
-    ratio = count = 0.0
+    ratio, count, predicted = 0.0, 0.0, f
     for _ in range(4 if tuned else 1):  # λ depends on the ratio, and the ratio on λ
         count = of.total(z - lam * g) + lam * float(g.sum())
         if count <= 0:

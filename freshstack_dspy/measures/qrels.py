@@ -209,19 +209,24 @@ class Spans(Protocol):
 
     def place(self, document: str) -> Place:
         """Give the place of a chunk, or of a passage whose id was given."""
+        ...
 
     def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
         """Give the labels of a query by (source, path)."""
+        ...
 
     def passage_id(self, place: Place) -> str:
         """Give the id of a passage, that of a chunk where it is one."""
+        ...
 
     @property
     def lengths(self) -> Mapping[str, int]:
         """The lengths of chunks and passages in tokens, by id."""
+        ...
 
     def read(self, path: Path) -> PassageRun:
         """Read a file of passages, or a CollectionError."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -407,6 +412,7 @@ class HasQrels(Protocol):
 
     def qrels(self) -> NuggetQrels:
         """Give them."""
+        ...
 
 
 QrelsSource = NuggetQrels | HasQrels | Path | str | Mapping[str, Mapping[str, Any]]
