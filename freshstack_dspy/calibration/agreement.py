@@ -10,7 +10,13 @@ from typing import Any, NamedTuple, get_args
 from pydantic import Field
 
 from freshstack_dspy.calibration.annotators import random_annotators
-from freshstack_dspy.calibration.labels import PairId, pair_of, read_labels
+from freshstack_dspy.calibration.labels import (
+    PairId,
+    highest_label,
+    pair_labels,
+    pair_of,
+    read_labels,
+)
 from freshstack_dspy.calibration.sampling import strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
@@ -165,15 +171,9 @@ def agree(
             scale.
     """
     collection = Collection.of(collection)
-    given = _read(labels)
+    given = pair_labels(labels)
     groups = _no_groups if by is None else slicing(collection, by)
     return compare(collection, collection.manifest.scale, collection.name, given, groups)
-
-
-def _read(labels: Any) -> Sequence[HumanLabel]:
-    if isinstance(labels, Path | str) or any(isinstance(one, Path | str) for one in labels):
-        return read_labels(labels)
-    return labels
 
 
 def compare(
@@ -468,10 +468,7 @@ def _among(
     *,
     graded: bool,
 ) -> dict[str, Interval]:
-    """The metrics of people: the mean of each two, either being the judge; and those of many.
-
-    Two count by the pairs that both labelled.
-    """
+    """The metrics of each two, either being the judge, by the pairs of both; and those of many."""
     if not several:
         return {}
     import numpy as np
@@ -740,16 +737,11 @@ def binary(label: int, threshold: int = 1) -> int:
 
 
 def _check_scale(scale: Scale, name: str, labels: Sequence[HumanLabel]) -> None:
-    """Check that the labels can be on the collection's scale.
-
-    None is above its highest; where that is yes or no, a person's scale may be finer: any label
-    from 1 on is support. Labels that are all 0 or 1, with a 1 that would not be support, were given
-    as yes and no. Labels of answerability are yes and no themselves.
-    """
+    """Check that labels are on the scale, and not yes and no where 1 is no support."""
     yes_no = bool(labels) and labels[0].kind == "answerability"
-    top = 1 if yes_no else SCALES[scale.name].highest
     for label in labels:
-        if label.label > top and (yes_no or scale.name != "binary"):
+        top = highest_label(label.kind, scale.name)
+        if top is not None and label.label > top:
             ends = "labels of answerability are 0 and 1"
             if not yes_no:
                 ends = f"the scale {scale.name} of {name!r} ends at {top}"

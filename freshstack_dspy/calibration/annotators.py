@@ -1,11 +1,11 @@
 """Who labelled: how many of the tasks, and whether at random."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from freshstack_dspy.calibration.labels import AnyLabel, PairId, identity, pair_of
+from freshstack_dspy.calibration.labels import AnyLabel, PairId, TaskId, pair_of, task_id
 from freshstack_dspy.measures.agreement import LabelPair, kappa_interval
 from freshstack_dspy.records import HumanLabel, LabelTask
 
@@ -23,22 +23,11 @@ class _Kappa(NamedTuple):
 
 def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:
     """Count how many of the tasks each annotator has labelled, by name; 0 for those of none."""
-    asked = set(map(task_of, tasks))
-    found = Counter[str]()
+    asked = set(map(task_id, tasks))
+    done: defaultdict[str, set[TaskId]] = defaultdict(set)
     for label in labels:
-        found[label.annotator] += task_of(label) in asked
-    return dict(sorted(found.items()))
-
-
-def task_of(of: AnyLabel | LabelTask) -> tuple[Any, ...] | None:
-    """Identify a task, and the one that a label answers; None of a comment."""
-    if isinstance(of, LabelTask):
-        ids: tuple[Any, ...] = of.nugget_id, of.chunk_id
-        if of.kind in ("nuggets", "answer"):
-            ids = (of.run_id, of.sample) if of.kind == "answer" else ()
-        return "nugget_list" if of.kind == "nuggets" else of.kind, of.query_id, *ids
-    named = identity(of)
-    return named and (named[0], *named[2:])
+        done[label.annotator].add(task_id(label))
+    return {name: len(asked & of) for name, of in sorted(done.items())}
 
 
 def random_annotators(

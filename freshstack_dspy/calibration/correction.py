@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, NamedTuple
 
-from freshstack_dspy.calibration.labels import PairId, check_labels, pair_of, read_labels
+from freshstack_dspy.calibration.labels import PairId, check_labels, pair_labels, pair_of
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.slices import Slices, slice_queries
@@ -107,12 +107,7 @@ def correct(
             pair; or as `evaluate`.
     """
     collection = Collection.of(collection)
-    if isinstance(labels, Path | str):
-        labels = [labels]
-    given = [one for one in labels if isinstance(one, HumanLabel)]
-    if files := [one for one in labels if not isinstance(one, HumanLabel)]:
-        given += read_labels(files, collection=collection)
-    found = _labelled(collection, given)
+    found = _labelled(collection, pair_labels(labels, collection))
     by_people = _by_people(collection, found.labels)
     queries = sorted({query for query, _, _ in found.strata} - set(excluded))
     evaluated: dict[str, tuple[Evaluation, Evaluation]] = {}

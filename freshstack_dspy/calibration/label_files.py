@@ -15,8 +15,14 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from freshstack_dspy.calibration.annotators import task_of
-from freshstack_dspy.calibration.labels import LABELS, AnyLabel, all_labels, check_labels, once
+from freshstack_dspy.calibration.labels import (
+    LABELS,
+    AnyLabel,
+    all_labels,
+    check_labels,
+    once,
+    task_id,
+)
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 from freshstack_dspy.faults import first_fault
@@ -107,10 +113,10 @@ def import_labels(
         why = "".join(f"; left out: {number} {what}" for what, number in left_out.items() if number)
         raise CollectionError(f"{', '.join(map(str, paths))}: there is no label in it{why}")
     check_labels(placed, collection)
-    asked = {task_of(task): task for task in tasks}
+    asked = {task_id(task): task for task in tasks}
 
     def sampled(label: AnyLabel) -> AnyLabel:
-        task = asked.get(task_of(label)) if label.stratum is None else None
+        task = asked.get(task_id(label)) if label.stratum is None else None
         fields = ("stratum", "probability") if task else ()
         return label.model_copy(update={name: getattr(task, name) for name in fields})
 

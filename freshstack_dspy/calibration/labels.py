@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -17,8 +17,10 @@ from freshstack_dspy.records import (
     Comment,
     HumanLabel,
     Judgment,
+    LabelTask,
     NuggetLabel,
     NuggetList,
+    ScaleName,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ LABELS: dict[str, type[AnyLabel]] = {
 Paths = Path | str | Sequence[Path | str]
 PairId = tuple[str, str, str]
 """query_id, nugget_id, chunk_id."""
+TaskId = tuple[Any, ...]
+_TASKS_BY = {"nuggets": (), "answer": ("run_id", "sample")}
 
 
 def pair_of(of: HumanLabel | Judgment) -> PairId:
@@ -44,34 +48,25 @@ def pair_of(of: HumanLabel | Judgment) -> PairId:
     return of.query_id, of.nugget_id, of.chunk_id
 
 
-@overload
-def read_labels(
-    paths: Paths,
-    kind: Literal["support", "answerability"] = "support",
-    collection: "Collection | None" = None,
-) -> tuple[HumanLabel, ...]: ...
-@overload
-def read_labels(
-    paths: Paths, kind: Literal["nugget"], collection: "Collection | None" = None
-) -> tuple[NuggetLabel, ...]: ...
-@overload
-def read_labels(
-    paths: Paths, kind: Literal["nugget_list"], collection: "Collection | None" = None
-) -> tuple[NuggetList, ...]: ...
-@overload
-def read_labels(
-    paths: Paths, kind: Literal["answer"], collection: "Collection | None" = None
-) -> tuple[AnswerLabel, ...]: ...
-@overload
-def read_labels(
-    paths: Paths, kind: Literal["comment"], collection: "Collection | None" = None
-) -> tuple[Comment, ...]: ...
+def task_id(one: LabelTask | AnyLabel) -> TaskId:
+    """Name a task, or that which a label is of: a query's list and qualities of nuggets are one."""
+    kind = "nuggets" if one.kind in ("nugget", "nugget_list") else one.kind
+    names = _TASKS_BY.get(kind, ("nugget_id", "chunk_id"))
+    return kind, one.query_id, *(getattr(one, name) for name in names)
+
+
+def pair_labels(labels: Any, collection: "Collection | None" = None) -> Sequence[HumanLabel]:
+    """Give labels of pairs, or read them from files of labels of support."""
+    if isinstance(labels, Path | str) or any(isinstance(one, Path | str) for one in labels):
+        labels = read_labels(labels, collection=collection)
+    given: Sequence[HumanLabel] = labels
+    return given
 
 
 def read_labels(
     paths: Paths, kind: str = "support", collection: "Collection | None" = None
 ) -> tuple[Any, ...]:
-    """Read the labels of one kind from one or several files, in their order.
+    """Read the labels of one kind, in their order: records of `LABELS[kind]`.
 
     Raises:
         SourceError: A file cannot be read.
@@ -179,7 +174,7 @@ def check_labels(placed: Iterable[tuple[str, AnyLabel]], collection: "Collection
             None,
         )
         right += wrong is None
-        highest = _highest(label, collection)
+        highest = highest_label(label.kind, collection.manifest.scale.name)
         if fault:
             continue
         if wrong is not None:
@@ -206,8 +201,8 @@ def _named(
         yield "chunk", chunk, collection.corpus.rows.keys(), "corpus.parquet"
 
 
-def _highest(label: AnyLabel, collection: "Collection") -> int | None:
-    if label.kind == "answerability":
+def highest_label(kind: str, scale: ScaleName) -> int | None:
+    """Give the highest label of a person; None where the scale is yes or no: theirs may be finer."""
+    if kind == "answerability":
         return 1
-    scale = collection.manifest.scale.name
     return None if scale == "binary" else SCALES[scale].highest

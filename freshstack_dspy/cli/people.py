@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.statistics import Interval
 
 ProgramName = Literal["support_judge", "nuggetizer", "comparer"]
-_KINDS: dict[str, Literal["support", "nugget_list", "answer"]] = {
-    "support_judge": "support",
-    "nuggetizer": "nugget_list",
-    "comparer": "answer",
-}
+_KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
 
 
 def optimize(

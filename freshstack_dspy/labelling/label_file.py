@@ -6,23 +6,11 @@ import os
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from freshstack_dspy.calibration.labels import AnyLabel, all_labels, check_labels
+from freshstack_dspy.calibration.labels import AnyLabel, TaskId, all_labels, check_labels, task_id
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import encode_records, write_file
-from freshstack_dspy.records import LabelTask
-
-TaskId = tuple[Any, ...]
-_NAMED_BY = {"nuggets": (), "answer": ("run_id", "sample")}
-
-
-def task_id(one: LabelTask | AnyLabel) -> TaskId:
-    """Name a task, or that which a label is of: a query's list and qualities of nuggets are one."""
-    kind = "nuggets" if one.kind in ("nugget", "nugget_list") else one.kind
-    names = _NAMED_BY.get(kind, ("nugget_id", "chunk_id"))
-    return kind, one.query_id, *(getattr(one, name) for name in names)
 
 
 @contextmanager

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from freshstack_dspy.calibration.labels import LABELS, AnyLabel, pair_of
+from freshstack_dspy.calibration.labels import LABELS, AnyLabel, pair_of, task_id
 from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.labelling.label_file import task_id
 from freshstack_dspy.labelling.shown_text import blocks_of
 from freshstack_dspy.records import HumanLabel, LabelTask, ScaleName
 from freshstack_dspy.signatures.judge_support import JUDGES
