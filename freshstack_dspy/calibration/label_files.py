@@ -111,7 +111,9 @@ def import_labels(
     placed = list(all_labels(paths) if format == "freshstack" else once(read()))
     if not placed:
         why = "".join(f"; left out: {number} {what}" for what, number in left_out.items() if number)
-        raise CollectionError(f"{', '.join(map(str, paths))}: there is no label in it{why}")
+        raise CollectionError(
+            f"{', '.join(map(str, paths))}: there is no label in it, read as {format}{why}"
+        )
     check_labels(placed, collection)
     asked = {task_id(task): task for task in tasks}
 

@@ -284,7 +284,7 @@ def _missing_key(model: ModelConfig, recorded: Several) -> str | None:
         try:
             provider_for(model)
         except FatalModelError:
-            if next(recorded.lines(model.name.encode()), None) is None:
+            if next(recorded.lines(f'"{model.name}"'.encode()), None) is None:
                 raise
             return None
         return str(error)

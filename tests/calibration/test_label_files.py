@@ -117,7 +117,11 @@ def test_a_label_is_the_same_whichever_tool_wrote_it(
         ("csv", CSV.replace("2 full", "3"), ":2: the label is 3; allowed: 0 to 2"),
         ("csv", CSV.replace("fact 12_0", "a fact"), ":2: there is no nugget of query 12 'a fact';"),
         ("csv", CSV.replace(";ana;yes", ";;yes"), ":2: does not say who labelled; add --annotator"),
-        ("csv", "qid,label\n12,\n", ": there is no label in it; left out: 1 rows without a label"),
+        (
+            "csv",
+            "qid,label\n12,\n",
+            ": there is no label in it, read as csv; left out: 1 rows without a label",
+        ),
         ("label-studio", LABEL_STUDIO * 2, ":2: 'ana' labelled this pair before, in "),
         ("nuggetizer", {"qid": "12", "nuggets": []}, ":1: assigns nuggets to an answer; allowed"),
         ("csv", "kind,qid,label\ncomment,12,1\n", ":2: kind is 'comment'; allowed: support"),
