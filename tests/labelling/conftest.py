@@ -1,15 +1,13 @@
-"""A collection whose page is served over HTTP, in a thread."""
+"""A collection whose page is served, in the process of the test."""
 
-import socket
-import threading
-import time
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from freshstack_dspy.labelling.label_file import open_labels
 from freshstack_dspy.labelling.server import ADDRESS, Labelling
@@ -18,6 +16,22 @@ from tests.collection.small import write_small
 
 Serve = Callable[..., httpx.Client]
 TOKEN = "the-token"
+
+
+class InProcess(httpx.BaseTransport):
+    """Asks an application without a server."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = httpx.ASGITransport(app)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        async def asked() -> httpx.Response:
+            found = await self._app.handle_async_request(request)
+            return httpx.Response(
+                found.status_code, headers=found.headers, content=await found.aread()
+            )
+
+        return asyncio.run(asked())
 
 
 @pytest.fixture
@@ -39,18 +53,8 @@ def _served(
 ) -> Iterator[httpx.Client]:
     tasks = Tasks.open(target)
     path = folder / f"labels-{annotator}.jsonl"
-    with (
-        open_labels(path, annotator, tasks.by_id, tasks.collection) as file,
-        socket.create_server((ADDRESS, 0)) as listener,
-    ):
+    with open_labels(path, annotator, tasks.by_id, tasks.collection) as file:
         app = Labelling(tasks, file, annotator, TOKEN, blind=blind).app()
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        base = f"http://{ADDRESS}:{listener.getsockname()[1]}"
-        with httpx.Client(base_url=base, headers={"X-Token": TOKEN}, trust_env=False) as client:
-            while not server.started:
-                time.sleep(0.005)
+        base, headers = f"http://{ADDRESS}", {"X-Token": TOKEN}
+        with httpx.Client(base_url=base, headers=headers, transport=InProcess(app)) as client:
             yield client
-        server.should_exit = True
-        thread.join()

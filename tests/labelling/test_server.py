@@ -1,4 +1,4 @@
-"""What the page asks of its server, over HTTP, and what is then in the labels file."""
+"""What the page asks of its server, and what is then in the labels file."""
 
 import json
 import os
