@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pytest
 
+from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.cli import main
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.records import HumanLabel
-from tests.calibration.people import synthetic_labels
+from tests.calibration.people import label, synthetic_labels
 from tests.recipes.domain import write_domain
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
@@ -81,16 +81,16 @@ def labels(tmp_path: Path) -> Path:
 @pytest.fixture
 def labels_of_built(tmp_path: Path, built: Path) -> Path:
     """Labels of the collection's judged pairs, by one who always agrees with the judge."""
-    path = tmp_path / "agreeing.jsonl"
+    return write_labels(tmp_path / "agreeing.jsonl", built, "ada")
+
+
+def write_labels(path: Path, collection: Path, *annotators: str) -> Path:
+    """Write labels of people who always agree with the judge."""
     labels = [
-        HumanLabel(
-            query_id=judgment.query_id,
-            nugget_id=judgment.nugget_id,
-            chunk_id=judgment.chunk_id,
-            label=judgment.label or 0,
-            annotator="ada",
-        )
-        for judgment in Collection.load(built).judgments
+        label(*pair_of(judgment), judgment.label, annotator)
+        for judgment in Collection.load(collection).judgments
+        if judgment.label is not None
+        for annotator in annotators
     ]
     path.write_bytes(encode_records(labels))
     return path

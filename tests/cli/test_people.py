@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import AnswerLabel, HumanLabel, NuggetLabel
+from tests.calibration.people import label
 from tests.recipes.domain import write_domain
 
-from .conftest import BASELINE, Command, Done
+from .conftest import BASELINE, Command, Done, write_labels
 
 
 @pytest.fixture
@@ -25,24 +27,6 @@ def graded(freshstack: Command, built: Path) -> Path:
     return Path("graded")
 
 
-def write_people(collection: Path, *annotators: str, highest: int = 9) -> Path:
-    """Labels of everybody, who all agree with the judge."""
-    labels = [
-        HumanLabel(
-            query_id=judgment.query_id,
-            nugget_id=judgment.nugget_id,
-            chunk_id=judgment.chunk_id,
-            label=min(highest, judgment.label),
-            annotator=annotator,
-        )
-        for judgment in Collection.load(collection).judgments
-        if judgment.label is not None
-        for annotator in annotators
-    ]
-    Path("people.jsonl").write_bytes(encode_records(labels))
-    return Path("people.jsonl")
-
-
 def rows(out: str) -> dict[str, str]:
     return {
         cells[0].strip(): cells[1].strip()
@@ -53,7 +37,7 @@ def rows(out: str) -> dict[str, str]:
 
 
 def test_grades_of_several_people(freshstack: Command, graded: Path) -> None:
-    people = write_people(graded, "ada", "bob")
+    people = write_labels(Path("people.jsonl"), graded, "ada", "bob")
     out = freshstack("agree", graded, people, "--by", "kind").out
 
     assert ", support from 2 on\n" in out
@@ -83,15 +67,8 @@ def test_agreement_is_a_table_or_json(
 def test_labels_of_pairs_that_were_not_judged_are_counted(
     freshstack: Command, built: Path, tmp_path: Path
 ) -> None:
-    judged = Collection.load(built).judgments[0]
-    label = HumanLabel(
-        query_id=judged.query_id,
-        nugget_id=judged.nugget_id,
-        chunk_id=judged.chunk_id,
-        label=1,
-        annotator="ada",
-    )
-    labels = [label, label.model_copy(update={"nugget_id": "9_9"})]
+    query_id, nugget_id, chunk_id = pair_of(Collection.load(built).judgments[0])
+    labels = [label(query_id, nugget, chunk_id, 1) for nugget in (nugget_id, "9_9")]
     (tmp_path / "one.jsonl").write_bytes(encode_records(labels))
 
     out = freshstack("agree", built, "one.jsonl").out
