@@ -327,33 +327,30 @@ def agree_with_judge(
 _NONE = _Judged(None, "")
 
 
-class _Given(NamedTuple):
-    """The labels of each item that the judge has labelled, by annotator; and those left out."""
-
-    by_item: dict[Item, dict[str, _Label]]
-    failed: list[Item]
-    unjudged: list[Item]
-
-
-def _given(name: str, verdicts: Mapping[Any, _Judged], people: Sequence[_Label]) -> _Given:
-    found = _Given({}, [], [])
+def _given(
+    name: str, verdicts: Mapping[Any, _Judged], people: Sequence[_Label]
+) -> tuple[dict[Item, dict[str, _Label]], list[Item], list[Item]]:
+    """Labels by item and annotator; and the items left out: failed, and not judged."""
+    given: dict[Item, dict[str, _Label]] = {}
+    failed: list[Item] = []
+    unjudged: list[Item] = []
     for label in people:
         if verdicts.get(label.item, _NONE).label is None:
-            (found.failed if label.item in verdicts else found.unjudged).append(label.item)
+            (failed if label.item in verdicts else unjudged).append(label.item)
             continue
-        of_item = found.by_item.setdefault(label.item, {})
+        of_item = given.setdefault(label.item, {})
         if of_item.setdefault(label.annotator, label) is not label:
             raise CollectionError(
                 f"{label.annotator!r} labelled {label.item} twice; keep one of the two"
             )
-    if not found.by_item:
+    if not given:
         raise CollectionError(
             f"none of the {len(people)} labels is of a pair with a label of {name!r} "
-            f"({len(found.unjudged)} of pairs not in judgments.jsonl, {len(found.failed)} of pairs "
+            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs "
             "whose judgment failed): query_id, nugget_id and chunk_id must be those of "
             "judgments.jsonl"
         )
-    return found
+    return given, failed, unjudged
 
 
 def _report(

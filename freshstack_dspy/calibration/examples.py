@@ -215,11 +215,7 @@ def _taken(groups: Sequence[Sequence[str]], count: int, leaving: int) -> set[str
 def _texts(
     labels: Sequence[HumanLabel], collection: Collection | None
 ) -> dict[tuple[str, ...], Any]:
-    """The texts of labels: the collection's, or else their own; of a chunk path, text and headings.
-
-    By ("question", query_id), ("nugget", query_id, nugget_id) and ("chunk", chunk_id). Also, by
-    ("marked", query_id, nugget_id, chunk_id), the words of the chunk that people marked.
-    """
+    """The texts of labels by kind and ids, the collection's or else their own; and marked words."""
     texts: dict[tuple[str, ...], Any] = {}
     needed: set[tuple[str, ...]] = set()
     for label in labels:
