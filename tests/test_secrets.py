@@ -32,9 +32,15 @@ def _echoing(body: dict[str, Any]) -> Scripted:
     return Scripted(said, status=400)
 
 
+class _Closing(ChatServer):
+    """LiteLLM leaves connections open that are kept alive, which is a warning, and so a failure."""
+
+    protocol = "HTTP/1.0"
+
+
 @pytest.fixture
 def server() -> Iterator[ChatServer]:
-    with ChatServer(_honest).running() as running:
+    with _Closing(_honest).running() as running:
         yield running
 
 
