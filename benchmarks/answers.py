@@ -21,16 +21,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.models import FolderEmbedder
 from freshstack_dspy.lm.baseline.replies import reply
-from freshstack_dspy.measures.agreement import (
-    LabelPair,
-    class_precision,
-    class_recall,
-    cohen_kappa,
-    kappa_interval,
-)
+from freshstack_dspy.measures import agreement as measures
+from freshstack_dspy.measures.agreement import LabelPair, kappa_interval, table_of
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.recipes.reteval import COMPARERS
 from freshstack_dspy.signatures.answers import AgreementGrade
@@ -119,7 +116,8 @@ def at_best_of_other_half(scores: Scores) -> tuple[ByQuestion, list[float]]:
         known = {question: scores[question] for question in tuned}
 
         def kappa(threshold: float, known: Scores = known) -> float:
-            return cohen_kappa([*chain(*at(known, threshold).values())]).value or 0.0
+            table = table_of(chain(*at(known, threshold).values()), 2)
+            return float(np.nan_to_num(measures.kappa(table)))
 
         best = max((n / 20 for n in range(1, 21)), key=kappa)
         chosen.append(best)
@@ -146,13 +144,13 @@ def report(name: str, value: float | None, goal: float | None = None) -> None:
 
 def agreement(name: str, pairs: ByQuestion, goal: float | None = None) -> None:
     found = kappa_interval(pairs)
-    everything = list(chain.from_iterable(pairs.values()))
-    report(f"{name}: answers", float(len(everything)))
+    table = table_of(chain.from_iterable(pairs.values()), 2)
+    report(f"{name}: answers", float(table.sum()))
     report(f"{name}: kappa", found.value, goal)
     report(f"{name}: kappa, lower end of 95 %", found.low)
     report(f"{name}: kappa, upper end of 95 %", found.high)
-    report(f"{name}: precision", class_precision(everything, 1).value)
-    report(f"{name}: recall", class_recall(everything, 1).value)
+    report(f"{name}: precision", float(np.nan_to_num(measures.precision(table, 1))))
+    report(f"{name}: recall", float(np.nan_to_num(measures.recall(table, 1))))
 
 
 def main() -> None:

@@ -19,14 +19,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.lm.baseline.support import THRESHOLD, support
-from freshstack_dspy.measures.agreement import (
-    class_precision,
-    class_recall,
-    cohen_kappa,
-    kappa_interval,
-)
+from freshstack_dspy.measures import agreement as measures
+from freshstack_dspy.measures.agreement import kappa_interval, table_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ASSIGNMENTS = DATA / "trec-rag24-nugget-assignments" / "assignments.jsonl"
@@ -91,7 +89,12 @@ def labels(pairs: Sequence[Pair], threshold: float, least: int) -> list[tuple[in
 
 
 def kappa(pairs: Sequence[Pair], threshold: float, least: int) -> float:
-    return cohen_kappa(labels(pairs, threshold, least)).value or 0.0
+    return number(measures.kappa(table_of(labels(pairs, threshold, least), 2)))
+
+
+def number(value: float) -> float:
+    """0 where a metric is undefined."""
+    return float(np.nan_to_num(value))
 
 
 def report(name: str, value: float, goal: str, *, holds: bool) -> None:
@@ -112,9 +115,9 @@ def agreement(name: str, pairs: Sequence[Pair]) -> None:
             report(f"{what}: kappa", value, "none", holds=True)
         report(f"{what}: kappa, lower end of 95 %", low, "none", holds=True)
         report(f"{what}: kappa, upper end of 95 %", high, "none", holds=True)
-        all_labels = list(chain.from_iterable(by_topic.values()))
-        for measure, compute in (("precision", class_precision), ("recall", class_recall)):
-            share = compute(all_labels, 1).value or 0.0
+        table = table_of(chain.from_iterable(by_topic.values()), 2)
+        for measure, compute in (("precision", measures.precision), ("recall", measures.recall)):
+            share = number(compute(table, 1))
             report(f"{what}: {measure}", share, "none", holds=True)
 
 
