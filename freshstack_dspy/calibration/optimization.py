@@ -85,7 +85,7 @@ class OptimizationReport(Record):
     miss_cost: float
     """Of `expected_cost`."""
     labels: str
-    """SHA-256 of the labels, whatever their order."""
+    """SHA-256 of the labels, the same in any order."""
     queries: dict[str, int]
     examples: dict[str, int]
     """Of `train`, `dev` and `test`."""
@@ -552,7 +552,7 @@ def _candidates(
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             compiled = _compiled(name, student, train, dev, task, lm)
-        finally:  # whatever DSPy makes of it
+        finally:  # also where DSPy goes on after an error
             lm.raise_if_ended()
     made = [compiled, *(one["program"] for one in getattr(compiled, "candidate_programs", ()))]
     if details := getattr(compiled, "detailed_results", None):

@@ -138,7 +138,7 @@ def fetch(
 
     History is left out where the server allows it. A full commit id that is here needs no
     network; a tag, a branch, or no revision (HEAD) is looked up at the remote, or, where `offline`,
-    is what it was when last fetched, which `progress` is told. The corpus comes back with the bare
+    is what it was when last fetched, which `progress` reports. The corpus comes back with the bare
     repository in `clones` as `path` and the full commit id as `revision`.
     """
     if corpus.url is None or corpus.path is not None:

@@ -398,7 +398,7 @@ function renderRows() {
   $("alert").hidden = true;
   const { list, quality } = draft.rows;
   const texts = Object.fromEntries(task.nuggets.map((one) => [one.nugget_id, one.text]));
-  const told = new Set();
+  const listed = new Set();
   current = Math.max(0, Math.min(current, list.length - 1));
   const items = list.map((row, place) => {
     const area = make("textarea", { value: row.text, rows: Math.ceil(row.text.length / 70) || 1, ariaLabel: "Nugget", readOnly: Boolean(row.removed) });
@@ -406,8 +406,8 @@ function renderRows() {
     area.onfocus = () => { if (current !== place) { current = place; markCurrent(); } };
     const item = make("li", { className: row.removed ? "removed" : "" }, area);
     let tools = null;
-    for (const id of row.ids.filter((one) => !told.has(one))) {
-      told.add(id);
+    for (const id of row.ids.filter((one) => !listed.has(one))) {
+      listed.add(id);
       if (row.text !== texts[id]) item.append(make("p", { className: "row-of" }, `from: ${texts[id]}`));
       tools = make("div", { className: "row-tools" }, ...QUALITIES.map(([name, key]) => toggle(quality[id], name, key)));
       item.append(tools);

@@ -197,9 +197,9 @@ _BINARY = [
 
 
 def instructions(scale: ScaleName) -> str:
-    """Give what the judge of a scale is told, for people to go by the same rules."""
-    told = inspect.cleandoc(JUDGES[scale].__doc__ or "")
-    return re.sub(r"(?<!\n)\n(?![\n\d])", " ", told)  # paragraphs as single lines
+    """Give the instructions of the judge of a scale, for people to go by the same rules."""
+    text = inspect.cleandoc(JUDGES[scale].__doc__ or "")
+    return re.sub(r"(?<!\n)\n(?![\n\d])", " ", text)  # paragraphs as single lines
 
 
 def grades_of(scale: ScaleName) -> list[Grade]:

@@ -44,7 +44,7 @@ def _not_blank(text: str) -> str:
 
 
 FilledText = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
-"""One that is not blank, which no JSON schema says; the model is told when it happens."""
+"""One that is not blank, which no JSON schema says; a blank one is sent back to the model."""
 
 Items = TypeVar("Items", bound=Sequence[Any])
 

@@ -1,9 +1,15 @@
 """`freshstack sample` and `import-labels`: what they print, write and keep."""
 
 from pathlib import Path
+from typing import get_type_hints
 
+from freshstack_dspy.calibration.label_files import LabelFormat
 from freshstack_dspy.calibration.labels import read_labels
+from freshstack_dspy.calibration.optimization import MetricName, OptimizerName
+from freshstack_dspy.cli import labels as commands
+from freshstack_dspy.cli import people
 from freshstack_dspy.files import encode_records
+from freshstack_dspy.records import TaskKind
 
 from .conftest import Command
 
@@ -42,3 +48,13 @@ def test_labels_are_imported_counted_and_never_overwritten(
     assert [one.stratum is not None for one in read_labels("labels.jsonl")].count(True) == 6
     assert again.err.startswith("error: labels.jsonl exists; add --replace")
     assert " of 6 tasks labelled by ada" in partly.out
+
+
+def test_options_allow_what_the_functions_take() -> None:
+    """They are written again, as the list of commands imports no data model."""
+    optimizer = get_type_hints(people.optimize)
+
+    assert get_type_hints(commands.import_labels)["format"] == LabelFormat
+    assert get_type_hints(commands.sample)["kind"] == TaskKind
+    assert optimizer["optimizer"] == OptimizerName
+    assert optimizer["metric"] == MetricName | None
