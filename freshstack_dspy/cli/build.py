@@ -12,7 +12,7 @@ from freshstack_dspy.cli.options import (
     JsonOption,
     LogOption,
     ModeOption,
-    RunsArgument,
+    PlanOption,
     asking,
     check_out,
 )
@@ -89,19 +89,29 @@ def build(
 
 def extend(
     collection: CollectionArgument,
-    runs: RunsArgument,
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run files, in TREC's format, or passages as JSON Lines."),
+    ],
     config: JudgingOption,
-    k: Annotated[int, typer.Option("--k", min=1, help="Chunks of each ranking to judge.")] = 20,
+    k: Annotated[int, typer.Option("--k", min=1, help="Results of each ranking to judge.")] = 20,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write; by default the collection's own.")
     ] = None,
     mode: ModeOption = "live",
+    plan: PlanOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge the unjudged chunks that runs rank high."""
+    """Judge the unjudged chunks of runs, also of passages."""
     from freshstack_dspy.collection.counts import listed
     from freshstack_dspy.recipes.extend import extend as extend_collection
+    from freshstack_dspy.recipes.extend import plan_extension
 
+    if plan:
+        with Bars() as bars:
+            planned = plan_extension(collection, runs, config, k=k, progress=bars)
+        show_json(planned) if as_json else show_plan(planned)
+        return
     with asking(mode) as (options, _):
         found = extend_collection(collection, runs, config, k=k, out=out, **options)
     if as_json:

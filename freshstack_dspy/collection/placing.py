@@ -161,6 +161,14 @@ class Files:
         ]
         return found[0] if len(found) == 1 else None
 
+    def chunks_at(self, place: Place) -> list[str]:
+        """The ids of the chunks that share a byte with a place."""
+        return [
+            chunk.chunk_id
+            for chunk in self._chunks.get((place.source, place.path), ())
+            if chunk.start_byte < place.end and place.start < chunk.end_byte
+        ]
+
     def nearest(self, path: str) -> str | None:
         """The path of a file most like one that is not there."""
         paths: Mapping[str, None] = dict.fromkeys(path for _, path in self._chunks)

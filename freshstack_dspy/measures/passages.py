@@ -35,6 +35,19 @@ def _spans(qrels: NuggetQrels, run: str) -> Spans:
     return qrels.spans
 
 
+def by_passage_id(run: PassageRun, files: Spans) -> Run:
+    """Give the run by passage id; results without a place keep their ranks, under ids of no chunk."""
+    scores = {
+        query: {files.passage_id(place): score for place, score in found.items()}
+        | {
+            f"{UNPLACED}{number}": score
+            for number, score in enumerate(run.unplaced.get(query, ()), 1)
+        }
+        for query, found in run.passages.items()
+    }
+    return Run.from_scores(scores, name=run.name)
+
+
 def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple[NuggetQrels, Run]:
     """Give the labels of a run's passages, and the run by passage id.
 
@@ -49,15 +62,7 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
         CollectionError: The judgments are not of a collection.
     """
     files = _spans(qrels, run.name)
-    scores = {
-        query: {files.passage_id(place): score for place, score in found.items()}
-        | {
-            f"{UNPLACED}{number}": score
-            for number, score in enumerate(run.unplaced.get(query, ()), 1)
-        }
-        for query, found in run.passages.items()
-    }
-    placed = Run.from_scores(scores, name=run.name)
+    placed = by_passage_id(run, files)
     labels: dict[str, dict[str, int]] = {nugget: {} for nugget in qrels.labels}
     failed: defaultdict[str, set[str]] = defaultdict(set)
     found: dict[str, dict[str, list[tuple[str, int]]]] = {}

@@ -230,7 +230,7 @@ def _fields(line: str) -> tuple[str, str, int, float, str]:
 def _fault(line: str) -> str:
     """Say what is wrong with a line that cannot be taken apart."""
     if line.lstrip().startswith("{"):
-        return "is a passage; only evaluate, compare and leaderboards take those"
+        return "is a passage; only evaluate, compare, extend and leaderboards take those"
     return f"is no line of a run; {_LINE}, the name in one word"
 
 

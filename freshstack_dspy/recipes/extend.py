@@ -1,23 +1,31 @@
-"""Extend a collection: the unjudged chunks of runs are judged, as its own pool was."""
+"""Extend a collection: the unjudged chunks of runs are judged, as its own pool was.
+
+Of a run of passages, which are cut otherwise, these are the chunks that share bytes with its top.
+"""
 
 import hashlib
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.counts import some_of
 from freshstack_dspy.collection.manifest import Extension
+from freshstack_dspy.collection.passages import CollectionSpans
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.run import read_run
+from freshstack_dspy.measures.passages import by_passage_id
+from freshstack_dspy.measures.run import UNPLACED, is_passages, read_run
 from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import (
+    Progress,
     Session,
     SessionOptions,
+    Silence,
     check_writable,
     open_session,
     report,
@@ -32,19 +40,24 @@ from freshstack_dspy.records import (
     RunRank,
 )
 
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.judge import Judged
+    from freshstack_dspy.recipes.plan import Plan
+
 DEPTH = 20
-"""How many chunks of each ranking are judged by default."""
+"""How many results of each ranking are judged by default."""
 
 
 class RunTop(NamedTuple):
     """The top of one run, for the queries of a collection that have nuggets."""
 
     name: str
-    """The run's own name: the last field of its lines."""
+    """The run's own name: the last field of its lines; of passages, the file's."""
     sha256: str
     """Of its file."""
     top: Mapping[tuple[str, str], RunRank]
-    """By query id and chunk id, the ranks of the chunks in the top."""
+    """By query id and chunk id, the ranks of the chunks in the top; of several passages in one
+    chunk, the best."""
     notes: tuple[str, ...]
     """What of it could not be taken in."""
 
@@ -75,12 +88,14 @@ def extend(
     """Judge the unjudged chunks in the top of runs, and write the collection with them.
 
     All queries with nuggets are looked at: a run may find the support that the pool had not.
+    What is to be asked and what it costs is reported before anything is sent.
 
     Args:
         collection: Its folder.
-        runs: TREC run files over its queries.
+        runs: Files over its queries: runs in TREC's format, or passages of any other cut (JSON
+            Lines), for which the chunks that share bytes with them are judged.
         config: A configuration, or its TOML file; its `[model]` and `[judge]` judge.
-        k: How many chunks of each ranking are judged.
+        k: How many results of each ranking are judged.
         out: Another folder to write to; by default that of the collection.
         options: Mode, progress, provider and the like; see `SessionOptions`.
 
@@ -99,20 +114,77 @@ def extend(
     config = config if isinstance(config, BuildConfig) else load_judging(config)
     folder = Path(collection)
     before = Collection.load(folder)
-    if not runs:
-        raise ConfigError("no run is named; name one or more TREC run files")
-    tops = tuple(_top(before, Path(file), k) for file in runs)
-    _check(before, config, tops)
+    tops = _tops(before, runs, config, k)
     if out is not None and out.resolve() != folder.resolve():
         if out.exists():
             raise ConfigError(f"{out} exists; name a folder that does not")
         folder = out
     check_writable(folder)
+    progress = options.get("progress") or Silence()
+    for run in tops:
+        for note in run.notes:
+            report(progress, f"run {run.name}", note)
+    is_paid = options.get("mode", "live") == "live" and options.get("provider") is None
+    if is_paid and (pairs := _unlabelled(before, tops)):
+        report(progress, "to judge", _price(_plan(before, tops, config, progress), pairs))
     with open_session(config, searching=False, **options) as session:
-        for run in tops:
-            for note in run.notes:
-                report(session.progress, f"run {run.name}", note)
         return _extended(session, before, tops, k, folder)
+
+
+def plan_extension(
+    collection: Collection | Path | str,
+    runs: Sequence[Path | str],
+    config: BuildConfig | Path | str,
+    *,
+    k: int = DEPTH,
+    progress: Progress | None = None,
+) -> "Plan":
+    """Plan what `extend` would ask for and cost; nothing is sent. Arguments and errors are its own."""
+    config = config if isinstance(config, BuildConfig) else load_judging(config)
+    before = Collection.of(collection)
+    return _plan(before, _tops(before, runs, config, k), config, progress or Silence())
+
+
+def _plan(
+    before: Collection, runs: Sequence[RunTop], config: BuildConfig, progress: Progress
+) -> "Plan":
+    from freshstack_dspy.recipes.plan import plan_asking
+
+    queries = {query_id for run in runs for query_id, _ in run.top}
+    return plan_asking(
+        config,
+        lambda session: _judged(session, before, _with_runs(before.pool, runs), runs),
+        name=before.name,
+        queries=len(queries),
+        progress=progress,
+    )
+
+
+def _unlabelled(before: Collection, runs: Iterable[RunTop]) -> int:
+    """How many pairs of nuggets and chunks in the tops of runs have no label."""
+    labelled = _labelled(before)
+    nuggets = nuggets_by_query(before.nuggets)
+    return sum(
+        (nugget.nugget_id, chunk_id) not in labelled
+        for query_id, chunk_id in {place for run in runs for place in run.top}
+        for nugget in nuggets[query_id]
+    )
+
+
+def _price(plan: "Plan", pairs: int) -> str:
+    total = plan.total
+    cost = "at a price that is not known" if total.cost is None else f"about ${total.cost:,.4f}"
+    return f"{pairs:,} pairs in {total.requests:,} requests, {total.recorded:,} recorded; {cost}"
+
+
+def _tops(
+    before: Collection, runs: Sequence[Path | str], config: BuildConfig, k: int
+) -> tuple[RunTop, ...]:
+    if not runs:
+        raise ConfigError("no run is named; name one or more files of runs or passages")
+    tops = tuple(_top(before, Path(file), k) for file in runs)
+    _check(before, config, tops)
+    return tops
 
 
 def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) -> None:
@@ -122,7 +194,7 @@ def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) 
         if files.setdefault(run.name, run.sha256) != run.sha256:
             raise CollectionError(
                 f"run {run.name!r} is the name of two different files; give one of them another "
-                "name in the last field of its lines"
+                "name, in the last field of its lines, or of passages in that of the file"
             )
     ours, theirs = config.judge.graded, collection.manifest.scale
     if ours != theirs:
@@ -134,56 +206,79 @@ def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) 
 
 
 def _top(collection: Collection, path: Path, depth: int) -> RunTop:
-    run = read_run(path)
+    name, ranked, notes = _ranked(collection, path, depth)
     wanted = set(collection.query_ids("all"))
-    found = sorted(wanted & run.rankings.keys())
-    if not found:
+    if not wanted & ranked.keys():
         raise CollectionError(
-            f"{path}: none of its {len(run.rankings)} queries (as {min(run.rankings)!r}) is one of "
+            f"{path}: none of its {len(ranked)} queries (as {min(ranked)!r}) is one of "
             f"{collection.name} with nuggets (as {min(wanted, default=None)!r}); name a run over "
             "its queries"
         )
-    top = {
-        (query_id, chunk_id): RunRank(run=run.name, rank=rank)
-        for query_id in found
-        for rank, (chunk_id, _) in enumerate(run.rankings[query_id][:depth], 1)
-    }
+    top: dict[tuple[str, str], RunRank] = {}
+    for query_id in sorted(wanted & ranked.keys()):
+        for rank, chunk_ids in enumerate(ranked[query_id], 1):
+            for chunk_id in chunk_ids:
+                top.setdefault((query_id, chunk_id), RunRank(run=name, rank=rank))
     unknown = [chunk_id for _, chunk_id in top if chunk_id not in collection.corpus.rows]
     if unknown:
         raise CollectionError(
             f"{path}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
-            f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection"
+            f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection, or "
+            "give the results as passages, with their places in its files"
         )
     left_out = {
-        "queries that are not in the collection or have no nuggets": run.rankings.keys() - wanted,
-        "queries for which it has nothing": wanted - run.rankings.keys(),
+        "queries that are not in the collection or have no nuggets": ranked.keys() - wanted,
+        "queries for which it has nothing": wanted - ranked.keys(),
     }
-    notes = (f"{len(ids)} {what}: {some_of(ids)}" for what, ids in left_out.items() if ids)
+    notes += [f"{len(ids)} {what}: {some_of(ids)}" for what, ids in left_out.items() if ids]
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return RunTop(run.name, digest, top, tuple(notes))
+    return RunTop(name, digest, top, tuple(notes))
+
+
+class _Ranked(NamedTuple):
+    """The tops of a file's rankings: by query, the chunks at each rank."""
+
+    name: str
+    chunks: Mapping[str, Sequence[Sequence[str]]]
+    notes: list[str]
+
+
+def _ranked(collection: Collection, path: Path, depth: int) -> _Ranked:
+    """Read a run; at the rank of a passage are the chunks that share bytes with it."""
+    if not is_passages(path):
+        run = read_run(path)
+        chunks = {
+            query: [(chunk_id,) for chunk_id, _ in of[:depth]] for query, of in run.rankings.items()
+        }
+        return _Ranked(run.name, chunks, [])
+    spans = CollectionSpans(collection)
+    passages = by_passage_id(spans.read(path), spans)
+    found: dict[str, list[Sequence[str]]] = {}
+    without: Counter[str] = Counter()
+    for query, of in passages.rankings.items():
+        found[query] = [
+            () if id_.startswith(UNPLACED) else spans.files.chunks_at(spans.place(id_))
+            for id_, _ in of[:depth]
+        ]
+        without[query] += sum(not ids for ids in found[query])
+    notes = []
+    if ids := +without:
+        where = f"in its top {depth} are at no known place of its files and stay unjudged"
+        notes = [f"{without.total():,} results {where}; of queries {some_of(ids)}"]
+    return _Ranked(passages.name, found, notes)
 
 
 def _extended(
     session: Session, before: Collection, runs: tuple[RunTop, ...], depth: int, folder: Path
 ) -> Extended:
     from freshstack_dspy.calibration.agreement import measured_trust
-    from freshstack_dspy.recipes.freshstack import FreshStack, judge_pool
     from freshstack_dspy.recipes.judge import with_judgments
-    from freshstack_dspy.recipes.known import Known
 
     old, chunks = before.manifest, list(before.chunks())
     pool = _with_runs(before.pool, runs)
     judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
-    labelled = {pair for pair, one in judgments.items() if one.label is not None}
-    judged = judge_pool(
-        session,
-        FreshStack(session.config),
-        before.queries,
-        before.nuggets,
-        _to_judge(pool, runs, before.nuggets, labelled),
-        chunks,
-        Known(before),
-    )
+    labelled = _labelled(before)
+    judged = _judged(session, before, pool, runs)
     session.stop_if_deferred()
 
     new = [one for one in judged.judgments if (one.nugget_id, one.chunk_id) not in labelled]
@@ -214,6 +309,29 @@ def _extended(
     )
     written = write_collection(folder, contents, chunks, described, rejected=old.counts.rejected)
     return Extended(written, before, counts, failed, changed=True)
+
+
+def _labelled(collection: Collection) -> set[tuple[str, str]]:
+    """The ids of the pairs of nugget and chunk that have a label."""
+    return {(one.nugget_id, one.chunk_id) for one in collection.judgments if one.label is not None}
+
+
+def _judged(
+    session: Session, before: Collection, pool: Iterable[Candidate], runs: Iterable[RunTop]
+) -> "Judged":
+    """Ask about the pairs of the runs that have no label."""
+    from freshstack_dspy.recipes.freshstack import FreshStack, judge_pool
+    from freshstack_dspy.recipes.known import Known
+
+    return judge_pool(
+        session,
+        FreshStack(session.config),
+        before.queries,
+        before.nuggets,
+        _to_judge(pool, runs, before.nuggets, _labelled(before)),
+        list(before.chunks()),
+        Known(before),
+    )
 
 
 def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:

@@ -1,6 +1,7 @@
 """Unjudged chunks of runs are judged as the pool was, and no known judgment is asked again."""
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,12 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Extension, Provenance
 from freshstack_dspy.collection.writing import write_collection
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.extend import Extended, extend
+from freshstack_dspy.recipes.extend import Extended, extend, plan_extension
 from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.records import RunRank, ScoredChunk
 from tests.recipes.conftest import POOLS
@@ -185,11 +186,14 @@ def test_chunks_that_the_corpus_lacks_are_an_error(config: BuildConfig, tmp_path
 class Notes(Silence):
     def __init__(self) -> None:
         self.of_runs: list[str] = []
+        self.to_judge: list[str] = []
 
     def finish(self, *words: object, **_: object) -> None:
         step, *note = map(str, words)
         if step.startswith("run "):
             self.of_runs += note
+        if step == "to judge":
+            self.to_judge += note
 
 
 def test_queries_of_the_run_or_of_the_collection_alone_are_named(
@@ -208,6 +212,56 @@ def test_queries_of_the_run_or_of_the_collection_alone_are_named(
     path = written(tmp_path / "b.run", {"999": everything})
     with pytest.raises(CollectionError, match=r"none of its 1 queries \(as '999'\)"):
         extended(config, [path])
+
+
+@pytest.fixture
+def passages(config: BuildConfig) -> Path:
+    """What a retriever finds that cuts the files otherwise, and one result without a place."""
+    path = config.out.parent / "own.jsonl"
+    with path.open("w") as file:
+        for query_id in ("2", "10", "x"):
+            found: list[dict[str, Any]] = [
+                {"path": name, "text": text[start : start + 25], "start": start, "unit": "chars"}
+                for name, text in FILES.items()
+                for start in range(0, len(text), 20)
+            ]
+            for score, one in enumerate([*found, {"path": None}]):
+                print(json.dumps({"query_id": query_id, "score": score, **one}), file=file)
+    return path
+
+
+def test_of_passages_the_chunks_that_share_text_with_them_are_judged(
+    config: BuildConfig, passages: Path
+) -> None:
+    before = Collection.load(config.out)
+    assert (unjudged_at(before, passages, 20) or 0) > 0.5
+    progress = Notes()
+
+    done = extended(config, [passages], k=20, progress=progress)
+
+    assert unjudged_at(done.collection, passages, 20) == pytest.approx(1 / 15)  # the unplaced one
+    (note,) = progress.of_runs
+    assert note.startswith("3 results in its top 20 are at no known place")
+    first = {
+        one.run: one.rank for c in done.collection.pool if "phase" in c.chunk_id for one in c.runs
+    }
+    assert first == {"own": 2}, "the best rank of its passages, below the one without a place"
+    assert not extended(config, [passages], k=20).changed
+
+
+def test_what_it_costs_is_said_before_anything_is_asked(
+    config: BuildConfig, passages: Path
+) -> None:
+    free = config.model_copy(update={"model": ModelConfig(name="extractive/baseline")})
+    planned, progress = plan_extension(config.out, [passages], free), Notes()
+
+    done = extend(config.out, [passages], free, progress=progress)
+
+    asked = done.collection.manifest.ledger["support"].calls - 3
+    assert planned.total.requests == asked > 0
+    assert progress.to_judge == [
+        f"{done.judged['own']} pairs in {asked} requests, 0 recorded; about $0.0000"
+    ]
 
 
 def test_runs_have_names_of_their_own_and_labels_one_scale(
