@@ -658,7 +658,7 @@ def slicing(collection: Collection, by: str) -> Callable[[Item], Iterable[str]]:
 # Nuggets
 
 
-class NuggetQuality(Record):
+class NuggetRatings(Record):
     """What people say of nuggets (FreshStack, Table 5)."""
 
     nuggets: int
@@ -674,9 +674,9 @@ class NuggetQuality(Record):
 QUALITIES = ("precise", "grounded", "vital")
 
 
-def nugget_quality(
+def nugget_ratings(
     collection: Collection, labels: Sequence[NuggetLabel], lists: Sequence[NuggetList] = ()
-) -> NuggetQuality:
+) -> NuggetRatings:
     """Sum up what people say of the nuggets of a collection; queries count as they were sampled.
 
     Raises:
@@ -719,7 +719,7 @@ def nugget_quality(
             )
         sums = _sums(listed, lambda item: design[item] * np.array([kept[item], listed[item]]))
         found |= bootstrap_sums(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
-    return NuggetQuality(
+    return NuggetRatings(
         nuggets=len(given),
         labels=number,
         annotators=tuple(sorted({who for of_item in given.values() for who in of_item})),

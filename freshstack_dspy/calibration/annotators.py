@@ -11,7 +11,6 @@ from freshstack_dspy.records import HumanLabel, LabelTask
 
 _FEWEST = 10
 """Pairs on which two must have labelled for their agreement to say something."""
-_RESAMPLES = 200
 _ByQuery = defaultdict[str, list[LabelPair]]
 
 
@@ -77,7 +76,7 @@ def _kappa(pairs: _ByQuery) -> _Kappa | None:
     """Cohen's kappa with its interval over queries; None where it is unknown."""
     if sum(map(len, pairs.values())) < _FEWEST or len(pairs) < 2:
         return None
-    found = kappa_interval(pairs, _RESAMPLES)
+    found = kappa_interval(pairs)
     if found.value is None:
         return None
     if found.low is None or found.high is None:  # it does not vary: all or none agree

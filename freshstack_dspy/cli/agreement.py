@@ -21,7 +21,7 @@ from freshstack_dspy.cli.printing import (
 )
 
 if TYPE_CHECKING:
-    from freshstack_dspy.calibration.agreement import AgreementReport, Disagreement, NuggetQuality
+    from freshstack_dspy.calibration.agreement import AgreementReport, Disagreement, NuggetRatings
     from freshstack_dspy.measures.statistics import Interval
 
 _WHAT = {
@@ -56,7 +56,7 @@ def agree(
 ) -> None:
     """Compare a collection's judge with people, and people with each other."""
     from freshstack_dspy.calibration.agreement import agree as compare
-    from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_quality
+    from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_ratings
     from freshstack_dspy.calibration.labels import all_labels
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.errors import CollectionError
@@ -74,7 +74,7 @@ def agree(
         reports["answer"] = agree_on_answers(answers, given["answer"])
     if "nugget" in given:
         lists = given.get("nugget_list", ())
-        reports["nugget"] = nugget_quality(loaded, given["nugget"], lists)
+        reports["nugget"] = nugget_ratings(loaded, given["nugget"], lists)
     if not reports:
         found = ", ".join(f"{len(of)} of kind {kind}" for kind, of in sorted(given.items()))
         what = f"the labels are {found}" if found else f"no label in {', '.join(map(str, labels))}"
@@ -172,7 +172,7 @@ def _cells(found: Iterable["Interval | None"]) -> list[Cell]:
     return [cell for one in found for cell in cells(one)]
 
 
-def _show_nuggets(found: "NuggetQuality") -> None:
+def _show_nuggets(found: "NuggetRatings") -> None:
     people = counted(len(found.annotators), "annotator")
     title = f"{counted(found.nuggets, 'nugget')} by {people}, {counted(found.labels, 'label')}"
     header = ["share of nuggets", "people", "95 %"]

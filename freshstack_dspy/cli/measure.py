@@ -92,8 +92,6 @@ _FEW_QUERIES = 30
 _LISTED = 20
 _RUN = 24
 """How many characters of a run's name are in one line of a table."""
-_DRAWN = 10_000_000
-"""How many queries are drawn at most for an interval: of many, fewer resamples tell as much."""
 
 
 class _Judgments(NamedTuple):
@@ -272,7 +270,6 @@ def evaluate(
     measured_on = _judgments(judgments, slices, exclude_contaminated)
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
     rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
-    resamples = min(10_000, max(1000, _DRAWN // len(measured_on.qrels.nuggets)))
     if limit is None and form != "csv" and not as_json:
         limit = _LISTED
     found = {}
@@ -280,9 +277,9 @@ def evaluate(
         means = {
             # Some conventions round the mean.
             name: mean.model_copy(update={"value": of.means[name]}) if mean.groups else mean
-            for name, mean in mean_intervals(of, resamples=resamples).items()
+            for name, mean in mean_intervals(of).items()
         }
-        groups = (grouped(of, each, limit=limit, resamples=resamples) for each in groupings)
+        groups = (grouped(of, each, limit=limit) for each in groupings)
         found[name] = _Evaluated(of, means, tuple(groups))
     by_name = dict(zip(found, runs, strict=True))
     correction = measured_on.corrected(labels, by_name, measure, form, **rules)

@@ -155,14 +155,14 @@ class Confusion(Record):
     """A row is a label of the judge, a column one of the person."""
 
 
-def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]], resamples: int = 1000) -> Interval:
+def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]]) -> Interval:
     """Compute Cohen's kappa of the pairs of all queries, of which one at least has some."""
     import numpy as np
 
     pairs = [of for _, of in sorted(by_query.items()) if of]
     labels = 1 + max(label for of in pairs for pair in of for label in pair)
     tables = np.stack([table_of(of, labels) for of in pairs])
-    return bootstrap_sums(tables, lambda sums: {"kappa": kappa(sums)}, resamples=resamples)["kappa"]
+    return bootstrap_sums(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
 
 
 def confusion(pairs: Sequence[LabelPair]) -> Confusion:

@@ -21,8 +21,6 @@ from freshstack_dspy.records import Assignment, Case, Importance, Record
 
 NOT_RETRIEVED = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
-RESAMPLES = 2_000
-"""For the interval of a mean."""
 
 
 class AnswerScore(Record):
@@ -117,7 +115,7 @@ def _run_score(
     means = {}
     for name in measures:
         values = {query: of.values[name] for query, of in answers.items() if name in of.values}
-        means[name] = mean_interval(values, resamples=RESAMPLES)
+        means[name] = mean_interval(values)
     return RunScore(
         run=run,
         answers=len(answers),

@@ -70,7 +70,7 @@ def grouped(
     groups: QueryGroups,
     *,
     limit: int | None = None,
-    resamples: int = 10_000,
+    resamples: int | None = None,
 ) -> GroupedEvaluation:
     """Give the means of an evaluation by group, and their macro-average, all with intervals.
 
@@ -82,7 +82,7 @@ def grouped(
         evaluation: Of one run.
         groups: Queries that were not evaluated are passed over.
         limit: How many groups are listed, the largest ones; None: all.
-        resamples: How many to draw for an interval.
+        resamples: How many to draw for an interval; by default as `statistics.resamples_of` says.
     """
     members = {
         name: tuple(query for query in ids if query in evaluation.per_query)
@@ -112,7 +112,7 @@ def grouped(
     )
 
 
-def _means(evaluation: Evaluation, group: str, ids: tuple[str, ...], resamples: int) -> GroupMeans:
+def _means(evaluation: Evaluation, group: str, ids: tuple[str, ...], resamples: int | None) -> GroupMeans:
     own = set(ids)
     unjudged = {}
     for of in evaluation.unjudged:

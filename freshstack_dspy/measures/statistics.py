@@ -24,6 +24,14 @@ _BLOCK = 1 << 17
 """How many queries are drawn at a time, so that memory stays the same however many there are."""
 
 
+def resamples_of(queries: int) -> int:
+    """Say how many resamples an interval over queries has: 10,000, of over 1,000 queries fewer.
+
+    Ten million queries are drawn then, and 1,000 resamples at least: of many, fewer tell as much.
+    """
+    return min(10_000, max(1_000, 10_000_000 // max(queries, 1)))
+
+
 class Estimate(Record):
     """A value, or the reason why there is none; never both, never neither."""
 
@@ -62,7 +70,7 @@ def bootstrap_sums(
     sums: "np.ndarray",
     statistics: Callable[["np.ndarray"], Mapping[str, "np.ndarray"]],
     *,
-    resamples: int = 1000,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> dict[str, Interval]:
     """Compute the percentile intervals of statistics of sums over queries, by a cluster bootstrap.
@@ -79,20 +87,23 @@ def bootstrap_sums(
         sums: Of each query's items, queries x …; a query without items is left out by the caller.
         statistics: Gives several values, by name, of each of several sums over drawn queries,
             draws x …; `nan` where one is undefined.
-        resamples: How many resamples to draw.
+        resamples: How many resamples to draw, as `resamples_of` says by default.
         seed: Of the random numbers.
     """
     import numpy as np
 
     groups = len(sums)
-    times = np.ones((1, groups))
-    if groups > 1:
-        drawn = np.random.default_rng(seed).integers(groups, size=(resamples, groups))
-        places = drawn + groups * np.arange(resamples)[:, None]
-        counts = np.bincount(places.ravel(), minlength=resamples * groups)
-        times = np.concatenate([times, counts.reshape(resamples, groups)])
+    resamples = resamples or resamples_of(groups)
+    blocks = [statistics(np.tensordot(np.ones((1, groups)), sums, 1))]
+    generator = np.random.default_rng(seed)
+    for start, stop in _blocks(resamples, groups) if groups > 1 else ():
+        drawn = generator.integers(groups, size=(stop - start, groups))
+        places = drawn + groups * np.arange(stop - start)[:, None]
+        counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        blocks.append(statistics(np.tensordot(counts.astype(float), sums, 1)))
     found = {}
-    for name, (value, *draws) in statistics(np.tensordot(times, sums, 1)).items():
+    for name in blocks[0]:
+        value, *draws = np.concatenate([block[name] for block in blocks])
         ends: dict[str, Any] = {"low": None, "high": None}
         if groups < 2:
             ends["reason"] = f"an interval over queries needs two with items, not {groups}"
@@ -107,7 +118,7 @@ def bootstrap_sums(
     return found
 
 
-def mean_interval(values: Mapping[str, float], resamples: int = 10_000) -> Interval:
+def mean_interval(values: Mapping[str, float], resamples: int | None = None) -> Interval:
     """Compute the percentile interval of a mean over queries by the bootstrap.
 
     The same as `bootstrap_sums` of the values and their number.
@@ -115,13 +126,15 @@ def mean_interval(values: Mapping[str, float], resamples: int = 10_000) -> Inter
     return intervals([_in_order(values)], resamples)[0]
 
 
-def mean_intervals(evaluation: "Evaluation", resamples: int = 10_000) -> dict[str, Interval]:
+def mean_intervals(evaluation: "Evaluation") -> dict[str, Interval]:
     """Compute the intervals of all means of an evaluation, by measure, as `mean_interval` does."""
     columns = [_in_order(evaluation.values(measure)) for measure in evaluation.measures]
-    return dict(zip(evaluation.measures, intervals(columns, resamples), strict=True))
+    return dict(zip(evaluation.measures, intervals(columns), strict=True))
 
 
-def intervals(columns: Sequence[Sequence[float]], resamples: int = 10_000) -> list[Interval]:
+def intervals(
+    columns: Sequence[Sequence[float]], resamples: int | None = None
+) -> list[Interval]:
     """Compute the interval of the mean of each column; those of one length are drawn together."""
 
     def of_one_length(columns: Sequence[Sequence[float]]) -> Iterable[Interval]:
@@ -134,7 +147,7 @@ def intervals(columns: Sequence[Sequence[float]], resamples: int = 10_000) -> li
 def macro_interval(
     values: Mapping[str, float],
     topics: Mapping[str, Sequence[str]],
-    resamples: int = 10_000,
+    resamples: int | None = None,
 ) -> Interval:
     """Compute the interval of a macro-average: the mean of the means of the topics.
 
@@ -155,7 +168,7 @@ def macro_interval(
     Args:
         values: By query id.
         topics: The topics of each query, by query id.
-        resamples: How many to draw.
+        resamples: How many to draw, as `resamples_of` says by default.
     """
     members: dict[str, list[str]] = {}
     for query in sorted(values):
@@ -197,11 +210,12 @@ def _by_length(
     return [found[place] for place in range(len(columns))]
 
 
-def _resampled(columns: Sequence[Sequence[float]], resamples: int) -> "np.ndarray":
+def _resampled(columns: Sequence[Sequence[float]], resamples: int | None) -> "np.ndarray":
     """Draw queries with replacement and give the means of each column, columns x resamples."""
     import numpy as np
 
     queries = len(columns[0])
+    resamples = resamples or resamples_of(queries)
     means = np.empty((len(columns), resamples if queries > 1 else 0))
     if queries < 2:
         return means
@@ -319,7 +333,11 @@ def _as_far_by_chance(columns: Sequence[Sequence[float]], permutations: int) -> 
     """Count, for each column, the sums under random signs that are as far from 0."""
     import numpy as np
 
-    scaled = [[each / max(map(abs, column)) for each in column] for column in columns]
+    scaled = [
+        [each / largest for each in column]
+        for column in columns
+        for largest in [max(map(abs, column))]
+    ]
     observed = np.asarray([_observed(column) for column in scaled])
     array = np.asarray(scaled).T
     queries = len(array)

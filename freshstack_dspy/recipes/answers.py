@@ -10,7 +10,6 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.files import encode_records, replace_folder
 from freshstack_dspy.measures.answers import (
     NOT_RETRIEVED,
-    RESAMPLES,
     AnswerAssignments,
     Citation,
     CitedAnswer,
@@ -121,7 +120,7 @@ def answer_metrics(
         nuggets=score_assignments(map(assignments_of, assigned)),
         citations=score_citations(map(citations_of, cited)) if cited else None,
         coverage={
-            run_id: mean_interval(values, resamples=RESAMPLES)
+            run_id: mean_interval(values)
             for run_id, values in _coverages(assigned, qrels, account.scale).items()
         },
         rankings=rankings,

@@ -9,7 +9,7 @@ from freshstack_dspy.calibration.agreement import (
     AgreementReport,
     agree,
     agree_on_answers,
-    nugget_quality,
+    nugget_ratings,
 )
 from freshstack_dspy.calibration.optimization import optimize
 from freshstack_dspy.collection.collection import Collection
@@ -210,7 +210,7 @@ def test_the_quality_of_nuggets_by_hand(collection: Collection) -> None:
     kept = [ListedNugget(nugget_id="12_0", text="as it was"), ListedNugget(text="new")]
     listed = NuggetList(query_id="12", annotator="ada", nuggets=tuple(kept))
 
-    found = nugget_quality(collection, labels, [listed])
+    found = nugget_ratings(collection, labels, [listed])
 
     shares = {name: one.value for name, one in found.shares.items()}
     assert shares == {"precise": 0.75, "grounded": 1, "vital": 0, "recall": 0.5}

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"there is no folder {
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """No interval is looked at here."""
-    monkeypatch.setattr("freshstack_dspy.measures.answers.RESAMPLES", 10)
+    monkeypatch.setattr("freshstack_dspy.measures.statistics.resamples_of", lambda queries: 10)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

@@ -57,12 +57,24 @@ def test_whole_queries_are_drawn() -> None:
     assert found == bootstrapped(values, resamples=200)
 
 
+@pytest.mark.parametrize("queries", [30, 1500])
+def test_every_interval_has_as_many_resamples(queries: int) -> None:
+    values = {f"{number:04}": random.Random(number).random() for number in range(queries)}
+    sums = np.array([[value, 1] for value in values.values()])
+
+    [found] = bootstrap_sums(sums, lambda of: {"mean": of[:, 0] / of[:, 1]}).values()
+
+    assert (found.low, found.high) == pytest.approx(
+        (mean_interval(values).low, mean_interval(values).high), rel=1e-12
+    )
+
+
 def test_an_interval_is_not_made_of_what_is_left_when_much_is_undefined() -> None:
     """With two queries of one label each, half of the resamples hold one label only."""
     interval = kappa_interval({"a": [(1, 1)], "b": [(0, 0)]})
 
     assert (interval.value, interval.low, interval.high) == (1.0, None, None)
-    assert re.search("undefined on [45][0-9]{2} of 1000 resamples", interval.reason or "")
+    assert re.search("undefined on [45][0-9]{3} of 10000 resamples", interval.reason or "")
 
 
 VALUES = {f"q{number}": random.Random(number).random() for number in range(60)}
