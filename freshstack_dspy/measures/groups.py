@@ -112,7 +112,9 @@ def grouped(
     )
 
 
-def _means(evaluation: Evaluation, group: str, ids: tuple[str, ...], resamples: int | None) -> GroupMeans:
+def _means(
+    evaluation: Evaluation, group: str, ids: tuple[str, ...], resamples: int | None
+) -> GroupMeans:
     own = set(ids)
     unjudged = {}
     for of in evaluation.unjudged:

@@ -132,9 +132,7 @@ def mean_intervals(evaluation: "Evaluation") -> dict[str, Interval]:
     return dict(zip(evaluation.measures, intervals(columns), strict=True))
 
 
-def intervals(
-    columns: Sequence[Sequence[float]], resamples: int | None = None
-) -> list[Interval]:
+def intervals(columns: Sequence[Sequence[float]], resamples: int | None = None) -> list[Interval]:
     """Compute the interval of the mean of each column; those of one length are drawn together."""
 
     def of_one_length(columns: Sequence[Sequence[float]]) -> Iterable[Interval]:
