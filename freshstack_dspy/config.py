@@ -115,6 +115,8 @@ class QueriesConfig(SynthesisConfig):
     """What becomes of questions whose content is in an image, which no step is shown."""
     columns: dict[QueryColumn, str] = Field(default_factory=dict)
     """For jsonl, csv, parquet and huggingface: under which name each part of a query is there."""
+    fields: tuple[str, ...] | None = None
+    """For the same sources: which other columns are kept with a query, as groups; None: all."""
     split: str | None = None
     """For huggingface and freshstack: which split of a dataset, where there are several."""
     limit: int | None = Field(default=None, ge=1)
@@ -154,6 +156,7 @@ _SOURCES_OF: dict[str, tuple[QuerySource, ...]] = {
     "min_answer_score": ("stackexchange",),
     "duplicates": ("stackexchange",),
     "columns": ("jsonl", "csv", "parquet", "huggingface"),
+    "fields": ("jsonl", "csv", "parquet", "huggingface"),
     "split": ("huggingface", "freshstack"),
 }
 """For which sources of `[queries]` each key is."""

@@ -299,6 +299,8 @@ class Query(Record):
     """Of a synthetic query: the chunks that it was made from."""
     call_id: str | None = None
     """Of a synthetic query: the key of the reply that it came from."""
+    fields: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
+    """Other columns of the table that it is from, by name; no step is shown them."""
 
     @property
     def text(self) -> str:

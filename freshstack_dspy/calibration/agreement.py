@@ -21,7 +21,7 @@ from freshstack_dspy.calibration.sampling import strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Kappa, Trust
-from freshstack_dspy.collection.slices import GROUPINGS
+from freshstack_dspy.collection.slices import groupings
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
@@ -164,7 +164,7 @@ def agree(
     Args:
         collection: Or its folder.
         labels: Of one kind, `support` or `answerability`; or files of labels of support.
-        by: Also take metrics on parts of the pairs: one of `SLICINGS`.
+        by: Also take metrics on parts of the pairs, as `slicing` divides them.
 
     Raises:
         CollectionError: No label is of a judged pair of this collection, or they are on another
@@ -634,22 +634,24 @@ _OF_PAIRS = {
     "position": _position,
     "duplicate": _duplicate,
 }
-SLICINGS = (*GROUPINGS, *_OF_PAIRS)
-"""By what the labelled pairs are divided: groups of queries; or code and prose, the length of the
-chunk, its place in the call that judged it, whether it has the label of a near-duplicate."""
 
 
 def slicing(collection: Collection, by: str) -> Callable[[Item], Iterable[str]]:
     """Give the function that names the slices of a labelled pair.
 
+    Pairs are divided as their queries are grouped (`groupings`); or by code and prose, the length
+    of the chunk, its place in the call that judged it, whether it has a near-duplicate's label.
+
     Raises:
         CollectionError: The kind is unknown, or the collection does not say it.
     """
-    if by in GROUPINGS:
+    if by in (of_queries := groupings(collection)):
         groups = collection.groups(by).by_query()
         return lambda item: groups.get(item[0], ())
     if by not in _OF_PAIRS:
-        raise CollectionError(f"pairs are divided by {', '.join(SLICINGS)}, not by {by!r}")
+        raise CollectionError(
+            f"pairs are divided by {', '.join((*of_queries, *_OF_PAIRS))}, not by {by!r}"
+        )
     judged: dict[Item, Judgment] = {pair_of(one): one for one in collection.judgments}
     name = _OF_PAIRS[by](collection)
     return lambda item: name(judged[item])

@@ -242,8 +242,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, "
-            "difficulty, origin, query, or a CSV or TSV file of query_id and group; "
-            "may be repeated."
+            "difficulty, origin, query, a column of the questions' table, or a CSV or TSV file of "
+            "query_id and group; may be repeated."
         ),
     ] = None,
     limit: Annotated[
@@ -344,7 +344,7 @@ def _show_evaluated(
 
 
 def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
-    from freshstack_dspy.collection.slices import GROUPINGS
+    from freshstack_dspy.collection.slices import groupings
     from freshstack_dspy.measures.groups import QueryGroups, read_groups
 
     if name == "query":
@@ -357,11 +357,11 @@ def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
             f"--by {name} needs a collection; a file groups the queries of qrels: --by mine.csv"
         )
     kind, _, at = name.partition("=")
-    if kind not in GROUPINGS:
-        near = get_close_matches(kind, ["query", *GROUPINGS], n=1)
+    if kind not in (kinds := groupings(judgments.collection)):
+        near = get_close_matches(kind, ["query", *kinds], n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError(
-            f"--by {name}: {hint}allowed: {', '.join(GROUPINGS)}, date=2024-06-30, query, or a "
+            f"--by {name}: {hint}allowed: {', '.join(kinds)}, date=2024-06-30, query, or a "
             "CSV or TSV file"
         )
     return judgments.collection.groups(kind, at=at or None)

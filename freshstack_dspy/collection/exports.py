@@ -57,6 +57,7 @@ from freshstack_dspy.records import (
     Judgment,
     Nugget,
     Query,
+    Record,
     Scale,
     Spans,
 )
@@ -440,8 +441,12 @@ def _schema(fields: Any) -> "pa.Schema":
     import pyarrow as pa
 
     if not isinstance(fields, dict):
-        fields = {name: field.annotation for name, field in fields.model_fields.items()}
+        fields = _kinds(fields)
     return pa.schema({name: _arrow_type(kind) for name, kind in fields.items()})
+
+
+def _kinds(record: type[Record]) -> dict[str, Any]:
+    return {name: field.annotation for name, field in record.model_fields.items()}
 
 
 def _arrow_type(kind: Any) -> "pa.DataType":
@@ -758,10 +763,12 @@ def _hf(selection: Selection) -> Files:
     chunks = list(collection.chunks())
     qrels = {"query_id": str, "chunk_id": str, "score": int}
     grades = (dict(zip(qrels, grade, strict=True)) for grade in selection.grades())
+    own = sorted({name for query in selection.queries for name in query.fields})
+    queries = _kinds(Query) | {"fields": dict.fromkeys(own, str) or str}
     tables: dict[str, tuple[pa.Schema, Iterable[dict[str, Any]]]] = {
         name: (_schema(record), (one.model_dump() for one in found))
         for name, record, found in (
-            ("queries", Query, selection.queries),
+            ("queries", queries, selection.queries),
             ("nuggets", Nugget, selection.of_queries(collection.nuggets)),
             ("judgments", Judgment, selection.of_queries(collection.judgments)),
             ("pool", Candidate, selection.of_queries(collection.pool)),

@@ -92,7 +92,8 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
             `date`: by the year in which it was asked, or up to `at` and after it. `cutoff`: asked
             up to the model's cut-off, or after it. `contamination`: by the share of its nuggets
             that the closed-book answer holds. `difficulty`: by the share of its supported nuggets
-            that the question alone found for the pool. `origin`: who asked it.
+            that the question alone found for the pool. `origin`: who asked it. Or a column of the
+            table that the questions are from, as `product` (`Query.fields`).
         at: With `date` only: an ISO 8601 date.
 
     Raises:
@@ -101,11 +102,11 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
     """
     from freshstack_dspy.measures.groups import QueryGroups
 
-    if by not in GROUPINGS:
-        raise CollectionError(f"queries are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
+    if by not in (allowed := groupings(contents)):
+        raise CollectionError(f"queries are grouped by {', '.join(allowed)}, not by {by!r}")
     if at is not None and by != "date":
         raise CollectionError(f"a date divides queries by date, not by {by}")
-    rule, order, grouped = GROUPINGS[by]
+    rule, order, grouped = GROUPINGS.get(by) or _by_field(by)
     if at is None:
         pairs = list(grouped(contents))
     else:
@@ -133,6 +134,22 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
     )
 
 
+def groupings(contents: Contents) -> tuple[str, ...]:
+    """By what the queries of a collection can be grouped: `GROUPINGS`, and their own fields."""
+    fields = {name for query in contents.queries for name in query.fields}
+    return (*GROUPINGS, *sorted(fields - GROUPINGS.keys()))
+
+
+def _by_field(name: str) -> "_Grouping":
+    return (
+        f"the {name} of the question, as its source says",
+        (),
+        lambda of: (
+            (query.fields[name], query.query_id) for query in of.queries if name in query.fields
+        ),
+    )
+
+
 def _years(contents: Contents) -> Iterator[tuple[str, str]]:
     for query in contents.queries:
         if (day := day_of(query.asked_at)) is not None:
@@ -155,9 +172,8 @@ def _difficulties(contents: Contents) -> Iterator[tuple[str, str]]:
         yield "easy" if share >= 2 / 3 else "medium" if share >= 1 / 3 else "hard", query_id
 
 
-GROUPINGS: dict[
-    str, tuple[str, tuple[str, ...], Callable[[Contents], Iterable[tuple[str, str]]]]
-] = {
+_Grouping = tuple[str, tuple[str, ...], Callable[[Contents], Iterable[tuple[str, str]]]]
+GROUPINGS: dict[str, _Grouping] = {
     "tag": (
         "the tags of the question; one with several tags counts in each",
         (),

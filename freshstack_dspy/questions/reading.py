@@ -80,7 +80,11 @@ def _read_table(
     answered: bool,
 ) -> list[Query]:
     is_official = config.source == "freshstack"
-    columns = OFFICIAL_COLUMNS if is_official else Columns(config.columns, answered=answered)
+    columns = (
+        OFFICIAL_COLUMNS
+        if is_official
+        else Columns(config.columns, answered=answered, fields=config.fields)
+    )
     queries: list[Query] = []
     place_of: dict[str, str] = {}
     for place, values in _rows(config, columns, progress):

@@ -21,6 +21,10 @@ Values = Mapping[str, object]
 """One row: value by column; None where there is none."""
 
 _OF_SYNTHETIC = ("origin", "seed_chunk_ids", "call_id")
+_LONGEST_FIELD = 200
+"""In characters: a longer value is no name of a group, and is not kept."""
+_MISSPELT = 0.75
+"""From which likeness on an unknown key is taken for a known one that is misspelt."""
 _LARGEST_EXACT = 2**53
 _OFFICIAL: dict[QueryColumn, str] = {
     "title": "query_title",
@@ -36,50 +40,86 @@ _SPLITS, _STATE = "dataset_dict.json", "state.json"
 
 
 class Columns:
-    """Which column holds each part of a query: the one that is named, else the one of its name."""
+    """Which column holds each part of a query: the one that is named, else the one of its name.
 
-    def __init__(self, named: Mapping[QueryColumn, str], *, answered: bool = True) -> None:
+    The other columns that `fields` names, or all others, are kept with the query.
+    """
+
+    def __init__(
+        self,
+        named: Mapping[QueryColumn, str],
+        *,
+        answered: bool = True,
+        fields: Collection[str] | None = None,
+    ) -> None:
         self._named = named
         self._answered = answered
+        self._fields = fields
         self._column_of: dict[QueryColumn, str] = {
             part: named.get(part, part) for part in get_args(QueryColumn)
         }
 
     def choose(self, present: Collection[str], file: str) -> list[str]:
         """Choose the columns to read; each that is named or needed must be there."""
-        needed = [*self._named.values(), self._column_of["query_id"]]
-        needed += [self._column_of["answer"]] * self._answered
-        missing = [column for column in needed if column not in present]
-        texts = [self._column_of["title"], self._column_of["body"]]
-        if not missing and not any(column in present for column in texts):
-            missing = texts
+        needed: set[QueryColumn] = {*self._named, "query_id"}
+        if self._answered:
+            needed.add("answer")
+        missing: list[tuple[QueryColumn, ...]] = [
+            (part,) for part in needed if self._column_of[part] not in present
+        ]
+        texts: tuple[QueryColumn, ...] = ("title", "body")
+        if not any(self._column_of[part] in present for part in texts) and not (
+            {*texts} & self._named.keys()
+        ):
+            missing.append(texts)
         if missing:
-            part = next(part for part, name in self._column_of.items() if name == missing[0])
+            raise SourceError(f"{file}: has no column {self._named_in(missing, present)}")
+        if absent := [name for name in self._fields or () if name not in present]:
             raise SourceError(
-                f"{file}: has no column {' or '.join(map(repr, missing))}; it has "
-                f"{', '.join(map(repr, sorted(present)))}; name them, as "
-                f'[queries.columns] {part} = "…"'
+                f"{file}: has no column {', '.join(map(repr, absent))} for [queries] fields; it "
+                f"has {', '.join(map(repr, sorted(present)))}"
             )
-        return [column for column in present if column in self.wanted()]
+        return [column for column in present if column in self.wanted() or self._is_kept(column)]
+
+    def _named_in(
+        self, missing: Iterable[tuple[QueryColumn, ...]], present: Collection[str]
+    ) -> str:
+        """Name all columns that are missing, those that are there, and how to say which is which."""
+        missing = sorted(missing, key=lambda parts: [*self._column_of].index(parts[0]))
+        names = [" or ".join(repr(self._column_of[part]) for part in parts) for parts in missing]
+        entries = ", ".join(f'{parts[0]} = "…"' for parts in missing)
+        answers = ("answer",) in missing and "answer" not in self._named
+        return (
+            f"{', '.join(names)}; it has {', '.join(map(repr, sorted(present))) or 'nothing'}; if "
+            f"yours has other names, say so under [queries.columns]: {entries}"
+            + ('; for questions without answers: recipe = "nuggets"' if answers else "")
+        )
+
+    def _is_kept(self, column: str) -> bool:
+        """Whether a column is none of a query's own, and is kept with it."""
+        return column not in self.wanted() and (self._fields is None or column in self._fields)
 
     def wanted(self) -> set[str]:
         """Name every column that is read where it is there."""
-        return {*self._column_of.values(), "question_source", "answer_source", *_OF_SYNTHETIC}
+        sources = ("question_source", "answer_source")
+        return {*self._column_of.values(), *sources, *_OF_SYNTHETIC, "fields"}
 
     def query(self, row: Values, place: str) -> Query | str:
         """Make a query of a row, or say why it is left out."""
         cells: dict[str, Any] = {
             part: _cell(part, row.get(column)) for part, column in self._column_of.items()
         }
-        if cells["query_id"] is None:
-            raise self._missing(row, place, "query_id")
-        if cells["title"] is None and cells["body"] is None:
-            raise self._missing(row, place, "title", "body")
+        missing: list[tuple[QueryColumn, ...]] = [("query_id",)] * (cells["query_id"] is None)
+        missing += [("title", "body")] * (cells["title"] is None and cells["body"] is None)
+        if missing:
+            missing += [("answer",)] * (self._answered and cells["answer"] is None)
+            raise SourceError(f"{place}: has no value of {self._named_in(missing, row.keys())}")
         if not cells["answer"] and self._answered:
             return "no accepted answer" if cells["answer"] is None else "empty answer"
         values = {part: cells[part] for part in cells if part in Query.model_fields}
         values |= {part: cells[part] or "" for part in ("title", "body", "answer")}
         values |= {key: row[key] for key in _OF_SYNTHETIC if row.get(key)}
+        values["fields"] = self._kept(row)
         for side in ("question", "answer"):
             flat = {key: cells[f"{side}_{key}"] or "" for key in Attribution.model_fields}
             source = row.get(f"{side}_source")
@@ -95,13 +135,24 @@ class Columns:
             )
         return query
 
-    def _missing(self, row: Values, place: str, *parts: QueryColumn) -> SourceError:
-        columns = " and ".join(self._column_of[part] for part in parts)
-        return SourceError(
-            f"{place}: {columns} {'is' if len(parts) == 1 else 'are both'} missing; it has "
-            f"{', '.join(map(repr, row)) or 'nothing'}; if yours has another name, say so, "
-            f'as [queries.columns] {parts[0]} = "…"'
-        )
+    def _kept(self, row: Values) -> Any:
+        """The fields of a row: those of a query that was written, and its other columns."""
+        written = row.get("fields") or {}
+        if not isinstance(written, Mapping):
+            return written  # for `Query` to find
+        texts = {name: _field(row[name]) for name in sorted(row) if self._is_kept(name)}
+        return dict(written) | {name: text for name, text in texts.items() if text}
+
+
+def _field(value: Any) -> str | None:
+    """The text of a cell, or None where it has none that could name a group."""
+    if isinstance(value, date):
+        return value.isoformat()
+    value = _cell("body", value)
+    if not isinstance(value, str | int | float):
+        return None
+    text = str(value).strip()
+    return text if 0 < len(text) <= _LONGEST_FIELD else None
 
 
 def _cell(part: QueryColumn, value: Any) -> Any:
@@ -180,16 +231,19 @@ def _plain_name(name: Any, file: Path) -> str:
 
 
 def known_rows(rows: Iterable[Row], columns: Columns) -> Iterator[Row]:
-    """Give rows of which no name was configured; an unknown key is an error, it may be misspelt."""
-    known = columns.wanted()
+    """Give rows of which no name was configured; a key like one that is missing is misspelt."""
+    known = sorted(columns.wanted())
     for row in rows:
-        if unknown := [key for key in row.values if key not in known]:
-            near = difflib.get_close_matches(unknown[0], sorted(known), n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise SourceError(
-                f"{row.place}: unknown key {unknown[0]!r}{hint}; if your file has other names, or "
-                f'more keys, say where the parts of a query are, as [queries.columns] title = "…"'
-            )
+        missing = [key for key in known if key not in row.values]
+        for key in row.values:
+            like = [name for name in missing if not name.startswith(f"{key}_")]
+            near = difflib.get_close_matches(key, like, 1, _MISSPELT)
+            if near and key not in known:
+                raise SourceError(
+                    f"{row.place}: unknown key {key!r} (did you mean {near[0]!r}?); if it is "
+                    "right, say where the parts of a query are, under [queries.columns], as "
+                    'title = "title"'
+                )
         yield row
 
 

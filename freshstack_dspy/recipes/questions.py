@@ -38,7 +38,9 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
         )
     progress.advance("questions")
     rejected = sum(reading.rejected.values())
-    progress.finish("questions", f"{len(reading.queries):,}; {rejected:,} left out")
+    kept = ", ".join(dict.fromkeys(name for query in reading.queries for name in query.fields))
+    note = f"{len(reading.queries):,}; {rejected:,} left out"
+    progress.finish("questions", note + (f"; other columns kept: {kept}" if kept else ""))
     return reading
 
 

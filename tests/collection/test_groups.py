@@ -34,6 +34,20 @@ def test_a_query_is_in_the_group_of_each_of_its_tags() -> None:
     assert found.by == "tag"
 
 
+def test_the_fields_of_the_queries_group_them_too() -> None:
+    first, second, *others = CONTENTS.queries
+    named = [
+        one.model_copy(update={"fields": {"product": product, "tag": "x"}})
+        for one, product in ((first, "Atlas"), (second, "Zeus"))
+    ]
+    contents = of(queries=(*named, *others))
+
+    assert contents.groups("product").members == {"Atlas": ("12",), "Zeus": ("123",)}
+    assert "x" not in contents.groups("tag").members, "a grouping of this name is there"
+    with pytest.raises(CollectionError, match="origin, product, not by 'team'"):
+        contents.groups("team")
+
+
 def test_years_are_those_in_utc_and_what_has_no_date_is_in_none() -> None:
     contents = asked("2025-12-31T23:30:00-02:00", "2025-06-01", None, "yesterday")
 

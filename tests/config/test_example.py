@@ -30,6 +30,16 @@ def test_the_example_loads_and_its_plain_values_are_the_defaults(path: Path) -> 
         assert getattr(config, section) == BuildConfig.model_fields[section].default, section
 
 
+def test_the_log_of_tickets_is_valid_in_place_of_the_dump(path: Path) -> None:
+    text = re.sub(r"^\[queries\]\n.*?(?=^#:)", "", EXAMPLE, flags=re.MULTILINE | re.DOTALL)
+    path.write_text(re.sub(r"^#: ", "", text, flags=re.MULTILINE))
+    path.with_name("tickets.csv").write_text("id,subject,description,created,product\n")
+
+    queries = load_config(path).queries
+
+    assert (queries.source, queries.columns["title"]) == ("csv", "subject")
+
+
 def test_the_examples_commented_lines_are_valid_too(path: Path) -> None:
     """They are there to be uncommented."""
     text = re.sub(r"^# (?=[\w]+ = |\[)", "", EXAMPLE, flags=re.MULTILINE)

@@ -77,10 +77,14 @@ def test_every_part_of_a_query_can_be_a_column(path: Path) -> None:
     [
         ("", "queries.csv: the first line is empty; allowed: names of columns"),
         ("id,title,body,answer\n", "queries.csv: has no column 'query_id'; it has 'answer', 'b"),
+        (
+            "Id,Text,Reply,product\n",
+            "has no column 'query_id', 'title' or 'body', 'answer'; it has 'Id', 'Reply', 'Text', ",
+        ),
         ("query_id,title,title,answer\n", "queries.csv: has two columns 'title'; rename one"),
         (f"{HEAD}\n1,T,B,A\n2,T\n", "queries.csv:3: has 2 cells under 4 names; quote cells"),
         (f'{HEAD}\n1,T,B,"A\n', "queries.csv:2: not CSV: unexpected end of data"),
-        (f"{HEAD}\n,T,B,A\n", "queries.csv:2: query_id is missing"),
+        (f"{HEAD}\n,T,B,A\n", "queries.csv:2: has no value of 'query_id'; it has "),
         (f"{HEAD}\n1,T,B,A\n1,T,B,A\n", "queries.csv:3: query_id '1' is already at "),
         (
             f"{HEAD},score\n1,T,B,A,3.5\n",
@@ -98,6 +102,28 @@ def test_what_is_wrong_is_named_with_its_row(path: Path, text: str | bytes, mess
 
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_other_columns_are_kept_as_fields(path: Path) -> None:
+    text = f"{HEAD},product,created,log\n1,T,B,A,Atlas,2024-05-01,{'x' * 201}\n2,T,B,A,,,\n"
+
+    first, second = read_csv(path, text).queries
+
+    assert first.fields == {"created": "2024-05-01", "product": "Atlas"}, "no text of any length"
+    assert '"fields"' not in second.model_dump_json(), "records without any are as they were"
+    (chosen, _) = read_csv(path, text, fields=["product"]).queries
+    assert chosen.fields == {"product": "Atlas"}
+    assert read_csv(path, text, fields=[]).queries[0].fields == {}
+    with pytest.raises(SourceError, match="no column 'team' for"):
+        read_csv(path, text, fields=["team"])
+
+
+def test_fields_of_any_type_become_texts(tmp_path: Path) -> None:
+    row = {**ROWS[0], "level": 2.0, "vip": True, "on": datetime(2024, 5, 1, tzinfo=UTC), "of": [1]}
+
+    [query] = read("parquet", write_parquet(tmp_path / "q.parquet", [row])).queries
+
+    assert query.fields == {"level": "2", "on": "2024-05-01T00:00:00+00:00", "vip": "True"}
 
 
 # Parquet, Arrow, the official format
@@ -309,6 +335,7 @@ def test_what_is_written_is_read_back(lines: Path, origin: str) -> None:
         "query_id": "7", "title": "T", "body": "B", "answer_id": "8", "answer": "A",
         "tags": ["x", "y"], "asked_at": "2020-01-01T00:00:00", "score": -2, "origin": origin,
         "question_source": source, "seed_chunk_ids": ["a/b_0_9"], "call_id": "c0ffee",
+        "fields": {"product": "Atlas"},
     }  # fmt: skip
     query = Query.model_validate(fields)
 
@@ -333,8 +360,11 @@ def test_blank_lines_byte_order_mark_and_crlf_are_passed_over(lines: Path) -> No
     ("line", "message"),
     [
         (LINE.replace('"body"', '"bdy"'), "unknown key 'bdy' (did you mean 'body'?)"),
-        ('{"id": 1, "question": "Q", "reply": "A"}', "as [queries.columns] "),
-        ('{"query_id": 1, "answer": "A"}', "title and body are both missing; it has 'query_id'"),
+        (
+            '{"id": 1, "question": "Q", "reply": "A"}',
+            "no value of 'query_id', 'title' or 'body', 'answer'; it has 'id', ",
+        ),
+        ('{"query_id": 1, "answer": "A"}', "no value of 'title' or 'body'; it has "),
         (LINE.replace('"A"', "7"), "answer is 7: input should be a valid string"),
         (LINE.replace('"q1"', r'"a\n1 Q0 d 1"'), "white space and control characters"),
         (LINE.replace('"A"', '"A", "asked_at": "May"'), "asked_at is 'May'; allowed: an ISO 8601"),

@@ -1,14 +1,16 @@
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.exports import export_collection
 from tests.collection.exports.loading import loaded
 from tests.collection.exports.odd import write_odd
-from tests.collection.small import A, B, D, write_small
+from tests.collection.small import CONTENTS, A, B, D, write_small
 
 LOADER = """
 import json, sys
@@ -72,3 +74,15 @@ def test_qrels_are_grades_and_failures_are_none(
     assert qrels == {("12", A): 1, ("12", B): 2, ("123", A): 1, ("123", B): 0}
     assert labels["123_0", D]["label"] is None
     assert labels["123_0", D]["status"] == "refused"
+
+
+def test_the_fields_of_queries_are_a_column(tmp_path: Path) -> None:
+    first, *others = CONTENTS.queries
+    named = first.model_copy(update={"fields": {"product": "Atlas", "team": "a"}})
+    contents = dataclasses.replace(CONTENTS, queries=(named, *others))
+
+    export_collection(write_small(tmp_path / "small", contents), "hf", tmp_path / "out")
+
+    (file,) = (tmp_path / "out" / "queries").iterdir()
+    rows = {row["query_id"]: row["fields"] for row in pq.read_table(file).to_pylist()}
+    assert rows == {first.query_id: dict(named.fields), "123": None}
