@@ -29,14 +29,11 @@ from freshstack_dspy.config import BuildConfig, Mode, load_config
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.measures.statistics import bootstrap_sums
-from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
-from freshstack_dspy.recipes.freshstack import FreshStack, by_query, expand
-from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
+from freshstack_dspy.recipes.flow import run_stages
+from freshstack_dspy.recipes.judge import ToJudge, as_chunk, configured_judge, judge
 from freshstack_dspy.recipes.known import NOTHING
-from freshstack_dspy.recipes.nuggets import WithoutAnswers, grade, is_relevant, nuggets_of
-from freshstack_dspy.recipes.pooling import Searches, technique_texts
-from freshstack_dspy.recipes.questions import read_questions
-from freshstack_dspy.recipes.session import Silence, open_session
+from freshstack_dspy.recipes.nuggets import WithoutAnswers, is_relevant
+from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import Nugget, Query
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,20 +102,13 @@ def made(config: BuildConfig, mode: Mode) -> tuple[dict[str, Query], list[Nugget
     """Make nuggets as the recipe does, without judging the pool by them."""
     with open_session(config, mode=mode) as session:
         recipe = WithoutAnswers(config)
-        queries = read_questions(config, Silence()).queries
-        corpus = cut_corpora(config, Silence())
-        searches = Searches(session, corpus, lambda: index_corpora(config, corpus))
-        expansions, failed = expand(session, recipe, queries, NOTHING)
-        session.stop_if_deferred()
-        of, chunks = by_query(expansions), {one.chunk_id: one for one in corpus.chunks}
-        ids = {one.query_id: one for one in queries}
-        texts = {id_: technique_texts(one, (), of.get(id_, ())) for id_, one in ids.items()}
-        pooled, ungraded = grade(session, recipe, queries, searches.pool(texts), chunks)
-        session.stop_if_deferred()
-        nuggets, unmade = nuggets_of(session, recipe, queries, pooled, chunks)
-    counts = {"topics": len(queries), "passages": len(chunks), "pooled": len(pooled)}
-    counts |= {"relevant": sum(map(is_relevant, pooled)), "nuggets": len(nuggets)}
-    print(json.dumps({**counts, "failures": len([*failed, *ungraded, *unmade])}))
+        begun = recipe.begin(session, NOTHING, None)
+        found = run_stages(begun.work, begun.made, recipe.stages[:-1])
+    counts = {"topics": len(found.queries), "passages": len([*begun.work.corpus.chunks()])}
+    relevant = sum(map(is_relevant, found.pool))
+    counts |= {"pooled": len(found.pool), "relevant": relevant, "nuggets": len(found.nuggets)}
+    print(json.dumps({**counts, "failures": len(found.failures)}))
+    ids, nuggets = {one.query_id: one for one in found.queries}, list(found.nuggets)
     return ids, nuggets
 
 
@@ -136,7 +126,7 @@ def compare(config: BuildConfig, topics: Topics, folder: Path, name: str, mode: 
             lists.append(ToJudge(queries[topic], of, [as_chunk(text, "\n".join(lines))]))
     asked = [one for one in lists if one.nuggets and one.chunks[0].text]
     with open_session(config, mode="live" if name == BASELINE else mode) as session:
-        found = judge(session, FreshStack(config), asked, step="assignment", once=True)
+        found = judge(session, configured_judge(config), asked, step="assignment", once=True)
         session.stop_if_deferred()
     if found.failures:
         sys.exit(found.failures[0].message)

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.imports import DOCUMENT_IDS, DOCUMENT_TEXTS
 from freshstack_dspy.collection.nugget_banks import BankNugget, bank, by_text, claim, read_bank
 from freshstack_dspy.config import BuildConfig, Mode, Section, load_judging
@@ -34,9 +35,12 @@ from freshstack_dspy.measures.answers import (
 )
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.recipes.answers import assignments_of, citations_of
-from freshstack_dspy.recipes.freshstack import FreshStack, ask, by_query
+from freshstack_dspy.recipes.corpus import CutCorpora
+from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
+from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.nuggets import WithoutAnswers, grade, nuggets_of
+from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.reteval import assign, judge_citations
 from freshstack_dspy.recipes.session import Session, open_session
 from freshstack_dspy.records import (
@@ -293,17 +297,16 @@ def _of_documents(
     """Make nuggets from the relevant documents, as the recipe `nuggets` does."""
     nuggets = session.config.nuggets.model_copy(update={"limit": limit})
     recipe = WithoutAnswers(session.config.model_copy(update={"nuggets": nuggets}))
-    chunks = {one.chunk_id: one for of in documents.values() for one in of}
-    pooled = [
+    chunks = list({one.chunk_id: one for of in documents.values() for one in of}.values())
+    pooled = tuple(
         Candidate(query_id=topic, chunk_id=one.chunk_id, origin="imported")
         for topic, of in documents.items()
         for one in of
-    ]
-    topics = list(queries.values())
-    candidates, ungraded = grade(session, recipe, topics, pooled, chunks)
-    session.stop_if_deferred()
-    made, failures = nuggets_of(session, recipe, topics, candidates, chunks)
-    return {topic: [of] for topic, of in by_query(made).items()}, [*ungraded, *failures]
+    )
+    topics = tuple(queries.values())
+    work = Work(session, recipe, Searches(session, CutCorpora(chunks, [], [], [])))
+    made = run_stages(work, Contents(queries=topics, pool=pooled), ((grade,), (nuggets_of,)))
+    return {topic: [of] for topic, of in by_query(made.nuggets).items()}, [*made.failures]
 
 
 def merged(
@@ -463,7 +466,7 @@ def _judged(
         for topic, chunks in documents.items()
         if nuggets.get(topic)
     ]
-    judged = judge(session, recipe, pairs)
+    judged = judge(session, recipe.support_judge, pairs)
     session.stop_if_deferred()
     _report([*failures, *judged.failures])
     return judged.judgments

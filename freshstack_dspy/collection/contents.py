@@ -13,6 +13,7 @@ from freshstack_dspy.files import canonical_line, decode_records
 from freshstack_dspy.records import (
     SCALES,
     Candidate,
+    Chunk,
     Contamination,
     Expansion,
     Failure,
@@ -88,6 +89,7 @@ class Contents:
         queries: Of all slices.
         slices: One for each query.
         threshold: The lowest label that counts as support.
+        passages: Chunks that a step wrote, next to those of the corpus.
     """
 
     queries: tuple[Query, ...] = field(default_factory=tuple)
@@ -101,6 +103,7 @@ class Contents:
     skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
     licences: tuple[LicenceFile, ...] = field(default_factory=tuple)
     threshold: int = field(default=1)
+    passages: tuple[Chunk, ...] = ()
 
     def __post_init__(self) -> None:
         for file in RECORD_FILES:

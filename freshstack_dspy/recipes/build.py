@@ -4,13 +4,15 @@ A build is a pure function of its configuration, its inputs and the replies. It 
 its own: kill it at any moment and run it again, and only what was in flight is asked again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Manifest, read_manifest
+from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import check_replaceable, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -32,10 +34,11 @@ from freshstack_dspy.recipes.session import (
     open_session,
     report,
 )
-from freshstack_dspy.records import Chunk, Query
+from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
     from freshstack_dspy.questions.reading import QueryReading
+    from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.known import Known
 
 UNCHANGED = "unchanged"
@@ -77,8 +80,9 @@ def build(
             report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
             return found
         with open_session(config, replies=replies, **options) as session:
-            made = make(session)
-            described = provenance(session, made.contents, inputs)
+            recipe = recipe_of(config)
+            made = make(session, recipe)
+            described = provenance(session, recipe, made.contents, inputs)
             collection = write_collection(
                 config.out,
                 made.contents,
@@ -96,75 +100,42 @@ class Made(NamedTuple):
     chunks: list[Chunk]
     reading: "QueryReading"
     """All its questions, and how many were left out."""
-    little_overlap: dict[str, float]
+    little_overlap: Mapping[str, float]
     """Questions that have little in common with the corpus, by id; see `check_overlap`."""
 
 
-def make(session: Session, known: "Known | None" = None, *, most: int | None = None) -> Made:
-    """Make a collection: read or make the questions, cut the corpus, and run the recipe.
+def make(
+    session: Session, recipe: "FreshStack", known: "Known | None" = None, *, most: int | None = None
+) -> Made:
+    """Make a collection: begin as the recipe does, and run its stages.
 
     Args:
         session: Whom it asks, for which configuration.
+        recipe: What is made.
         known: What is reused.
         most: How many of the questions are taken; by default all.
     """
-    # DSPy and the index are imported here, where there is something to ask.
-    from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
-    from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
+    from freshstack_dspy.recipes.flow import run_stages
     from freshstack_dspy.recipes.known import NOTHING
-    from freshstack_dspy.recipes.nuggets import WithoutAnswers, collection_without_answers
-    from freshstack_dspy.recipes.pooling import Searches
-    from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions
-    from freshstack_dspy.recipes.synthesis import Synthesis
 
-    config, progress = session.config, session.progress
-    if config.recipe == "crux":
-        return _make_crux(session, known or NOTHING, most)
-    known = known or NOTHING
-    recipe = WithoutAnswers(config) if config.recipe == "nuggets" else FreshStack(config)
-    little: dict[str, float] = {}
-    reading = None if config.queries.is_synthetic else read_questions(config, progress)
-    corpus = cut_corpora(config, progress)
-    searches = Searches(
-        session,
-        corpus,
-        lambda: index_corpora(config, corpus, models=session.models, progress=progress),
-    )
-    if session.mode != "replay":
-        _ = searches.index  # what is wrong with it shows before anything is paid for
-    if reading is None:
-        reading = Synthesis(session, recipe, searches).run(exactly=most is None)
-    elif session.mode != "replay" or most or config.queries.min_corpus_overlap is not None:
-        reading, little = check_overlap(config, reading, searches.index, progress)
-    queries = known_seeds(sampled(reading.queries, most), corpus.chunks)
-    if isinstance(recipe, WithoutAnswers):
-        contents = collection_without_answers(session, recipe, queries, searches, known)
-    else:
-        contents = judged_collection(session, recipe, queries, searches, known)
-    return Made(contents, corpus.chunks, reading, little)
+    begun = recipe.begin(session, known or NOTHING, most)
+    made = run_stages(begun.work, begun.made, recipe.stages)
+    threshold = session.config.judge.graded.threshold
+    slices = slice_queries(made.queries, made.nuggets, made.judgments, threshold, made.pool)
+    contents = with_changes(made, slices=tuple(slices))
+    chunks = [*begun.work.corpus.chunks(), *made.passages]
+    return Made(contents, chunks, begun.reading, begun.little_overlap)
 
 
-def _make_crux(session: Session, known: "Known", most: int | None) -> Made:
-    """Make a collection of reports; see `make`."""
-    from freshstack_dspy.questions.groups import read_groups
-    from freshstack_dspy.recipes.corpus import cut_corpora
-    from freshstack_dspy.recipes.crux import Crux, crux_collection
+def recipe_of(config: BuildConfig) -> "FreshStack":
+    """Make the recipe that a configuration names."""
+    # DSPy and the index are imported here, where there is something to ask.
+    from freshstack_dspy.recipes.crux import Crux
+    from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.nuggets import WithoutAnswers
 
-    config = session.config
-    groups = read_groups(config)
-    queries = sampled(groups.reading.queries, most)
-    documents = sum(map(len, groups.documents.values()))
-    note = f"{len(groups.reading.queries):,} reports of {documents:,} documents"
-    report(session.progress, "questions", note)
-    others = cut_corpora(config, session.progress)
-    contents, chunks = crux_collection(session, Crux(config), queries, groups, others, known)
-    return Made(contents, chunks, groups.reading, {})
-
-
-def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
-    """At most so many of the queries, evenly spread; None: all."""
-    every = -(-len(queries) // most) or 1 if most else 1
-    return queries[(every - 1) // 2 :: every]
+    recipes = {"freshstack": FreshStack, "nuggets": WithoutAnswers, "crux": Crux}
+    return recipes[config.recipe](config)
 
 
 def check_place(config: BuildConfig) -> None:

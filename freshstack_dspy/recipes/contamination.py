@@ -1,35 +1,33 @@
 """Contamination: which nuggets a model knows without the corpus, asked of the judge of the build."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from freshstack_dspy.collection.contamination import Knowledge, contamination
-from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.config import ContaminationConfig
+from freshstack_dspy.recipes.flow import Work
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
-from freshstack_dspy.recipes.known import Known
-from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import (
-    Chunk,
-    Contamination,
-    Expansion,
-    Failure,
-    Judgment,
-    Nugget,
-    Query,
-)
-
-if TYPE_CHECKING:
-    from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.records import Chunk, Contamination, Failure, Judgment, Nugget, Query
 
 
-def closed_book_knowledge(
-    session: Session,
-    recipe: "FreshStack",
-    queries: Sequence[Query],
-    nuggets: Iterable[Nugget],
-    expansions: Iterable[Expansion],
-    known: Known,
+def contaminate(work: Work, made: Contents) -> Contents:
+    """Tell for every query with nuggets how far it can be answered without the corpus."""
+    knowledge, failures = _closed_book_knowledge(work, made)
+    found = contamination_of(
+        work.config.contamination,
+        work.config.judge.graded.threshold,
+        made.queries,
+        made.nuggets,
+        made.judgments,
+        work.chunks(made, (one.chunk_id for one in made.pool)).values(),
+        knowledge,
+    )
+    return replace(made, contamination=found, failures=(*made.failures, *failures))
+
+
+def _closed_book_knowledge(
+    work: Work, made: Contents
 ) -> tuple[dict[str, Knowledge], list[Failure]]:
     """Have closed-book answers judged, each as if it were a chunk, in the step `contamination`.
 
@@ -38,17 +36,17 @@ def closed_book_knowledge(
         failed: a failure names no chunk, for the answer is none of the corpus.
     """
     found: dict[str, Knowledge] = {}
-    if not session.config.contamination.score:
+    if not work.config.contamination.score:
         return found, []
-    threshold = session.config.judge.graded.threshold
-    nuggets_of = nuggets_by_query(nuggets)
-    answers = {one.query_id: one for one in expansions if one.kind == "closed_book_answer"}
+    threshold = work.config.judge.graded.threshold
+    nuggets_of = nuggets_by_query(made.nuggets)
+    answers = {one.query_id: one for one in made.expansions if one.kind == "closed_book_answer"}
     pairs = []
-    for query in queries:
+    for query in made.queries:
         query_id = query.query_id
         if query_id not in nuggets_of or query_id not in answers:
             continue
-        if (knowledge := known.knowledge(query, threshold)) is not None:
+        if (knowledge := work.known.knowledge(query, threshold)) is not None:
             found[query_id] = knowledge
         else:
             text = "\n".join(answers[query_id].texts)
@@ -56,7 +54,7 @@ def closed_book_knowledge(
             pairs.append(ToJudge(query, nuggets_of[query_id], [shown]))
     if not pairs:
         return found, []
-    judged = judge(session, recipe, pairs, step="contamination", once=True)
+    judged = judge(work.session, work.recipe.support_judge, pairs, step="contamination", once=True)
     labels: dict[str, list[Judgment]] = {}
     for judgment in judged.judgments:
         labels.setdefault(judgment.query_id, []).append(judgment)

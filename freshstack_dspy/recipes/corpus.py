@@ -1,10 +1,11 @@
 """From the configured corpora to files, to chunks, to an index that is up to date."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.counts import count_kinds, listed
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.chunks import chunk_file
@@ -20,7 +21,7 @@ from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.recipes.provenance import code_sha256
 from freshstack_dspy.recipes.session import Progress, Silence, open_replies
-from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile
+from freshstack_dspy.records import Chunk, LicenceFile, Query, SkippedFile, SourceFile
 
 _REASONS_SHOWN = 3
 
@@ -32,6 +33,12 @@ class CutCorpora(NamedTuple):
     files: list[IndexedFile]
     skipped: list[SkippedFile]
     licences: list[LicenceFile]
+
+    def contents(self, queries: Sequence[Query]) -> Contents:
+        """The records that a build begins with."""
+        return Contents(
+            queries=tuple(queries), skipped=tuple(self.skipped), licences=tuple(self.licences)
+        )
 
 
 def with_repositories(config: BuildConfig, mode: Mode, progress: Progress) -> BuildConfig:

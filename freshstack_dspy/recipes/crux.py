@@ -6,10 +6,9 @@ graded in each relevant passage. Sub-questions are the collection's nuggets, rel
 pool, so that everything that works on a collection works on this one.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import dspy
 
@@ -21,104 +20,33 @@ from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.programs.documents import PassageDecontextualizer
 from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter, sub_questions_of
 from freshstack_dspy.programs.support_judge import failure_of
-from freshstack_dspy.questions.groups import Groups
-from freshstack_dspy.recipes.corpus import CutCorpora
-from freshstack_dspy.recipes.freshstack import FreshStack, ask, expand, judged_contents
+from freshstack_dspy.questions.groups import read_groups
+from freshstack_dspy.recipes.contamination import contaminate
+from freshstack_dspy.recipes.corpus import cut_corpora
+from freshstack_dspy.recipes.flow import Beginning, Stages, Work, ask
+from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool
 from freshstack_dspy.recipes.known import Known
+from freshstack_dspy.recipes.pooling import Searches
+from freshstack_dspy.recipes.questions import sampled
 from freshstack_dspy.recipes.session import Session, report
-from freshstack_dspy.records import (
-    Candidate,
-    Chunk,
-    ExpansionKind,
-    Failure,
-    Nugget,
-    Query,
-)
+from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure
 from freshstack_dspy.signatures.documents import words_not_in
 
 PIECE_TOKENS = 1024
 """Tokens of the longest piece of a document that passages are written from."""
 
 
-class Crux(FreshStack):
-    """Passages, request, sub-questions and graded answerability."""
-
-    def __init__(self, config: BuildConfig) -> None:
-        super().__init__(config)
-        del self.nuggetizer, self.question_decomposer
-        self.passage_decontextualizer = PassageDecontextualizer(config.crux.passages)
-        self.request_writer = RequestWriter()
-        self.sub_question_writer = SubQuestionWriter(config.crux.sub_questions)
-
-    @property
-    def expanders(self) -> dict[ExpansionKind, dspy.Module]:
-        """The closed-book answer, by which it is known what the model answers without a context."""
-        score = self.config.contamination.score
-        return {"closed_book_answer": self.closed_book_answerer} if score else {}
-
-
-class Relevant(NamedTuple):
-    """The relevant passages P* of groups."""
-
-    passages: list[Chunk]
-    of_query: dict[str, list[str]]
-    """Ids of the passages, by query id."""
-    failures: list[Failure]
-
-
-def crux_collection(
-    session: Session,
-    recipe: Crux,
-    queries: Sequence[Query],
-    groups: Groups,
-    others: CutCorpora,
-    known: Known,
-) -> tuple[Contents, list[Chunk]]:
-    """Make the records of a collection and its chunks: passages of all groups, and `others`.
-
-    Raises:
-        BudgetError: The budget is used up; what was answered is recorded.
-        DeferredError: In mode `defer`, requests were written down.
-        FatalModelError: There are no passages or no sub-questions, or not one pair has a label.
-    """
-    relevant = decontextualize(session, recipe, queries, groups)
-    nuggets, without = sub_questions(session, recipe, queries, groups)
-    queries, not_requested = request_reports(session, recipe, queries)
-    expansions, not_expanded = expand(session, recipe, queries, known)
-    session.stop_if_deferred()
-    failures = [*relevant.failures, *without, *not_requested, *not_expanded]
-    for made, what in ((relevant.passages, "passages"), (nuggets, "sub-questions")):
-        if not made:
-            why = failures[0].message if failures else "there were none"
-            raise FatalModelError(f"no {what} came of any group; the first failure: {why}")
-
-    asked = {nugget.query_id for nugget in nuggets}
-    pool = [
-        Candidate(query_id=query.query_id, chunk_id=chunk_id, origin="document")
-        for query in queries
-        if query.query_id in asked
-        for chunk_id in relevant.of_query.get(query.query_id, ())
-    ]
-    report(session.progress, "pool", f"{len(pool)} relevant passages of {len(asked)} reports")
-    chunks = [*others.chunks, *relevant.passages]
-    contents = judged_contents(
-        session, recipe, queries, nuggets, expansions, pool, others._replace(chunks=chunks), known
-    )
-    return replace(contents, failures=(*failures, *contents.failures)), chunks
-
-
-def decontextualize(
-    session: Session, recipe: Crux, queries: Sequence[Query], groups: Groups
-) -> Relevant:
-    """Write the passages of every document, long ones in pieces (§3.2).
+def decontextualize(work: Work, made: Contents) -> Contents:
+    """Write the passages of every document, long ones in pieces (§3.2): the pool of its query.
 
     A passage that says what its piece does not is sent back; if it still does, it is left out and
     listed as a failure, for a question that it answers could be answered by no document.
     """
+    assert work.groups is not None
     pieces = [
         (query, document, piece)
-        for query in queries
-        for document in groups.documents[query.query_id]
+        for query in made.queries
+        for document in work.groups.documents[query.query_id]
         for piece in chunk_file(document.file, PIECE_TOKENS)
     ]
     titles = [
@@ -129,15 +57,17 @@ def decontextualize(
     def write(at: int) -> Any:
         query, _, piece = pieces[at]
         try:
-            reply = recipe.passage_decontextualizer(document=piece.text, title=titles[at])
+            reply = work.recipe.passage_decontextualizer(document=piece.text, title=titles[at])
         except ReplyError as error:
             return failure_of(query, "passages", error)
         return dspy.Prediction(at=at, texts=reply.passages, call_id=reply.call_id)
 
-    found = Relevant([], {}, [])
-    for reply in session.each("passages", write, range(len(pieces))):
+    passages: list[Chunk] = []
+    pool: list[Candidate] = []
+    failures: list[Failure] = []
+    for reply in work.session.each("passages", write, range(len(pieces))):
         if isinstance(reply, Failure):
-            found.failures.append(reply)
+            failures.append(reply)
             continue
         query, document, piece = pieces[reply.at]
         for number, text in enumerate(reply.texts, 1):
@@ -152,37 +82,87 @@ def decontextualize(
             if invented := words_not_in(piece.text, titles[reply.at], text):
                 what = f"{passage.chunk_id} says what its document does not: {', '.join(invented)}"
                 error = ReplyError(what, status="failed", call_id=reply.call_id)
-                found.failures.append(failure_of(query, "passages", error))
+                failures.append(failure_of(query, "passages", error))
                 continue
-            found.passages.append(passage)
-            found.of_query.setdefault(query.query_id, []).append(passage.chunk_id)
-    return found
+            passages.append(passage)
+            ids = {"query_id": query.query_id, "chunk_id": passage.chunk_id}
+            pool.append(Candidate(**ids, origin="document"))
+    failures = [*made.failures, *failures]
+    return replace(made, passages=tuple(passages), pool=tuple(pool), failures=tuple(failures))
 
 
-def sub_questions(
-    session: Session, recipe: Crux, queries: Sequence[Query], groups: Groups
-) -> tuple[list[Nugget], list[Failure]]:
+def write_sub_questions(work: Work, made: Contents) -> Contents:
     """Write the sub-questions of each report (§3.2), exactly as many as are wanted.
 
     Those that a report comes with are taken as they are.
     """
-    inputs = [{"query": query} for query in queries if query.query_id not in groups.questions]
-    made, failures = ask(session, "nuggets", recipe.sub_question_writer, inputs)
-    given = [
-        sub_questions_of(query, groups.questions.get(query.query_id, ()), None) for query in queries
-    ]
-    return [*chain(*given, *(one.nuggets for one in made))], failures
+    assert work.groups is not None
+    given = work.groups.questions
+    inputs = [{"query": query} for query in made.queries if query.query_id not in given]
+    replies, failures = ask(work.session, "nuggets", work.recipe.sub_question_writer, inputs)
+    ours = [sub_questions_of(one, given.get(one.query_id, ()), None) for one in made.queries]
+    nuggets = tuple(chain(*ours, *(one.nuggets for one in replies)))
+    return replace(made, nuggets=nuggets, failures=(*made.failures, *failures))
 
 
-def request_reports(
-    session: Session, recipe: Crux, queries: Sequence[Query]
-) -> tuple[list[Query], list[Failure]]:
+def write_requests(work: Work, made: Contents) -> Contents:
     """Write the open-ended query that each report answers (§3.2), where it comes without one.
 
     A query whose request failed has none, and is left out with its report.
     """
-    inputs = [{"query": query} for query in queries if not query.text]
-    made, failures = ask(session, "request", recipe.request_writer, inputs)
-    by_id = {one.query.query_id: one.query for one in made}
-    requested = [by_id.get(query.query_id, query) for query in queries]
-    return [query for query in requested if query.text], failures
+    inputs = [{"query": query} for query in made.queries if not query.text]
+    replies, failures = ask(work.session, "request", work.recipe.request_writer, inputs)
+    by_id = {one.query.query_id: one.query for one in replies}
+    requested = (by_id.get(query.query_id, query) for query in made.queries)
+    queries = tuple(query for query in requested if query.text)
+    return replace(made, queries=queries, failures=(*made.failures, *failures))
+
+
+def pool_relevant(work: Work, made: Contents) -> Contents:
+    """Keep the relevant passages of the queries that have a request and sub-questions."""
+    for found, what in ((made.passages, "passages"), (made.nuggets, "sub-questions")):
+        if not found:
+            why = made.failures[0].message if made.failures else "there were none"
+            raise FatalModelError(f"no {what} came of any group; the first failure: {why}")
+    requested = {one.query_id for one in made.queries}
+    nuggets = tuple(one for one in made.nuggets if one.query_id in requested)
+    asked = {one.query_id for one in nuggets}
+    pool = tuple(one for one in made.pool if one.query_id in asked)
+    note = f"{len(pool)} relevant passages of {len(asked)} reports"
+    report(work.session.progress, "pool", note)
+    return replace(made, nuggets=nuggets, pool=pool)
+
+
+class Crux(FreshStack):
+    """Passages, request, sub-questions and graded answerability."""
+
+    stages: ClassVar[Stages] = (
+        (decontextualize, write_sub_questions, write_requests, expand),
+        (pool_relevant,),
+        (judge_pool, contaminate),
+    )
+
+    def __init__(self, config: BuildConfig) -> None:
+        super().__init__(config)
+        del self.nuggetizer, self.question_decomposer
+        self.passage_decontextualizer = PassageDecontextualizer(config.crux.passages)
+        self.request_writer = RequestWriter()
+        self.sub_question_writer = SubQuestionWriter(config.crux.sub_questions)
+
+    @property
+    def expanders(self) -> dict[ExpansionKind, dspy.Module]:
+        """The closed-book answer, by which it is known what the model answers without a context."""
+        score = self.config.contamination.score
+        return {"closed_book_answer": self.closed_book_answerer} if score else {}
+
+    def begin(self, session: Session, known: Known, most: int | None) -> Beginning:
+        """Read the reports with their documents; the corpora are documents next to theirs."""
+        config = session.config
+        groups = read_groups(config)
+        queries = sampled(groups.reading.queries, most)
+        documents = sum(map(len, groups.documents.values()))
+        note = f"{len(groups.reading.queries):,} reports of {documents:,} documents"
+        report(session.progress, "questions", note)
+        searches = Searches(session, cut_corpora(config, session.progress))
+        made = searches.corpus.contents(queries)
+        return Beginning(Work(session, self, searches, known, groups), made, groups.reading)

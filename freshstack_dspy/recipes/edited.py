@@ -1,7 +1,7 @@
 """Nuggets that people edited: a file that takes the place of what a model would make."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from freshstack_dspy.calibration.labels import all_labels
@@ -19,7 +19,7 @@ class EditedNugget(Nugget):
 
 
 def edited_nuggets(
-    path: Path | None, queries: Sequence[Query], chunk_ids: Mapping[str, object]
+    path: Path | None, queries: Sequence[Query], chunk_ids: Container[str]
 ) -> dict[str, tuple[Nugget, ...]]:
     """Read the nuggets of each query that the file names: these and no others.
 
@@ -30,7 +30,7 @@ def edited_nuggets(
     Args:
         path: The file; None: there is none.
         queries: Those that are built.
-        chunk_ids: By id, the chunks that there are; others that a nugget names are left out.
+        chunk_ids: Of the chunks that there are; others that a nugget names are left out.
 
     Raises:
         CollectionError: A line is not a nugget, or not a label.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
-from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.counts import some_of
 from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.passages import CollectionSpans
@@ -41,7 +41,6 @@ from freshstack_dspy.records import (
 )
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.judge import Judged
     from freshstack_dspy.recipes.plan import Plan
 
 DEPTH = 20
@@ -279,7 +278,6 @@ def _extended(
     judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
     labelled = _labelled(before)
     judged = _judged(session, before, pool, runs)
-    session.stop_if_deferred()
 
     new = [one for one in judged.judgments if (one.nugget_id, one.chunk_id) not in labelled]
     judgments |= {(one.nugget_id, one.chunk_id): one for one in new}
@@ -318,20 +316,20 @@ def _labelled(collection: Collection) -> set[tuple[str, str]]:
 
 def _judged(
     session: Session, before: Collection, pool: Iterable[Candidate], runs: Iterable[RunTop]
-) -> "Judged":
+) -> Contents:
     """Ask about the pairs of the runs that have no label."""
-    from freshstack_dspy.recipes.freshstack import FreshStack, judge_pool
+    from freshstack_dspy.recipes.build import recipe_of
+    from freshstack_dspy.recipes.corpus import CutCorpora
+    from freshstack_dspy.recipes.flow import Work, run_stages
+    from freshstack_dspy.recipes.freshstack import judge_pool
     from freshstack_dspy.recipes.known import Known
+    from freshstack_dspy.recipes.pooling import Searches
 
-    return judge_pool(
-        session,
-        FreshStack(session.config),
-        before.queries,
-        before.nuggets,
-        _to_judge(pool, runs, before.nuggets, _labelled(before)),
-        list(before.chunks()),
-        Known(before),
-    )
+    corpus = Searches(session, CutCorpora(list(before.chunks()), [], [], []))
+    work = Work(session, recipe_of(session.config), corpus, Known(before))
+    candidates = _to_judge(pool, runs, before.nuggets, _labelled(before))
+    asked = Contents(queries=before.queries, nuggets=before.nuggets, pool=tuple(candidates))
+    return run_stages(work, asked, ((judge_pool,),))
 
 
 def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:

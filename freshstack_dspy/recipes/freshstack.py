@@ -1,135 +1,52 @@
-"""The FreshStack recipe (arXiv 2504.13128 §3).
+"""The FreshStack recipe (arXiv 2504.13128 §3): nuggets, pools, and which chunk supports which nugget."""
 
-`judged_collection` runs its steps for many queries, a step at a time; `FreshStack` runs them for
-one query, as a DSPy module that an optimizer can compile.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, product
-from typing import Any
+from itertools import chain
+from typing import ClassVar
 
 import dspy
 
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
-from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program
-from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
-from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of
-from freshstack_dspy.recipes.corpus import CutCorpora
+from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.recipes.contamination import contaminate
+from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.edited import edited_nuggets
-from freshstack_dspy.recipes.judge import (
-    Duplicate,
-    JudgeCall,
-    Judged,
-    JudgedBatch,
-    ToJudge,
-    judge,
-    judge_calls,
-    merged,
-    shared,
-    shares,
+from freshstack_dspy.recipes.flow import (
+    Beginning,
+    Indexed,
+    SingleCall,
+    Stages,
+    Work,
+    ask,
+    by_query,
+    run_stages,
 )
-from freshstack_dspy.recipes.known import NOTHING, Known
-from freshstack_dspy.recipes.pooling import Searches, pool, technique_texts, with_seeds
+from freshstack_dspy.recipes.judge import ToJudge, judge
+from freshstack_dspy.recipes.known import Known
+from freshstack_dspy.recipes.pooling import Searches, technique_texts, with_seeds
+from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
 from freshstack_dspy.recipes.session import Session, report
-from freshstack_dspy.records import (
-    Candidate,
-    Chunk,
-    Expansion,
-    ExpansionKind,
-    Failure,
-    Judgment,
-    Nugget,
-    Query,
-    Step,
-)
+from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Query
 
 
-def judged_collection(
-    session: Session,
-    recipe: "FreshStack",
-    queries: Sequence[Query],
-    searches: Searches,
-    known: Known = NOTHING,
-) -> Contents:
-    """Make the records of a collection: nuggets and expansions, pools, and their judgments.
-
-    Raises:
-        BudgetError: The budget is used up; what was answered is recorded.
-        DeferredError: In mode `defer`, requests were written down.
-        FatalModelError: Not one answer has nuggets, or not one pair a label.
-    """
-    nuggets, failures = nuggetize(session, recipe, queries, known)
-    expansions, not_expanded = expand(session, recipe, queries, known)
-    session.stop_if_deferred()
-
-    pooled = pool_queries(session, queries, nuggets, expansions, searches)
-    candidates = known.candidates(queries, pooled, searches.chunks)
-    made = judged_contents(
-        session, recipe, queries, nuggets, expansions, candidates, searches, known
-    )
-    return replace(made, failures=(*failures, *not_expanded, *made.failures))
-
-
-def judged_contents(
-    session: Session,
-    recipe: "FreshStack",
-    queries: Sequence[Query],
-    nuggets: Sequence[Nugget],
-    expansions: Sequence[Expansion],
-    candidates: Sequence[Candidate],
-    corpus: Searches | CutCorpora,
-    known: Known,
-) -> Contents:
-    """Judge the candidates, and put all records together."""
-    judged = judge_pool(session, recipe, queries, nuggets, candidates, corpus.chunks, known)
-    knowledge, not_scored = closed_book_knowledge(
-        session, recipe, queries, nuggets, expansions, known
-    )
-    session.stop_if_deferred()
-
-    config = session.config
-    threshold = config.judge.graded.threshold
-    return Contents(
-        queries=tuple(queries),
-        nuggets=tuple(nuggets),
-        expansions=tuple(expansions),
-        pool=tuple(candidates),
-        judgments=judged.judgments,
-        contamination=contamination_of(
-            config.contamination,
-            threshold,
-            queries,
-            nuggets,
-            judged.judgments,
-            corpus.chunks,
-            knowledge,
-        ),
-        failures=(*judged.failures, *not_scored),
-        slices=tuple(slice_queries(queries, nuggets, judged.judgments, threshold, candidates)),
-        skipped=tuple(corpus.skipped),
-        licences=tuple(corpus.licences),
-    )
-
-
-def nuggetize(
-    session: Session, recipe: "FreshStack", queries: Sequence[Query], known: Known
-) -> tuple[list[Nugget], list[Failure]]:
+def nuggetize(work: Work, made: Contents) -> Contents:
     """Cut every accepted answer into nuggets (§3.3)."""
-    edited = edited_nuggets(session.config.nuggets.edited, queries, {})
+    queries, known = made.queries, work.known
+    edited = edited_nuggets(work.config.nuggets.edited, queries, ())
     reused = {one.query_id: edited.get(one.query_id, known.nuggets(one)) for one in queries}
     missing = [one for one in queries if not reused[one.query_id] and one.query_id not in edited]
     asked = [{"query": query} for query in missing]
-    made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
-    nuggets = list(chain(*reused.values(), *(one.nuggets for one in made)))
-    if (made or failures) and all(nugget.doubtful for nugget in nuggets):
+    replies, failures = ask(work.session, "nuggets", work.recipe.nuggetizer, asked)
+    nuggets = list(chain(*reused.values(), *(one.nuggets for one in replies)))
+    if (replies or failures) and all(nugget.doubtful for nugget in nuggets):
         why = failures[0].message if failures else "there were none"
         raise FatalModelError(
             f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
@@ -141,107 +58,85 @@ def nuggetize(
         for one in known.failures(query, "nuggets")
         if reused[query.query_id]
     ]
-    return nuggets, [*misquoted, *failures]
+    return replace(made, nuggets=tuple(nuggets), failures=(*made.failures, *misquoted, *failures))
 
 
-def expand(
-    session: Session, recipe: "FreshStack", queries: Sequence[Query], known: Known
-) -> tuple[list[Expansion], list[Failure]]:
+def expand(work: Work, made: Contents) -> Contents:
     """Ask for the sub-questions and the closed-book answers of questions (§3.4)."""
     expansions: list[Expansion] = []
     failures: list[Failure] = []
-    for kind, program in recipe.expanders.items():
-        reused = {query.query_id: known.expansion(query, kind) for query in queries}
-        asked = [{"query": query} for query in queries if reused[query.query_id] is None]
-        made, failed = ask(session, kind, program, asked)
+    for kind, program in work.recipe.expanders.items():
+        reused = {one.query_id: work.known.expansion(one, kind) for one in made.queries}
+        asked = [{"query": query} for query in made.queries if reused[query.query_id] is None]
+        replies, failed = ask(work.session, kind, program, asked)
         expansions += [one for one in reused.values() if one is not None]
-        expansions += [one.expansion for one in made]
+        expansions += [one.expansion for one in replies]
         failures += failed
-    return expansions, failures
+    return replace(made, expansions=tuple(expansions), failures=(*made.failures, *failures))
 
 
-def pool_queries(
-    session: Session,
-    queries: Sequence[Query],
-    nuggets: Sequence[Nugget],
-    expansions: Sequence[Expansion],
-    searches: Searches,
-) -> list[Candidate]:
+def pool_chunks(work: Work, made: Contents) -> Contents:
     """Pool chunks for every query that has nuggets (§3.4)."""
-    nuggets_of, expansions_of = nuggets_by_query(nuggets), by_query(expansions)
+    nuggets_of = nuggets_by_query(made.nuggets)
+    return pool_for(work, made, [one for one in made.queries if one.query_id in nuggets_of])
+
+
+def pool_for(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
+    """Pool chunks for some queries, with what there is to search with."""
+    nuggets_of, expansions_of = nuggets_by_query(made.nuggets), by_query(made.expansions)
     texts = {
-        query.query_id: technique_texts(
-            query, nuggets_of[query.query_id], expansions_of.get(query.query_id, [])
+        one.query_id: technique_texts(
+            one, nuggets_of.get(one.query_id, ()), expansions_of.get(one.query_id, ())
         )
-        for query in queries
-        if query.query_id in nuggets_of
+        for one in queries
     }
-    candidates = with_seeds(queries, searches.pool(texts))
-    report(session.progress, "pool", f"{len(candidates)} chunks for {len(texts)} queries")
-    return candidates
+    pooled = with_seeds(made.queries, work.corpus.pool(texts))
+    report(work.session.progress, "pool", f"{len(pooled)} chunks for {len(texts)} queries")
+    candidates = work.known.candidates(made.queries, pooled, work.corpus.chunks)
+    return replace(made, pool=tuple(candidates))
 
 
-def judge_pool(
-    session: Session,
-    recipe: "FreshStack",
-    queries: Sequence[Query],
-    nuggets: Sequence[Nugget],
-    candidates: Sequence[Candidate],
-    chunks: Sequence[Chunk],
-    known: Known,
-) -> Judged:
+def judge_pool(work: Work, made: Contents) -> Contents:
     """Judge each pooled chunk against each nugget of its query (§3.5)."""
-    nuggets_of, pooled = nuggets_by_query(nuggets), by_query(candidates)
-    chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
+    nuggets_of, pooled = nuggets_by_query(made.nuggets), by_query(made.pool)
+    chunks = work.chunks(made, (one.chunk_id for one in made.pool))
     pairs = [
         ToJudge(
             query,
             nuggets_of[query.query_id],
-            [chunk_of[one.chunk_id] for one in pooled.get(query.query_id, ())],
+            [chunks[one.chunk_id] for one in pooled.get(query.query_id, ())],
         )
-        for query in queries
+        for query in made.queries
         if query.query_id in nuggets_of
     ]
-    judged = judge(session, recipe, pairs, known)
+    judged = judge(work.session, work.recipe.support_judge, pairs, work.known)
     wanted = sum(len(pair.nuggets) * len(pair.chunks) for pair in pairs)
     if judged.failures and wanted == sum(one.label is None for one in judged.judgments):
         raise FatalModelError(
             f"no label came of any of the {wanted} pairs of nugget and chunk, so nothing was "
             f"written; the first: {judged.failures[0].message}"
         )
-    return judged
-
-
-def ask(
-    session: Session, step: Step, program: dspy.Module, questions: Sequence[Mapping[str, Any]]
-) -> tuple[list[Any], list[Failure]]:
-    """Run a program on the inputs of each question; one without a valid reply is a failure."""
-
-    def answer(inputs: Mapping[str, Any]) -> Any:
-        try:
-            return program(**inputs)
-        except ReplyError as error:
-            return failure_of(inputs["query"], step, error)
-
-    replies = session.each(step, answer, questions)
-    made = [one for one in replies if not isinstance(one, Failure)]
-    failures = [one if isinstance(one, Failure) else one.get("failure") for one in replies]
-    return made, [one for one in failures if one is not None]
-
-
-def by_query(records: Sequence[Any]) -> dict[str, list[Any]]:
-    """Group records by their query."""
-    groups: dict[str, list[Any]] = {}
-    for record in records:
-        groups.setdefault(record.query_id, []).append(record)
-    return groups
+    failures = (*made.failures, *judged.failures)
+    return replace(made, judgments=judged.judgments, failures=failures)
 
 
 class FreshStack(dspy.Module):
-    """Nuggets, expansions, pool and support judgments of a query."""
+    """Nuggets, expansions, pool and support judgments, by steps that any recipe may use.
+
+    Attributes:
+        stages: The steps of a build, in order.
+        needs_answers: Whether a question without an accepted answer is left out.
+    """
+
+    stages: ClassVar[Stages] = (
+        (nuggetize, expand),
+        (pool_chunks,),
+        (judge_pool, contaminate),
+    )
+    needs_answers: ClassVar[bool] = True
 
     def __init__(self, config: BuildConfig) -> None:
-        """Make the steps, from the optimized programs that the configuration names."""
+        """Make the programs, from the optimized ones that the configuration names."""
         super().__init__()
         self.config = config
         self.nuggetizer = Nuggetizer(config.nuggets.limit)
@@ -265,59 +160,38 @@ class FreshStack(dspy.Module):
         techniques = self.config.pool.techniques
         return {kind: program for kind, program in programs.items() if kind in techniques}
 
+    def begin(self, session: Session, known: Known, most: int | None) -> Beginning:
+        """Read or make the questions, and cut the corpus; at most so many questions are taken."""
+        from freshstack_dspy.recipes.synthesis import Synthesis
+
+        config, progress, little = session.config, session.progress, dict[str, float]()
+        reading = (
+            None
+            if config.queries.is_synthetic
+            else read_questions(config, progress, answered=self.needs_answers)
+        )
+        searches = Searches(session, cut_corpora(config, progress))
+        if session.mode != "replay":
+            _ = searches.index  # what is wrong with it shows before anything is paid for
+        if reading is None:
+            reading = Synthesis(session, self, searches).run(exactly=most is None)
+        elif session.mode != "replay" or most or config.queries.min_corpus_overlap is not None:
+            reading, little = check_overlap(config, reading, searches.index, progress)
+        queries = known_seeds(sampled(reading.queries, most), searches.chunks())
+        made = searches.corpus.contents(queries)
+        return Beginning(Work(session, self, searches, known), made, reading, little)
+
     def forward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
         """Run every step for one query.
 
         Returns:
-            A prediction with `nuggets`, `expansions`, `pool` and `judgments`, tuples of records;
-            judgments that failed have no label.
+            A prediction with `nuggets`, `expansions`, `pool`, `judgments`, `contamination` and
+            `failures`, tuples of records; judgments that failed have no label.
 
         Raises:
-            ReplyError: The model gave no valid answer in one of the steps before judging.
+            FatalModelError: No nuggets came, or not one label.
         """
-        nuggets = self.nuggetizer(query=query).nuggets
-        expansions = tuple(program(query=query).expansion for program in self.expanders.values())
-        texts = {query.query_id: technique_texts(query, nuggets, expansions)}
-        candidates = tuple(pool(index, texts, self.config.pool, self.config.fusion))
-        chunks = list(index.chunks_by_id(candidate.chunk_id for candidate in candidates).values())
-        return dspy.Prediction(
-            nuggets=nuggets,
-            expansions=expansions,
-            pool=candidates,
-            judgments=self.judged_pairs(query, nuggets, chunks),
-        )
-
-    def judged_pairs(
-        self, query: Query, nuggets: Sequence[Nugget], chunks: Sequence[Chunk]
-    ) -> tuple[Judgment, ...]:
-        """The judgments of all pairs of a query; those that failed have no label."""
-        wanted = [nugget for nugget in nuggets if not nugget.doubtful]
-        same = shares(self.config.judge, ToJudge(query, wanted, chunks))
-        judged = ToJudge(query, wanted, [one for one in chunks if one.chunk_id not in same])
-        calls = judge_calls(self.config, self.support_judge, [judged])
-        judgments = merged([self.judged(call) for call in calls], self.config.judge.votes)
-        duplicates = [
-            Duplicate(nugget, chunk, same[chunk.chunk_id])
-            for nugget, chunk in product(wanted, chunks)
-            if chunk.chunk_id in same
-        ]
-        return (*judgments, *shared(judgments, duplicates))
-
-    def judged(self, call: JudgeCall) -> JudgedBatch:
-        """The judgments of one call; what failed has no labels."""
-        try:
-            if call.unfit is not None:
-                raise ReplyError(call.unfit, status="failed", call_id=None)  # noqa: TRY301
-            reply: Any = self.support_judge(
-                query=call.query,
-                nuggets=call.nuggets,
-                chunks=call.passages,
-                vote=call.vote,
-                step=call.step,
-            )
-        except ReplyError as error:
-            chunks = [passage.chunk for passage in call.passages]
-            failed = (unjudged(call.query, call.nuggets, chunk, error) for chunk in chunks)
-            failure = failure_of(call.query, call.step, error, chunks)
-            return JudgedBatch(tuple(chain(*failed)), failure, call)
-        return JudgedBatch(reply.judgments, reply.failure, call)
+        work = Work(SingleCall(self.config), self, Indexed(index, self.config))
+        made = run_stages(work, Contents(queries=(query,)), self.stages)
+        names = ("nuggets", "expansions", "pool", "judgments", "contamination", "failures")
+        return dspy.Prediction(**{name: getattr(made, name) for name in names})

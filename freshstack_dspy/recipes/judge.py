@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import accumulate, groupby, pairwise, product
+from itertools import accumulate, chain, groupby, pairwise, product
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -17,14 +17,22 @@ from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.near_duplicates import same_texts
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.typed import answer_schema, messages_of, plain
-from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, moved, whole
+from freshstack_dspy.programs.saved import load_program
+from freshstack_dspy.programs.support_judge import (
+    Passage,
+    SupportJudge,
+    failure_of,
+    judge_inputs,
+    moved,
+    unjudged,
+    whole,
+)
 from freshstack_dspy.recipes.known import NOTHING, Known
-from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Chunk,
     Failure,
@@ -39,7 +47,8 @@ from freshstack_dspy.records import (
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.flow import SingleCall
+    from freshstack_dspy.recipes.session import Session
 
 Item = TypeVar("Item")
 
@@ -97,6 +106,12 @@ class Judged(NamedTuple):
     failures: tuple[Failure, ...]
 
 
+def configured_judge(config: BuildConfig) -> SupportJudge:
+    """Make the judge of a configuration: on its scale, optimized if it names a program."""
+    program, path = SupportJudge(config.judge.scale), config.programs.support_judge
+    return program if path is None else load_program(program, path)
+
+
 def as_chunk(chunk_id: str, text: str) -> Chunk:
     """A text that a model wrote, below a path that does not say so; the judge never sees the id."""
     end = max(1, len(text.encode()))
@@ -112,8 +127,8 @@ def as_chunk(chunk_id: str, text: str) -> Chunk:
 
 
 def judge(
-    session: Session,
-    recipe: "FreshStack",
+    session: "Session | SingleCall",
+    program: SupportJudge,
     pairs: Sequence[ToJudge],
     known: Known = NOTHING,
     *,
@@ -124,7 +139,7 @@ def judge(
 
     Args:
         session: Whom it asks, for which configuration.
-        recipe: With the judge.
+        program: The judge.
         pairs: Of each query, all its pairs.
         known: Judgments that are reused.
         step: What the calls are entered under.
@@ -160,13 +175,33 @@ def judge(
             else:  # what was judged is in the pool no more
                 reused.append(judgment.model_copy(update={"same_as": None}))
         asked += grouped(query, nuggets, chunks, missing)
-    calls = judge_calls(config, recipe.support_judge, asked, step=step)
-    batches = session.each(step, recipe.judged, calls)
+    calls = judge_calls(config, program, asked, step=step)
+    batches = session.each(step, functools.partial(judge_once, program), calls)
     judgments = (*reused, *merged(batches, config.judge.votes))
     return Judged(
         (*judgments, *shared(judgments, duplicates)),
         tuple(batch.failure for batch in batches if batch.failure is not None),
     )
+
+
+def judge_once(program: SupportJudge, call: JudgeCall) -> JudgedBatch:
+    """Make one call of the judge; what failed has no labels."""
+    try:
+        if call.unfit is not None:
+            raise ReplyError(call.unfit, status="failed", call_id=None)  # noqa: TRY301
+        reply: Any = program(
+            query=call.query,
+            nuggets=call.nuggets,
+            chunks=call.passages,
+            vote=call.vote,
+            step=call.step,
+        )
+    except ReplyError as error:
+        chunks = [passage.chunk for passage in call.passages]
+        failed = (unjudged(call.query, call.nuggets, chunk, error) for chunk in chunks)
+        failure = failure_of(call.query, call.step, error, chunks)
+        return JudgedBatch(tuple(chain(*failed)), failure, call)
+    return JudgedBatch(reply.judgments, reply.failure, call)
 
 
 class Duplicate(NamedTuple):

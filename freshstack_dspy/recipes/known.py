@@ -5,7 +5,7 @@ ids may differ. Nuggets and expansions are those of a question whose title, body
 same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
@@ -104,15 +104,21 @@ class Known:
         return Knowledge(scored.known_nuggets, scored.call_id)
 
     def candidates(
-        self, queries: Sequence[Query], pooled: Sequence[Candidate], chunks: Iterable[Chunk]
+        self,
+        queries: Sequence[Query],
+        pooled: Sequence[Candidate],
+        chunks: Callable[[], Iterable[Chunk]],
     ) -> list[Candidate]:
-        """Those pooled now, and the chunks judged before for the same question that still exist."""
+        """Those pooled now, and the chunks judged before for the same question that still exist.
+
+        `chunks` gives all chunks of the corpus, where something is known.
+        """
         found = {(one.query_id, one.chunk_id): one for one in pooled}
         if self._collection is None:
             return list(found.values())
         texts = {query.query_id: query.text for query in queries}
         same = {id_ for id_, old in self._queries.items() if texts.get(id_) == old.text}
-        ids = match_chunks(self._collection.chunks(), chunks)
+        ids = match_chunks(self._collection.chunks(), chunks())
         for old in self._collection.pool:
             if old.query_id not in same or (chunk_id := ids.get(old.chunk_id)) is None:
                 continue

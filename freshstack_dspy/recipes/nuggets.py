@@ -4,18 +4,15 @@ Source: Pradeep et al., The Great Nugget Recall (arXiv 2504.15068). Grades of re
 UMBRELA (arXiv 2406.06519). Such nuggets cannot hold what no retriever of the pool found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
-
-import dspy
+from typing import Any, ClassVar, NamedTuple
 
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.programs.passages import (
     ImportanceRater,
@@ -25,16 +22,16 @@ from freshstack_dspy.programs.passages import (
     update_inputs,
 )
 from freshstack_dspy.programs.support_judge import Passage, failure_of, whole
+from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.edited import edited_nuggets
-from freshstack_dspy.recipes.freshstack import FreshStack, by_query, expand, judged_contents
+from freshstack_dspy.recipes.flow import Stages, Work, by_query
+from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, pool_for
 from freshstack_dspy.recipes.judge import LEAST_ROOM, Window, even, packed
-from freshstack_dspy.recipes.known import NOTHING, Known
-from freshstack_dspy.recipes.pooling import Searches, pool, technique_texts
-from freshstack_dspy.recipes.session import Session, report
+from freshstack_dspy.recipes.known import NOTHING
+from freshstack_dspy.recipes.session import report
 from freshstack_dspy.records import (
     RELEVANT,
     Candidate,
-    Chunk,
     Failure,
     Importance,
     Nugget,
@@ -51,40 +48,9 @@ _NUGGET_TOKENS = 40
 """Of room that is left for each nugget of the list."""
 
 
-def collection_without_answers(
-    session: Session,
-    recipe: "WithoutAnswers",
-    queries: Sequence[Query],
-    searches: Searches,
-    known: Known = NOTHING,
-) -> Contents:
-    """Make the records of a collection: pools, grades of relevance, nuggets, and judgments.
-
-    Raises:
-        BudgetError: The budget is used up; what was answered is recorded.
-        DeferredError: In mode `defer`, requests were written down.
-        FatalModelError: Not one passage has a grade, no nuggets came of any relevant one, or not
-            one pair has a label.
-    """
-    expansions, failures = expand(session, recipe, queries, known)
-    session.stop_if_deferred()
-
-    expansions_of = by_query(expansions)
-    texts = {
-        query.query_id: technique_texts(query, (), expansions_of.get(query.query_id, ()))
-        for query in queries
-    }
-    pooled = known.candidates(queries, searches.pool(texts), searches.chunks)
-    report(session.progress, "pool", f"{len(pooled)} chunks for {len(texts)} queries")
-    chunks = {chunk.chunk_id: chunk for chunk in searches.chunks}
-    candidates, not_graded = grade(session, recipe, queries, pooled, chunks, known)
-    session.stop_if_deferred()
-
-    nuggets, not_made = nuggets_of(session, recipe, queries, candidates, chunks, known)
-    made = judged_contents(
-        session, recipe, queries, nuggets, expansions, candidates, searches, known
-    )
-    return replace(made, failures=(*failures, *not_graded, *not_made, *made.failures))
+def pool_questions(work: Work, made: Contents) -> Contents:
+    """Pool chunks for every question: there are no nuggets yet to search with."""
+    return pool_for(work, made, made.queries)
 
 
 class ToRead(NamedTuple):
@@ -102,29 +68,21 @@ class Graded(NamedTuple):
     failure: Failure | None
 
 
-def grade(
-    session: Session,
-    recipe: "WithoutAnswers",
-    queries: Sequence[Query],
-    pooled: Sequence[Candidate],
-    chunks: Mapping[str, Chunk],
-    known: Known = NOTHING,
-) -> tuple[list[Candidate], list[Failure]]:
+def grade(work: Work, made: Contents) -> Contents:
     """Grade how relevant each pooled chunk is; of a chunk in parts the highest grade counts."""
+    chunks = work.chunks(made, (one.chunk_id for one in made.pool))
     found: dict[tuple[str, str], Relevance] = {}
     calls: list[ToRead] = []
-    ids = {
-        query_id: sorted(one.chunk_id for one in of) for query_id, of in by_query(pooled).items()
-    }
-    for query in queries:
+    pooled = by_query(made.pool)
+    for query in made.queries:
         asked = []
-        for chunk_id in ids.get(query.query_id, ()):
-            if (before := known.relevance(query, chunks[chunk_id])) is not None:
+        for chunk_id in sorted(one.chunk_id for one in pooled.get(query.query_id, ())):
+            if (before := work.known.relevance(query, chunks[chunk_id])) is not None:
                 found[query.query_id, chunk_id] = before
             else:
                 asked.append(whole(chunks[chunk_id]))
-        calls += recipe.windows(query, asked, session.config.judge.batch)
-    graded = session.each("relevance", recipe.graded, calls)
+        calls += work.recipe.windows(query, asked, work.config.judge.batch)
+    graded = work.session.each("relevance", work.recipe.graded, calls)
     failed = {
         (one.asked.query.query_id, passage.chunk.chunk_id)
         for one in graded
@@ -142,39 +100,38 @@ def grade(
             f"no passage has a grade of relevance, so nothing was written; the first: "
             f"{failures[0].message}"
         )
-    candidates = [
+    candidates = tuple(
         one.model_copy(update={"relevance": found.get((one.query_id, one.chunk_id))})
-        for one in pooled
-    ]
+        for one in made.pool
+    )
     number = sum(map(is_relevant, candidates))
-    report(session.progress, "relevant", f"{number} of {len(candidates)} passages")
-    return candidates, failures
+    report(work.session.progress, "relevant", f"{number} of {len(candidates)} passages")
+    return replace(made, pool=candidates, failures=(*made.failures, *failures))
 
 
-def nuggets_of(
-    session: Session,
-    recipe: "WithoutAnswers",
-    queries: Sequence[Query],
-    candidates: Sequence[Candidate],
-    chunks: Mapping[str, Chunk],
-    known: Known = NOTHING,
-) -> tuple[list[Nugget], list[Failure]]:
+def nuggets_of(work: Work, made: Contents) -> Contents:
     """Make the nuggets of every query with a relevant passage, rate them, and keep the best.
 
-    Those of the edited file, and of unchanged questions of `known`, are taken as they are.
+    Those of the edited file, and of unchanged questions of what is known, are taken as they are.
     """
-    reused = edited_nuggets(session.config.nuggets.edited, queries, chunks)
-    for query in queries:
+    recipe, session, known = work.recipe, work.session, work.known
+    edited = work.config.nuggets.edited
+    existing = set[str]()
+    if edited is not None or known is not NOTHING:  # what they name may be in no pool
+        existing = {chunk.chunk_id for chunk in work.corpus.chunks()}
+    reused = edited_nuggets(edited, made.queries, existing)
+    for query in made.queries:
         if query.query_id not in reused and (before := known.nuggets(query)):
             reused[query.query_id] = tuple(
                 one.model_copy(
-                    update={"chunk_ids": tuple(id_ for id_ in one.chunk_ids if id_ in chunks)}
+                    update={"chunk_ids": tuple(id_ for id_ in one.chunk_ids if id_ in existing)}
                 )
                 for one in before
             )
-    relevant = by_query(list(filter(is_relevant, candidates)))
+    relevant = by_query(filter(is_relevant, made.pool))
+    chunks = work.chunks(made, (one.chunk_id for of in relevant.values() for one in of))
     asked = []
-    for query in queries:
+    for query in made.queries:
         if query.query_id not in reused and query.query_id in relevant:
             ordered = sorted(
                 relevant[query.query_id], key=lambda one: (-one.relevance.grade, one.chunk_id)
@@ -185,14 +142,15 @@ def nuggets_of(
     calls = [(one.query, some) for one in created for some in _tens(one.nuggets)]
     rated = session.each("importance", recipe.rated, calls)
     session.stop_if_deferred()
-    made = list(map(recipe.kept, by_query([*chain(*(one.nuggets for one in rated))]).values()))
+    kept = list(map(recipe.kept, by_query(chain(*(one.nuggets for one in rated))).values()))
     failures = list(chain(*(one.failures for one in (*created, *rated))))
-    if asked and not any(made) and failures:
+    if asked and not any(kept) and failures:
         raise FatalModelError(
             f"no nuggets came of the relevant passages of any of the {len(asked)} questions, so "
             f"nothing was written; the first: {failures[0].message}"
         )
-    return list(chain(*reused.values(), *made)), failures
+    nuggets = tuple(chain(*reused.values(), *kept))
+    return replace(made, nuggets=nuggets, failures=(*made.failures, *failures))
 
 
 def is_relevant(candidate: Candidate) -> bool:
@@ -214,7 +172,16 @@ class Listed(NamedTuple):
 
 
 class WithoutAnswers(FreshStack):
-    """Pool, grades, nuggets and support judgments of a query that has no answer."""
+    """Pool, grades, nuggets and support judgments of queries that have no answer."""
+
+    stages: ClassVar[Stages] = (
+        (expand,),
+        (pool_questions,),
+        (grade,),
+        (nuggets_of,),
+        (judge_pool, contaminate),
+    )
+    needs_answers: ClassVar[bool] = False
 
     def __init__(self, config: BuildConfig) -> None:
         """Make the steps; expanders and judge may be optimized programs."""
@@ -223,32 +190,6 @@ class WithoutAnswers(FreshStack):
         self.relevance_grader = RelevanceGrader()
         self.nugget_updater = NuggetUpdater(max(CREATED, config.nuggets.limit))
         self.importance_rater = ImportanceRater()
-
-    def forward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
-        """Run every step for one query; the prediction is that of `FreshStack`."""
-        expansions = tuple(program(query=query).expansion for program in self.expanders.values())
-        texts = {query.query_id: technique_texts(query, (), expansions)}
-        candidates = pool(index, texts, self.config.pool, self.config.fusion)
-        chunks = index.chunks_by_id(one.chunk_id for one in candidates)
-        calls = self.windows(query, list(map(whole, chunks.values())), self.config.judge.batch)
-        grades: dict[str, Relevance] = {}
-        for one in map(self.graded, calls):
-            for passage, grade in zip(one.asked.passages, one.grades, strict=True):
-                if grade is not None:
-                    before = grades.get(passage.chunk.chunk_id, grade)
-                    grades[passage.chunk.chunk_id] = max(before, grade, key=lambda one: one.grade)
-        pooled = tuple(
-            one.model_copy(update={"relevance": grades.get(one.chunk_id)}) for one in candidates
-        )
-        relevant = [whole(chunks[one.chunk_id]) for one in pooled if is_relevant(one)]
-        relevant.sort(key=lambda one: (-grades[one.chunk.chunk_id].grade, one.chunk.chunk_id))
-        created = self.created(ToRead(query, relevant)).nuggets
-        rated = [self.rated((query, some)) for some in _tens(created)]
-        nuggets = self.kept([*chain(*(one.nuggets for one in rated))])
-        judgments = self.judged_pairs(query, nuggets, list(chunks.values()))
-        return dspy.Prediction(
-            nuggets=nuggets, expansions=expansions, pool=pooled, judgments=judgments
-        )
 
     def windows(self, query: Query, passages: Sequence[Passage], size: int) -> list[ToRead]:
         """Pack passages into calls of the grader."""

@@ -25,7 +25,7 @@ from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.questions.selection import is_in_image
-from freshstack_dspy.recipes.build import check_place, make
+from freshstack_dspy.recipes.build import check_place, make, recipe_of
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.judge import counted
 from freshstack_dspy.recipes.session import Progress, Session, Silence, open_replies
@@ -111,7 +111,7 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
     check_place(config)
     config = with_repositories(config, "live", progress)
     with _dry_session(config, progress) as (session, dry_run):
-        made = make(session, most=SAMPLE)
+        made = make(session, recipe_of(session.config), most=SAMPLE)
         queries = made.contents.queries
         embeddings = tuple(
             estimate_embedding(
@@ -132,7 +132,7 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         queries=number,
         sampled=len(queries),
         left_out=made.reading.rejected,
-        little_overlap=made.little_overlap,
+        little_overlap=dict(made.little_overlap),
         in_images=tuple(one.query_id for one in made.reading.queries if is_in_image(one.body)),
         without_nuggets=tuple(
             one.query_id for one in made.contents.slices if one.slice == "without_nuggets"

@@ -13,7 +13,7 @@ from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
-from freshstack_dspy.recipes.corpus import CutCorpora
+from freshstack_dspy.recipes.corpus import CutCorpora, index_corpora
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Candidate,
@@ -36,22 +36,25 @@ Rankings = dict[Technique, dict[str, Sequence[ScoredChunk]]]
 class Searches:
     """Pools from a corpus, whose index is made when something is searched for."""
 
-    def __init__(
-        self, session: Session, corpus: CutCorpora, make_index: Callable[[], HybridIndex]
-    ) -> None:
+    def __init__(self, session: Session, corpus: CutCorpora) -> None:
         self._session = session
-        self._make_index = make_index
-        self._index: HybridIndex | None = None
-        self.chunks: Sequence[Chunk] = corpus.chunks
-        self.skipped = tuple(corpus.skipped)
-        self.licences = tuple(corpus.licences)
+        self.corpus = corpus
 
-    @property
+    @functools.cached_property
     def index(self) -> HybridIndex:
         """The index, made now if it was not needed before."""
-        if self._index is None:
-            self._index = self._make_index()
-        return self._index
+        session = self._session
+        return index_corpora(
+            session.config, self.corpus, models=session.models, progress=session.progress
+        )
+
+    def chunks(self) -> Sequence[Chunk]:
+        """All chunks."""
+        return self.corpus.chunks
+
+    def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Chunks by their ids."""
+        return {chunk_id: self._chunk_of[chunk_id] for chunk_id in chunk_ids}
 
     def pool(self, texts: Texts) -> list[Candidate]:
         """Pool chunks for many queries at once; see `pool`."""
@@ -86,10 +89,14 @@ class Searches:
         return SearchRequest(corpus=self._digest, settings=settings, texts=sha256_of(in_order))
 
     @functools.cached_property
+    def _chunk_of(self) -> dict[str, Chunk]:
+        return {chunk.chunk_id: chunk for chunk in self.corpus.chunks}
+
+    @functools.cached_property
     def _digest(self) -> str:
         """SHA-256 of the ids, headings and texts of all chunks."""
         digest = hashlib.sha256()
-        for chunk in sorted(self.chunks, key=lambda chunk: chunk.chunk_id):
+        for chunk in sorted(self.corpus.chunks, key=lambda chunk: chunk.chunk_id):
             digest.update("\0".join([chunk.chunk_id, *chunk.headings, chunk.passage, ""]).encode())
         return digest.hexdigest()
 

@@ -57,29 +57,28 @@ _PRIVATE = frozenset(["api_key", "api_base"])
 
 
 def provenance(
-    session: "Session", contents: Contents | None = None, inputs: Mapping[str, str] | None = None
+    session: "Session",
+    recipe: Any,
+    contents: Contents | None = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> Provenance:
     """Describe how a collection is made, without secrets and names of machines.
 
     Args:
         session: What was asked, for which configuration.
+        recipe: The module with the programs that asked.
         contents: Its records; replies that were used and that none of these names are listed.
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
     """
     from freshstack_dspy.calibration.agreement import measured_trust
-    from freshstack_dspy.recipes.crux import Crux
-    from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.nuggets import WithoutAnswers
 
     config, used = session.config, session.used()
-    recipes = {"crux": Crux, "nuggets": WithoutAnswers, "freshstack": FreshStack}
-    predictors = recipes[config.recipe](config).named_predictors()
     return Provenance(
         name=config.name,
         recipe=config.recipe,
         model=config.model.name,
         scale=config.judge.graded,
-        prompts=dict(prompt_hash(predictor) for _, predictor in predictors),
+        prompts=dict(prompt_hash(predictor) for _, predictor in recipe.named_predictors()),
         versions=_versions(),
         ledger=session.lm.ledger.steps(),
         config=shareable(config.model_dump()),

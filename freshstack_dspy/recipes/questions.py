@@ -16,8 +16,16 @@ how many of them the corpus could not answer."""
 _NAMED = 10
 
 
-def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
-    """Read the questions of a configuration.
+def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
+    """At most so many of the queries, evenly spread; None: all."""
+    every = -(-len(queries) // most) or 1 if most else 1
+    return queries[(every - 1) // 2 :: every]
+
+
+def read_questions(
+    config: BuildConfig, progress: Progress, *, answered: bool = True
+) -> QueryReading:
+    """Read the questions of a configuration, with `answered` only those with an accepted answer.
 
     Where `min_corpus_overlap` is set, `limit` does not hold yet: `check_overlap` keeps so many.
 
@@ -29,7 +37,7 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
     if queries.min_corpus_overlap is not None:
         queries = queries.model_copy(update={"limit": None})
     with file_named(config.file):
-        reading = read_queries(queries, answered=config.recipe != "nuggets")
+        reading = read_queries(queries, answered=answered)
     if not reading.queries:
         left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
         raise SourceError(

@@ -10,7 +10,7 @@ from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.recipes.build import check_place, make
+from freshstack_dspy.recipes.build import check_place, make, recipe_of
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import added, provenance
 from freshstack_dspy.recipes.session import SessionOptions, Silence, open_session
@@ -71,9 +71,10 @@ def refresh(
     with open_session(config, **options) as session:
         from freshstack_dspy.recipes.known import Known
 
-        _check_judge(old, provenance(session), config, keep_labels=keep_labels)
-        made = make(session, Known(before))
-        now = provenance(session, made.contents)
+        recipe = recipe_of(config)
+        _check_judge(old, provenance(session, recipe), config, keep_labels=keep_labels)
+        made = make(session, recipe, Known(before))
+        now = provenance(session, recipe, made.contents)
 
     chunks, rejected = sorted_chunks(made.chunks), made.reading.rejected
     chunks_before = list(before.chunks())

@@ -24,8 +24,14 @@ from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.saved import load_program
-from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, grouped, judge
+from freshstack_dspy.recipes.judge import (
+    ToJudge,
+    Window,
+    as_chunk,
+    configured_judge,
+    grouped,
+    judge,
+)
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -443,7 +449,7 @@ def assign(
         for one in answers
         if one.is_answered
     ]
-    found = judge(session, FreshStack(session.config), pairs, step="assignment", once=True)
+    found = judge(session, configured_judge(session.config), pairs, step="assignment", once=True)
     judged = {(one.chunk_id, one.nugget_id): one for one in found.judgments}
     assigned = [
         AssignedAnswer(
@@ -522,7 +528,7 @@ def judge_citations(
         of = chunks.get(one.topic_id, {})
         shown = [of[id_] for id_ in one.references if id_ in of]
         pairs += grouped(queries[one.topic_id], sentences, shown, cited)
-    found = judge(session, FreshStack(session.config), pairs, step="citation", once=True)
+    found = judge(session, configured_judge(session.config), pairs, step="citation", once=True)
     judged = {(one.nugget_id, one.chunk_id): one for one in found.judgments}
     failures = {
         (runs[one.nugget_id], one.query_id, one.call_id): AnsweringFailure(

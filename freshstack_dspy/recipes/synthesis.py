@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +23,7 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged
+from freshstack_dspy.recipes.judge import ToJudge, judge_calls, judge_once, merged
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.session import Session, report
 from freshstack_dspy.records import Chunk, Query
@@ -63,7 +64,7 @@ class Synthesis:
         self._queries = queries = session.config.queries
         self._synthesizer = recipe.query_synthesizer or QuerySynthesizer(queries.per_seed)
         self._style = read_style(queries.style) if queries.style else []
-        self._seeds = sampled(queries, searches.chunks)
+        self._seeds = sampled(queries, searches.chunks())
         self._count = queries.count or 0
         self._kept: list[Query] = []
         self._kept_terms: list[set[str]] = []
@@ -163,7 +164,7 @@ class Synthesis:
             return UNCHECKED
         wanted = [one for one in made.nuggets if not one.doubtful]
         calls = judge_calls(config, self._recipe.support_judge, [ToJudge(query, wanted, seeds)])
-        judged = _each(self._recipe.judged, calls)
+        judged = _each(partial(judge_once, self._recipe.support_judge), calls)
         if any(one.failure is not None for one in judged):
             self._session.lm.ledger.enter(failed=1)
             return UNCHECKED

@@ -14,7 +14,6 @@ from freshstack_dspy.errors import (
     FatalModelError,
     SourceError,
 )
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
@@ -61,11 +60,8 @@ def session(said: str, *tools: str) -> Any:
 def made_alone(config: BuildConfig, provider: ScriptedProvider) -> tuple[QueryReading, int]:
     """What comes of synthesis without the steps after it, and how many requests failed."""
 
-    def no_index() -> HybridIndex:
-        raise NotImplementedError
-
     with open_session(config, provider=provider, searching=False) as session:
-        searches = Searches(session, cut_corpora(config, Silence()), no_index)
+        searches = Searches(session, cut_corpora(config, Silence()))
         made = Synthesis(session, FreshStack(config), searches).run()
         return made, session.lm.ledger.steps()["synthesis"].failed
 

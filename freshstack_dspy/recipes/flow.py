@@ -1,0 +1,166 @@
+"""The flow of a recipe: stages of steps, run for all queries of a build or for one.
+
+A step takes the work and what was made so far, and gives it with its own records. Steps of one stage
+do not need each other's replies, so that a deferred build writes their requests down together.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import dspy
+
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.programs.support_judge import failure_of
+from freshstack_dspy.questions.groups import Groups
+from freshstack_dspy.questions.reading import QueryReading
+from freshstack_dspy.recipes.known import NOTHING, Known
+from freshstack_dspy.recipes.pooling import Texts, pool
+from freshstack_dspy.recipes.session import Session, Silence
+from freshstack_dspy.records import Candidate, Chunk, Failure
+from freshstack_dspy.records import Step as StepName
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Corpus(Protocol):
+    """What steps need of the documents."""
+
+    def pool(self, texts: Texts) -> list[Candidate]:
+        """Pool chunks for each query; see `pooling.pool`."""
+        ...
+
+    def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Give chunks by their ids."""
+        ...
+
+    def chunks(self) -> Iterable[Chunk]:
+        """Give all chunks."""
+        ...
+
+
+class SingleCall:
+    """A session in which one query is run by itself: it defers, shows and counts nothing."""
+
+    def __init__(self, config: BuildConfig) -> None:
+        self.config = config
+        self.progress = Silence()
+
+    def each(
+        self, _step: str, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> list[Result]:
+        """Ask for every item, one after the other."""
+        return [function(item) for item in items]
+
+    def stop_if_deferred(self) -> None:
+        """Go on: a request that is deferred has raised already."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the steps of a recipe share."""
+
+    session: Session | SingleCall
+    """Whom they ask, for which configuration."""
+    recipe: Any
+    """The `dspy.Module` with the programs."""
+    corpus: Corpus
+    known: Known = NOTHING
+    """What need not be asked again."""
+    groups: Groups | None = None
+    """The documents of each query, and the sub-questions it came with, where it has its own."""
+
+    @property
+    def config(self) -> BuildConfig:
+        """The configuration of the session."""
+        return self.session.config
+
+    def chunks(self, made: Contents, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Give chunks by their ids: of the corpus, or written by a step."""
+        written = {one.chunk_id: one for one in made.passages}
+        ids = list(dict.fromkeys(chunk_ids))
+        found = self.corpus.chunks_by_id(id_ for id_ in ids if id_ not in written)
+        return {id_: written[id_] if id_ in written else found[id_] for id_ in ids}
+
+
+class Beginning(NamedTuple):
+    """What a recipe begins a build with."""
+
+    work: Work
+    made: Contents
+    """The queries, and what was left out of the corpus."""
+    reading: QueryReading
+    """All questions, and how many were left out."""
+    little_overlap: Mapping[str, float] = {}
+    """Questions that have little in common with the corpus, by id; see `check_overlap`."""
+
+
+Step = Callable[[Work, Contents], Contents]
+Stages = Sequence[Sequence[Step]]
+
+
+def run_stages(work: Work, made: Contents, stages: Stages) -> Contents:
+    """Run the steps of all stages, one after the other.
+
+    Raises:
+        BudgetError: The budget is used up; what was answered is recorded.
+        DeferredError: In mode `defer`, requests of a stage were written down.
+        FatalModelError: A step without which nothing can be made gave nothing.
+    """
+    for stage in stages:
+        for step in stage:
+            made = step(work, made)
+        work.session.stop_if_deferred()
+    return made
+
+
+def ask(
+    session: Session | SingleCall,
+    step: StepName,
+    program: dspy.Module,
+    questions: Sequence[Mapping[str, Any]],
+) -> tuple[list[Any], list[Failure]]:
+    """Run a program on the inputs of each question; one without a valid reply is a failure."""
+
+    def answer(inputs: Mapping[str, Any]) -> Any:
+        try:
+            return program(**inputs)
+        except ReplyError as error:
+            return failure_of(inputs["query"], step, error)
+
+    replies = session.each(step, answer, questions)
+    made = [one for one in replies if not isinstance(one, Failure)]
+    failures = [one if isinstance(one, Failure) else one.get("failure") for one in replies]
+    return made, [one for one in failures if one is not None]
+
+
+def by_query(records: Iterable[Any]) -> dict[str, list[Any]]:
+    """Group records by their query."""
+    groups: dict[str, list[Any]] = {}
+    for record in records:
+        groups.setdefault(record.query_id, []).append(record)
+    return groups
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """The corpus of an index, as one query is run over it."""
+
+    index: HybridIndex
+    config: BuildConfig
+
+    def pool(self, texts: Texts) -> list[Candidate]:
+        """Pool chunks for each query; see `pooling.pool`."""
+        return pool(self.index, texts, self.config.pool, self.config.fusion)
+
+    def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Give chunks by their ids."""
+        return self.index.chunks_by_id(chunk_ids)
+
+    def chunks(self) -> Iterable[Chunk]:
+        """Give all chunks."""
+        return self.index.chunks()
