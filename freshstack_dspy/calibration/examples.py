@@ -10,7 +10,7 @@ import dspy
 
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.near_duplicates import alike_pairs, clusters
+from freshstack_dspy.collection.near_duplicates import alike_questions, clusters
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.baseline.support import support
 from freshstack_dspy.programs.nuggetizer import likeness
@@ -177,12 +177,12 @@ def split_by_query(examples: Sequence[LabelledExample]) -> Split:
     Raises:
         CollectionError: There are fewer than three queries that differ.
     """
-    questions = {example.query_id: example.example.question.text for example in examples}
+    questions = {example.query_id: example.example.question for example in examples}
     queries = sorted(
         questions,
         key=lambda query_id: hashlib.sha256(f"0\n{query_id}".encode()).hexdigest(),
     )
-    groups = clusters(queries, alike_pairs(questions, _NEARLY_THE_SAME))
+    groups = clusters(queries, alike_questions(questions, _NEARLY_THE_SAME))
     if len(groups) < 3:
         same = " that do not ask nearly the same" if len(queries) > 2 else ""
         raise CollectionError(

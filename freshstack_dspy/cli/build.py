@@ -264,7 +264,10 @@ def show_plan(found: "Plan") -> None:
             "terms occur in it): add documents that answer them, or leave them out with [queries] "
             "min_corpus_overlap = 0.7"
         )
-    _say_ids(found.in_images, 'with content in an image, left out by [queries] images = "drop"')
+    _say_ids(
+        found.in_images,
+        'that seem to need an image, which no model is shown; images = "drop" leaves them out',
+    )
     _say_ids(found.without_nuggets, _WITHOUT_NUGGETS)
     say("tokens (by cl100k_base) and dollars are of what is not recorded")
     say(

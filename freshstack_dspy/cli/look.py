@@ -212,7 +212,6 @@ def _print_judgments(found: "Explanation") -> None:
         f"judgments of {len(found.nuggets)} nuggets (scale {found.scale.name}, support from "
         f"{found.scale.threshold} on)"
     )
-    before = None
     for judged in found.nuggets:
         nugget, judgment = judged.nugget, judged.judgment
         name = f"{nugget.nugget_id}, {nugget.importance}" if nugget.importance else nugget.nugget_id
@@ -229,13 +228,14 @@ def _print_judgments(found: "Explanation") -> None:
             say_wrapped(f"judged as {judgment.same_as}, which says the same", 4)
         for (start, end), words in zip(judgment.evidence, judged.evidence, strict=True):
             say_wrapped(f"bytes {start:,} to {end:,}: “{' '.join(words.split())}”", 4)
-        reason = f"{judgment.reason or '(none)'}{_by(judgment.call_id)}"
-        say_wrapped(f"reason: {'as above' if reason == before else reason}", 4)
-        before = reason
         for vote in judgment.votes:
             part = f", part {vote.part}" if judgment.parts > 1 else ""
             given = f"label {vote.label}" if vote.label is not None else f"no label ({vote.status})"
-            say_wrapped(f"vote {vote.vote}{part}: {given}; {vote.reason}{_by(vote.call_id)}", 6)
+            say_wrapped(f"vote {vote.vote}{part}: {given}{_by(vote.call_id)}", 6)
+    for one in found.reasons:
+        ids = one.nugget_ids
+        of = f"nugget {ids[0]}" if len(ids) == 1 else f"the chunk as a whole, {len(ids)} nuggets"
+        say_wrapped(f"reason for {of}: {one.text}{_by(one.call_id)}", 2)
     for failure in found.failures:
         why = f"failed in step {failure.step}, {failure.status}: {failure.message}"
         say_wrapped(f"{why}{_by(failure.call_id)}", 2)

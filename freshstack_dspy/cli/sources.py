@@ -69,20 +69,28 @@ def suggest(
     found = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
     if not found.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
+    of_dump = config.source == "stackexchange"
     with file_named(source):
-        answered = read_queries(config.model_copy(update={"limit": None})).queries
-    linked = link_coverage(answered, limit=limit)
+        unlimited = config.model_copy(update={"limit": None})
+        read = read_queries(unlimited, answered=of_dump).queries
+    linked = link_coverage(read, limit=limit)
     if as_json:
         show_json({**found.model_dump(), "links": linked})
         return
     title = counted(found.questions, "question") + (f" with {', '.join(topic)}" if topic else "")
-    title += f", {len(answered):,} with an accepted answer"
-    show(_covered("tag", found, title))
-    say(f"{found.distinct:,} tags to choose from; {found.without:,} questions have none of them")
+    title += f", {sum(bool(one.answer) for one in read):,} with an accepted answer"
+    if found.distinct:
+        show(_covered("tag", found, title))
+        say(
+            f"{found.distinct:,} tags to choose from; {found.without:,} questions have none of them"
+        )
+    else:
+        say(f"{title}; none has a tag")
     for kind, coverage in linked.items():
         if coverage.tags:
             linking = counted(coverage.questions - coverage.without, "question")
-            title = f"{linking} of {coverage.questions:,} with accepted answers name a {kind}"
+            which = " with accepted answers" * of_dump
+            title = f"{linking} of {coverage.questions:,}{which} name a {kind}"
             show(_covered(kind, coverage, title))
     for line in corpus_entries(linked, packages_distributions()):
         say(line)

@@ -41,9 +41,7 @@ def contamination(
     holds, where that was judged.
     """
     own = Counter(nugget.query_id for nugget in nuggets if not nugget.doubtful)
-    alike = near_duplicates(
-        {query.query_id: query.text for query in queries}, config.near_duplicate
-    )
+    alike = near_duplicates({query.query_id: query for query in queries}, config.near_duplicate)
     records = []
     for query in queries:
         if query.query_id not in own:

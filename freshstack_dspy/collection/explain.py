@@ -48,6 +48,15 @@ class JudgedNugget(Record):
     """The words of the chunk at the places that the judgment names."""
 
 
+class Reason(Record):
+    """What a call said of the chunk: one sentence, for all nuggets that it was asked about."""
+
+    text: str
+    call_id: str | None
+    nugget_ids: tuple[str, ...]
+    """The nuggets whose judgments or votes it came with; of several it may be about any."""
+
+
 class Explanation(Record):
     """Everything that is known of one query and one chunk."""
 
@@ -59,6 +68,8 @@ class Explanation(Record):
     """What found it; None where it was judged without being a candidate."""
     nuggets: tuple[JudgedNugget, ...]
     """All of the query's, by nugget_id."""
+    reasons: tuple[Reason, ...]
+    """Each once, in the order of the nuggets."""
     failures: tuple[Failure, ...]
     """Requests about the chunk that failed."""
     calls: tuple[Call, ...]
@@ -118,13 +129,15 @@ def explain(
         found = reply if isinstance(reply, Reply) else None
         calls.append(Call(call_id=key, judgments=named[key], reply=found))
     chunk = collection.chunk(chunk_id)
+    nuggets = _judged_nuggets(collection, query_id, chunk, of_chunk)
     return Explanation(
         query=query,
         slice=next(part for part in collection.slices if part.query_id == query_id),
         chunk=chunk,
         scale=collection.manifest.scale,
         candidate=candidates.get(chunk_id),
-        nuggets=_judged_nuggets(collection, query_id, chunk, of_chunk),
+        nuggets=nuggets,
+        reasons=_reasons(nuggets),
         failures=failures,
         calls=tuple(calls),
     )
@@ -165,6 +178,21 @@ def _judged_nuggets(
             )
         )
     return tuple(sorted(judged, key=lambda one: one.nugget.nugget_id))
+
+
+def _reasons(nuggets: Sequence[JudgedNugget]) -> tuple[Reason, ...]:
+    """What was said of the chunk, with the nuggets that it was said with."""
+    found: dict[tuple[str, str | None], list[str]] = {}
+    for judgment in (one.judgment for one in nuggets if one.judgment is not None):
+        for said in judgment.votes or (judgment,):
+            ids = found.setdefault((said.reason, said.call_id), [])
+            if said.reason and judgment.nugget_id not in ids:
+                ids.append(judgment.nugget_id)
+    return tuple(
+        Reason(text=text, call_id=call_id, nugget_ids=tuple(ids))
+        for (text, call_id), ids in found.items()
+        if text
+    )
 
 
 def _keys_of(judgment: Judgment) -> list[str]:

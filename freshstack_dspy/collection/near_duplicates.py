@@ -5,12 +5,15 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from freshstack_dspy.records import Chunk, Nugget
 from freshstack_dspy.text import denials, jaccard, terms
 
 MOST_LISTED = 20
 """Ids for each text; a thousand that say the same would have a thousand lists of all."""
+LEAST_TERMS = 10
+"""Of a body that is compared without its title: "Please help, thanks" is in many questions."""
 NEARLY_THE_SAME = 0.9
 """From which Jaccard index of their runs of three words on two chunks say nearly the same."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
@@ -18,18 +21,49 @@ _ROUNDING = 1e-9
 """A product of floats may end just above a whole number; to look at more loses nothing."""
 
 
-def near_duplicates(texts: Mapping[str, str], similarity: float) -> dict[str, tuple[str, ...]]:
-    """Find the texts whose terms are alike; the arguments are those of `alike_pairs`.
+class Asked(Protocol):
+    """A question: a `Query`, or what a model is shown of one."""
+
+    @property
+    def body(self) -> str:
+        """The question without its title."""
+
+    @property
+    def text(self) -> str:
+        """Title and body."""
+
+
+def near_duplicates(
+    questions: Mapping[str, Asked], similarity: float
+) -> dict[str, tuple[str, ...]]:
+    """Find the questions that ask nearly the same; the arguments are those of `alike_questions`.
 
     Returns:
         For each id the others that are alike, ascending, and of more than 20 the first 20 by id;
         an id without any is left out.
     """
     found: dict[str, list[str]] = defaultdict(list)
-    for one, other in alike_pairs(texts, similarity):
+    for one, other in alike_questions(questions, similarity):
         found[one].append(other)
         found[other].append(one)
     return {id_: tuple(sorted(found[id_])[:MOST_LISTED]) for id_ in sorted(found)}
+
+
+def alike_questions(questions: Mapping[str, Asked], similarity: float) -> set[tuple[str, str]]:
+    """Give the pairs of questions that are alike as a whole, or by their bodies under other titles.
+
+    Args:
+        questions: By id; a body of fewer than 10 terms is not compared without its title.
+        similarity: As for `alike_pairs`.
+    """
+    whole = {id_: one.text for id_, one in questions.items()}
+    bodies = {id_: one.body for id_, one in questions.items() if _has_much(one.body)}
+    pairs = (*alike_pairs(whole, similarity), *alike_pairs(bodies, similarity))
+    return {(min(pair), max(pair)) for pair in pairs}
+
+
+def _has_much(body: str) -> bool:
+    return len(set(terms(body))) >= LEAST_TERMS
 
 
 def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,8 @@ Values = Mapping[str, object]
 _OF_SYNTHETIC = ("origin", "seed_chunk_ids", "call_id")
 _LONGEST_FIELD = 200
 """In characters: a longer value is no name of a group, and is not kept."""
+_TEXTS: tuple[QueryColumn, ...] = ("title", "body")
+"""One of these is needed."""
 _MISSPELT = 0.75
 """From which likeness on an unknown key is taken for a known one that is misspelt."""
 _LARGEST_EXACT = 2**53
@@ -67,11 +69,8 @@ class Columns:
         missing: list[tuple[QueryColumn, ...]] = [
             (part,) for part in needed if self._column_of[part] not in present
         ]
-        texts: tuple[QueryColumn, ...] = ("title", "body")
-        if not any(self._column_of[part] in present for part in texts) and not (
-            {*texts} & self._named.keys()
-        ):
-            missing.append(texts)
+        if not any(part in self._named or part in present for part in _TEXTS):
+            missing.append(_TEXTS)
         if missing:
             raise SourceError(f"{file}: has no column {self._named_in(missing, present)}")
         if absent := [name for name in self._fields or () if name not in present]:
@@ -87,7 +86,9 @@ class Columns:
         """Name all columns that are missing, those that are there, and how to say which is which."""
         missing = sorted(missing, key=lambda parts: [*self._column_of].index(parts[0]))
         names = [" or ".join(repr(self._column_of[part]) for part in parts) for parts in missing]
-        entries = ", ".join(f'{parts[0]} = "…"' for parts in missing)
+        said = {part for parts in missing for part in parts}
+        said |= {part for part in _TEXTS if self._column_of[part] not in present}
+        entries = ", ".join(f'{part} = "…"' for part in self._column_of if part in said)
         answers = ("answer",) in missing and "answer" not in self._named
         return (
             f"{', '.join(names)}; it has {', '.join(map(repr, sorted(present))) or 'nothing'}; if "
@@ -110,7 +111,7 @@ class Columns:
             part: _cell(part, row.get(column)) for part, column in self._column_of.items()
         }
         missing: list[tuple[QueryColumn, ...]] = [("query_id",)] * (cells["query_id"] is None)
-        missing += [("title", "body")] * (cells["title"] is None and cells["body"] is None)
+        missing += [_TEXTS] * (cells["title"] is None and cells["body"] is None)
         if missing:
             missing += [("answer",)] * (self._answered and cells["answer"] is None)
             raise SourceError(f"{place}: has no value of {self._named_in(missing, row.keys())}")

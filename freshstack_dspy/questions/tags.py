@@ -48,12 +48,13 @@ def question_tags(
     """Give the tags of each question that passes the filters, but for `limit`.
 
     Of a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
-    duplicates do not count. Of other sources it is the queries that would be read.
+    duplicates do not count. Of other sources it is the queries that would be read, and those without
+    an answer.
     """
     if config.source == "stackexchange":
         return tags_of_questions(config, progress)
     unlimited = config.model_copy(update={"limit": None})
-    return [query.tags for query in read_queries(unlimited, progress).queries]
+    return [query.tags for query in read_queries(unlimited, progress, answered=False).queries]
 
 
 def tag_coverage(

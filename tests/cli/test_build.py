@@ -19,6 +19,19 @@ def test_a_plan_is_a_table_or_json(freshstack: Command, config: Path) -> None:
     assert found["total"]["requests"] == sum(step["requests"] for step in found["steps"])
 
 
+def test_a_plan_names_questions_that_may_need_an_image_and_keeps_them(
+    freshstack: Command, config: Path
+) -> None:
+    questions = config.with_name("questions.jsonl")
+    text = questions.read_text().replace('"How do I reset the dial?"', '"![dial](dial.png)"')
+    questions.write_text(text)
+
+    out = freshstack("plan", config).out
+
+    assert "small: 3 questions" in out
+    assert "(1): 10" in next(line for line in out.splitlines() if "seem to need an image" in line)
+
+
 def test_a_build_says_what_was_left_out_and_who_judged(freshstack: Command, config: Path) -> None:
     config.write_text(config.read_text().replace("[queries]", "[queries]\nlimit = 2"))
 

@@ -146,8 +146,10 @@ def test_votes_parts_and_failures_are_shown(freshstack: Command, tmp_path: Path)
     compared = freshstack("diagnose", tmp_path / "small").out
     failed_out = freshstack("explain", tmp_path / "small", "123", D).out
 
-    assert "vote 1, part 2: label 1; reason 1.2 [call k2]" in voted_out
-    assert "vote 2, part 1: no label (truncated); reason 2.1 [call k2]" in voted_out
+    assert "vote 1, part 2: label 1 [call k2]" in voted_out
+    assert "vote 2, part 1: no label (truncated) [call k2]" in voted_out
+    assert "reason for nugget 12_0: reason 1.2 [call k2]" in voted_out
+    assert "reason for nugget 12_1: because [call k2]" in voted_out
     assert "0 pairs with several votes" in compared
     assert "1 failed votes" in " ".join(compared.split())
     assert "123_0: no label (refused)" in failed_out

@@ -74,3 +74,12 @@ def test_repositories_that_questions_name_come_as_entries_to_paste(
     assert out.endswith('[[corpus]]\nname = "tool"\nurl = "https://github.com/ana/tool"\n')
     links = json.loads(freshstack("suggest", dump, "--json").out)["links"]
     assert [one["tag"] for one in links["repository"]["tags"]] == ["github.com/ana/tool"]
+
+
+def test_a_log_without_answers_is_looked_at_too(freshstack: Command, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("query_id,title\n1,See https://github.com/ana/tool\n2,Why?\n")
+    (tmp_path / "log.toml").write_text('[queries]\nsource = "csv"\npath = "log.csv"\n')
+    out = freshstack("suggest", "log.toml").out
+
+    assert out.startswith("2 questions, 0 with an accepted answer; none has a tag\n")
+    assert "1 question of 2 name a repository" in out

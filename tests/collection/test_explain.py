@@ -49,6 +49,18 @@ def test_every_nugget_of_the_query_has_its_judgment(collection: Collection, tmp_
     assert (call.call_id, call.judgments, call.reply) == ("k2", len(CONTENTS.judgments), None)
 
 
+def test_what_a_call_says_of_a_chunk_is_of_all_its_nuggets(tmp_path: Path) -> None:
+    """Under a nugget it could be read as a reason for another's label."""
+    alone = judgment("12_1", A, 0).model_copy(update={"call_id": "k9"})
+    contents = dataclasses.replace(CONTENTS, judgments=(judgment("12_0", A, 1), alone))
+
+    together = explain(write_small(tmp_path / "one"), "12", A).reasons
+    apart = explain(write_small(tmp_path / "two", contents), "12", A).reasons
+
+    assert [(one.call_id, one.nugget_ids) for one in together] == [("k2", ("12_0", "12_1"))]
+    assert [one.nugget_ids for one in apart] == [("12_0",), ("12_1",)]
+
+
 def test_a_failed_judgment_has_its_failure(collection: Collection) -> None:
     """Chunk d was judged for query 123 without being a candidate."""
     found = explain(collection, "123", D)

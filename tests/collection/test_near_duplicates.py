@@ -11,12 +11,16 @@ from freshstack_dspy.collection.near_duplicates import (
     near_duplicates,
     same_texts,
 )
-from freshstack_dspy.records import Chunk, Nugget
+from freshstack_dspy.records import Chunk, Nugget, Query
 from freshstack_dspy.text import jaccard, terms
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("abcdefghijkl"), max_size=9).map(" ".join), max_size=12
 ).map(lambda texts: {str(number): text for number, text in enumerate(texts)})
+
+
+def asked(titles: dict[str, str]) -> dict[str, Query]:
+    return {id_: Query(query_id=id_, title=title, body="") for id_, title in titles.items()}
 
 
 @given(TEXTS, st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 0.6, 2 / 3, 0.75, 0.8, 0.9, 1.0]))
@@ -29,7 +33,7 @@ def test_the_pairs_are_those_of_comparing_all(texts: dict[str, str], similarity:
         for one in sorted(sets)
     }
 
-    assert near_duplicates(texts, similarity) == {
+    assert near_duplicates(asked(texts), similarity) == {
         one: others for one, others in expected.items() if others
     }
 
@@ -37,7 +41,24 @@ def test_the_pairs_are_those_of_comparing_all(texts: dict[str, str], similarity:
 def test_a_question_in_other_inflections_and_case_is_the_same() -> None:
     texts = {"1": "Indexing BAM files", "2": "index a bam file", "3": "index a fasta file"}
 
-    assert near_duplicates(texts, 0.8) == {"1": ("2",), "2": ("1",)}
+    assert near_duplicates(asked(texts), 0.8) == {"1": ("2",), "2": ("1",)}
+
+
+@pytest.mark.parametrize(
+    ("body", "alike"),
+    [
+        (
+            "The parser stops at line seven of the file, and the exit code is zero, without any message in the log.",
+            True,
+        ),
+        ("Please help me with this, thanks a lot.", False),
+    ],
+)
+def test_an_equal_body_under_another_title_is_the_same_question(body: str, alike: bool) -> None:
+    titles = {"1": "Atlas import broken after upgrade yesterday", "2": "Urgent: nightly job fails!"}
+    questions = {id_: Query(query_id=id_, title=title, body=body) for id_, title in titles.items()}
+
+    assert near_duplicates(questions, 0.8) == ({"1": ("2",), "2": ("1",)} if alike else {})
 
 
 def test_clusters_are_alike_at_whatever_remove() -> None:
@@ -49,7 +70,7 @@ def test_clusters_are_alike_at_whatever_remove() -> None:
 def test_of_many_that_ask_the_same_the_first_are_listed_and_all_are_one_group() -> None:
     texts = {f"{number:04}": "index a bam file" for number in range(300)}
 
-    found = near_duplicates(texts, 0.8)
+    found = near_duplicates(asked(texts), 0.8)
 
     assert found["0000"] == tuple(f"{number:04}" for number in range(1, MOST_LISTED + 1))
     assert found["0299"] == tuple(f"{number:04}" for number in range(MOST_LISTED))

@@ -72,4 +72,8 @@ def test_of_other_sources_the_queries_count_beyond_the_limit(tmp_path: Path) -> 
     path = tmp_path / "q.csv"
     path.write_text("query_id,body,answer,tags\n1,B,A,a|b\n2,B,,a\n3,B,A,c\n")
 
-    assert question_tags(QueriesConfig(source="csv", path=path, limit=1)) == [("a", "b"), ("c",)]
+    assert question_tags(QueriesConfig(source="csv", path=path, limit=1)) == [
+        ("a", "b"),
+        ("a",),
+        ("c",),
+    ]
