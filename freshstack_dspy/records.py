@@ -186,7 +186,7 @@ class NuggetLabel(GivenLabel):
     precise: bool
     """It is one fact, and states it correctly and exactly."""
     grounded: bool
-    """The answer says it."""
+    """The answer says it, or a passage that it was made from."""
     vital: bool
     """A good answer must have it."""
 

@@ -174,6 +174,8 @@ class _Labels:
 
     def _grade(self, row: Row, kind: str) -> int:
         name = row.name(*_NAMES["label"])
+        if isinstance(row.values[name], bool) and kind != "answer":
+            raise row.fault(name, "a whole number or its words")
         text = str(row.values[name]).strip().lower()
         number = re.match(r"(\d+)(\.0)?(?![\w.])", text)
         if number:

@@ -1,12 +1,12 @@
 """Labels made by people: one JSON Lines format for every kind."""
 
-import json
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
@@ -116,7 +116,7 @@ def once(placed: Iterable[tuple[str, AnyLabel]]) -> Iterator[tuple[str, AnyLabel
 def read_label(line: bytes, place: str) -> AnyLabel:
     """Read one line; a line without `kind` is a label of support."""
     try:
-        fields = json.loads(line)
+        fields = from_json(line)
         kind = fields.get("kind", "support") if isinstance(fields, dict) else None
     except ValueError as error:
         raise CollectionError(f"{place}: not a label: Invalid JSON: {error}") from None

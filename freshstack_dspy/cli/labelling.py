@@ -4,6 +4,7 @@ import secrets
 import socket
 import threading
 import webbrowser
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +42,7 @@ def label(
     it was left.
     """
     from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.labelling.label_file import open_labels
+    from freshstack_dspy.labelling.label_file import LabelFile
     from freshstack_dspy.labelling.server import ADDRESS, Labelling, serve
     from freshstack_dspy.labelling.tasks import Tasks
 
@@ -53,7 +54,7 @@ def label(
         raise ConfigError(what)
     out.parent.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe(24)
-    with open_labels(out, annotator, tasks.by_id, tasks.collection) as file:
+    with closing(LabelFile(out, annotator, tasks.by_id, tasks.collection)) as file:
         try:
             listener = socket.create_server((ADDRESS, port))
         except OSError as error:
@@ -63,4 +64,5 @@ def label(
         if not no_browser:
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
         serve(Labelling(tasks, file, annotator, token, blind=blind).app(), listener)
+        file.check()
         complain(f"{counted(len(file.labels), 'task')} of {len(tasks.by_id):,} labelled, in {out}")

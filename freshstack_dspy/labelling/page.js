@@ -229,11 +229,11 @@ function render() {
   $("note").value = draft.note;
   $("note-box").hidden = !draft.note;
   const meanings = gradesOf().map((grade) => [grade.name ? `${grade.key} ${grade.name}` : grade.key, grade.meaning]);
-  if (task.kind === "nuggets") meanings.push(...QUALITIES.map(([name, key, meaning]) => [`${key} ${name}`, meaning]));
+  if (task.kind === "nuggets") meanings.push(...QUALITIES.map(([name, key, meaning]) => [`${key} ${name}`, meaning ?? `${task.source} says it.`]));
   $("meanings").replaceChildren(...pairs(meanings));
   $("texts").replaceChildren(...task.texts.map(textBox));
   if (task.kind === "nuggets") {
-    $("meanings-box").after($("texts")); // the answer next to its nuggets
+    $("meanings-box").after($("texts")); // the answer or passages next to the nuggets
     renderRows();
   } else {
     $("verdict").after($("texts"));
@@ -340,7 +340,7 @@ async function toggleJudge() {
 
 const QUALITIES = [
   ["precise", "p", "It is one fact, stated correctly and exactly."],
-  ["grounded", "g", "The answer says it."],
+  ["grounded", "g", null], // by what it is from: task.source
   ["vital", "t", "A good answer must have it."],
 ];
 let current = 0;
@@ -397,7 +397,7 @@ function toggle(said, name, key) {
 function renderRows() {
   $("alert").hidden = true;
   const { list, quality } = draft.rows;
-  const texts = Object.fromEntries(task.nuggets.map((one) => [one.nugget_id, one.text]));
+  const given = Object.fromEntries(task.nuggets.map((one) => [one.nugget_id, one]));
   const listed = new Set();
   current = Math.max(0, Math.min(current, list.length - 1));
   const items = list.map((row, place) => {
@@ -408,7 +408,9 @@ function renderRows() {
     let tools = null;
     for (const id of row.ids.filter((one) => !listed.has(one))) {
       listed.add(id);
-      if (row.text !== texts[id]) item.append(make("p", { className: "row-of" }, `from: ${texts[id]}`));
+      const { text, passages } = given[id];
+      if (row.text !== text) item.append(make("p", { className: "row-of" }, `from: ${text}`));
+      if (passages.length) item.append(make("p", { className: "row-of" }, `from passage ${passages.join(", ")}`));
       tools = make("div", { className: "row-tools" }, ...QUALITIES.map(([name, key]) => toggle(quality[id], name, key)));
       item.append(tools);
     }
@@ -535,8 +537,10 @@ function pressed(event) {
   const isTyping = event.target.matches("textarea");
   if (!state || !task || $("help").open) return;
   if (isTyping) {
-    const saves = event.key === "Enter" && (event.ctrlKey || event.metaKey);
-    if (event.key === "Escape" || saves) event.target.blur();
+    const isEnd = event.key === "Enter" && !event.shiftKey && !event.isComposing;
+    const saves = isEnd && (event.ctrlKey || event.metaKey);
+    if (isEnd) event.preventDefault();
+    if (event.key === "Escape" || isEnd) event.target.blur();
     if (saves && task.kind === "nuggets") alone(() => give(null));
     return;
   }

@@ -3,11 +3,13 @@
 import secrets
 import socket
 import statistics
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import uvicorn
@@ -19,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import CollectionError, FreshstackError
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.tasks import Tasks, instructions
 
@@ -48,6 +50,7 @@ class Labelling:
         self._tasks, self._file, self._annotator = tasks, file, annotator
         self._token, self._blind = token, blind
         self._ids = list(tasks.by_id)
+        self._posted: deque[float] = deque(maxlen=_PACE_OF)
 
     def app(self) -> Starlette:
         """Give the application."""
@@ -60,6 +63,7 @@ class Labelling:
                 Route("/api/tasks/{number:int}", self._task, methods=["GET", "POST"]),
                 Route("/api/tasks/{number:int}/verdict", self._verdict),
             ],
+            exception_handlers={FreshstackError: _not_done, OSError: _not_written},
             middleware=[
                 # A page elsewhere whose name is made to lead here has another host.
                 Middleware(TrustedHostMiddleware, allowed_hosts=[ADDRESS, "localhost"]),
@@ -71,7 +75,10 @@ class Labelling:
         self, request: Request, answer: Callable[[Request], Awaitable[Response]]
     ) -> Response:
         token = request.headers.get("X-Token") or request.query_params.get("token", "")
-        if secrets.compare_digest(token.encode(), self._token.encode()):
+        own = f"http://{request.headers.get('Host')}"
+        if request.headers.get("Origin", own) != own:
+            response = _fault("a page from elsewhere may not ask", 403)
+        elif secrets.compare_digest(token.encode(), self._token.encode()):
             response = await answer(request)
         else:
             response = _fault("open the address that freshstack label prints", 403)
@@ -86,6 +93,7 @@ class Labelling:
         return Response(text.replace("{token}", self._token), media_type=_FILES[name])
 
     async def _state(self, _: Request) -> Response:
+        self._file.check()
         collection = self._tasks.collection
         state = {
             "collection": collection.name,
@@ -115,13 +123,9 @@ class Labelling:
             if len(sent) > _LARGEST_BODY:
                 return _fault(f"more than {_LARGEST_BODY >> 20} MiB", 413)
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        try:
-            by = {"annotator": self._annotator, "time": time}
-            self._file.put(self._tasks.labels(task, bytes(sent), **by))
-        except ConfigError as error:
-            return _fault(str(error), 422)
-        except OSError as error:
-            return _fault(f"{self._file.path} cannot be written: {error.strerror}", 507)
+        labels = self._tasks.labels(task, bytes(sent), annotator=self._annotator, time=time)
+        self._file.put(labels)
+        self._posted.append(monotonic())
         return JSONResponse(self._progress() | {"given": self._given(number)})
 
     async def _verdict(self, request: Request) -> Response:
@@ -141,9 +145,7 @@ class Labelling:
     def _progress(self) -> dict[str, Any]:
         given = self._file.labels
         done = [number for number, task in enumerate(self._ids) if task in given]
-        last = [labels[0].time for labels in list(given.values())[-_PACE_OF:]]
-        times = sorted(datetime.fromisoformat(time) for time in last if time)
-        gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        gaps = [later - earlier for earlier, later in pairwise(self._posted)]
         paces = [gap for gap in gaps if gap <= _LONGEST_PAUSE]
         left = statistics.median(paces) * (len(self._ids) - len(done)) if paces else None
         return {"done": done, "total": len(self._ids), "seconds_left": left}
@@ -160,3 +162,12 @@ def serve(app: Starlette, listener: socket.socket) -> None:
 
 def _fault(message: str, status: int) -> Response:
     return JSONResponse({"error": message}, status)
+
+
+async def _not_done(_: Request, error: Exception) -> Response:
+    return _fault(str(error), 409 if isinstance(error, CollectionError) else 422)
+
+
+async def _not_written(_: Request, error: Exception) -> Response:
+    why = getattr(error, "strerror", None) or error
+    return _fault(f"Not saved, the disk says: {why}. Mend that and label again", 507)

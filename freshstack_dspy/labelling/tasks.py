@@ -2,26 +2,29 @@
 
 import hashlib
 import inspect
-import json
+import os
 import re
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
-from freshstack_dspy.calibration.labels import LABELS, AnyLabel, pair_of, task_id
+from freshstack_dspy.calibration.labels import AnyLabel, pair_of, read_label, task_id
 from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.labelling.shown_text import blocks_of
-from freshstack_dspy.records import HumanLabel, LabelTask, ScaleName
+from freshstack_dspy.records import HumanLabel, LabelTask, Nugget, ScaleName
 from freshstack_dspy.signatures.judge_support import JUDGES
 
 _SHOWN = 20_000
 """Characters of a text that are shown at first."""
+_GIVEN = TypeAdapter(list[dict[str, Any]])
 
 
 class Grade(NamedTuple):
@@ -79,10 +82,10 @@ class Tasks:
             return cls(collection, pairs)
         header, tasks = read_tasks(path)
         folder = path.parent / header.collection
-        if not folder.exists():
+        if not os.path.exists(folder):  # noqa: PTH110 - a name that no file can have is not there
             raise CollectionError(
-                f"{path}: the collection {header.collection!r} that it was drawn from is not at "
-                f"{folder}; tasks name it relative to their own folder"
+                f"{path}: the collection that it was drawn from is not at "
+                f"{str(folder)[-200:]!r}; tasks name it relative to their own folder"
             )
         collection = Collection.load(folder)
         read_tasks(path, collection)
@@ -91,24 +94,38 @@ class Tasks:
     def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
         """Give what the page shows of a task: of long texts the beginning, or all."""
         query, empty = self._queries[task.query_id], tuple[str, ...]()
-        if task.kind == "nuggets":
+        nuggets = self._nuggets.get(task.query_id, []) if task.kind == "nuggets" else []
+        of_answer = bool(query.answer) and not any(one.chunk_ids for one in nuggets)
+        sources = {one.nugget_id: () if of_answer else self._sources(one) for one in nuggets}
+        passages = list(dict.fromkeys(chain.from_iterable(sources.values())))
+        if task.kind == "nuggets" and of_answer:
             texts = [("Accepted answer", empty, query.answer, "answer.md")]
         elif task.kind == "answer":
             texts = [
                 ("Gold answer", empty, task.gold_answer or "", "answer.md"),
                 ("Answer", empty, task.answer or "", "answer.md"),
             ]
+        elif task.kind == "nuggets":
+            texts = [
+                self._passage(chunk_id, f"Passage {number}: ")
+                for number, chunk_id in enumerate(passages, start=1)
+            ]
         else:
-            chunk = self.collection.chunk(task.chunk_id or "")
-            below = (*filter(None, [chunk.title]), *chunk.headings)
-            texts = [(f"{chunk.source}/{chunk.path}", below, chunk.text, chunk.path)]
-        nuggets = self._nuggets.get(task.query_id, []) if task.kind == "nuggets" else []
+            texts = [self._passage(task.chunk_id or "")]
         return {
             "kind": task.kind,
             "title": query.title,
             "body": blocks_of(query.body, "question.md"),
             "nugget": blocks_of(self._texts.get(task.nugget_id or "", ""), "nugget.md"),
-            "nuggets": [{"nugget_id": one.nugget_id, "text": one.text} for one in nuggets],
+            "nuggets": [
+                {
+                    "nugget_id": one.nugget_id,
+                    "text": one.text,
+                    "passages": sorted(passages.index(id_) + 1 for id_ in sources[one.nugget_id]),
+                }
+                for one in nuggets
+            ],
+            "source": "The answer" if of_answer else "A passage that it is from",
             "texts": [
                 {
                     "title": title,
@@ -119,6 +136,20 @@ class Tasks:
                 for title, below, text, path in texts
             ],
         }
+
+    def _passage(self, chunk_id: str, number: str = "") -> tuple[str, tuple[str, ...], str, str]:
+        chunk = self.collection.chunk(chunk_id)
+        below = (*filter(None, [chunk.title]), *chunk.headings)
+        return f"{number}{chunk.source}/{chunk.path}", below, chunk.text, chunk.path
+
+    def _sources(self, nugget: Nugget) -> tuple[str, ...]:
+        """The chunks that a nugget was made from; of one that people wrote, those that support it."""
+        supporting = (
+            one.chunk_id
+            for one in self.collection.judgments
+            if one.nugget_id == nugget.nugget_id and self.collection.supports(one)
+        )
+        return nugget.chunk_ids or tuple(supporting)
 
     def verdict(self, task: LabelTask) -> dict[str, Any] | None:
         """Give what the judge says of a pair; None where it says nothing."""
@@ -142,12 +173,12 @@ class Tasks:
         elif task.kind != "nuggets":
             common |= {"nugget_id": task.nugget_id, "chunk_id": task.chunk_id}
         try:
-            given = json.loads(sent)
-            labels = [LABELS[one["kind"]].model_validate(one | common) for one in given]
+            given = _GIVEN.validate_json(sent)
+            labels = [read_label(to_json(one | common), "the page") for one in given]
         except ValidationError as error:
-            raise ConfigError(f"not a label: {first_fault(error)}") from None
-        except (ValueError, TypeError, KeyError) as error:
-            raise ConfigError(f"not a list of labels: {error!r}") from None
+            raise ConfigError(f"not a list of labels: {first_fault(error)}") from None
+        except CollectionError as error:
+            raise ConfigError(str(error)) from None
         wanted: list[tuple[str, str | None]] = [(task.kind, task.nugget_id)]
         if task.kind == "nuggets":
             nuggets = self._nuggets.get(task.query_id, [])

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from freshstack_dspy.labelling.label_file import open_labels
+from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.server import ADDRESS, Labelling
 from freshstack_dspy.labelling.tasks import Tasks
 from tests.collection.small import write_small
@@ -53,7 +53,7 @@ def _served(
 ) -> Iterator[httpx.Client]:
     tasks = Tasks.open(target)
     path = folder / f"labels-{annotator}.jsonl"
-    with open_labels(path, annotator, tasks.by_id, tasks.collection) as file:
+    with closing(LabelFile(path, annotator, tasks.by_id, tasks.collection)) as file:
         app = Labelling(tasks, file, annotator, TOKEN, blind=blind).app()
         base, headers = f"http://{ADDRESS}", {"X-Token": TOKEN}
         with httpx.Client(base_url=base, headers=headers, transport=InProcess(app)) as client:

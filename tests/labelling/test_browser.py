@@ -85,13 +85,25 @@ def test_forty_labels_and_a_killed_server(page: Any, tmp_path: Path) -> None:
     page.get_by_text("The server does not answer").wait_for()
     process, address = start(tmp_path)
     visit(page, address)
+    for key in ("n", "1", "Shift+Enter", "0", "Enter"):
+        page.keyboard.press(key)
     for number in range(20, 40):
         press(page, number + 1, str(number % 2))
     assert [label["label"] for label in labels(tmp_path)] == [0, 1] * 20
+    assert [label["note"] for label in labels(tmp_path)[19:22]] == ["", "1\n0", ""]
+
+    file = tmp_path / "labels-ana.jsonl"
+    file.unlink()
+    page.keyboard.press("1")
+    page.get_by_text("was changed, replaced or removed by another program").wait_for()
+    assert not file.exists()
+    Path(f"{file}.before").replace(file)
+    press(page, 41, "1")
+    assert len(labels(tmp_path)) == 41
 
     visit(page, elsewhere)
     press(page, 1, "0")
-    assert (len(labels(tmp_path)), len(labels(tmp_path, "bo"))) == (40, 1)
+    assert (len(labels(tmp_path)), len(labels(tmp_path, "bo"))) == (41, 1)
     for one in (process, other):
         one.send_signal(signal.SIGINT)
         assert one.wait() == 0

@@ -1,7 +1,10 @@
 """What the page asks of its server, and what is then in the labels file."""
 
 import json
-import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,10 @@ from freshstack_dspy.calibration.labels import read_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
+from freshstack_dspy.labelling.server import ADDRESS
+from freshstack_dspy.labelling.tasks import Tasks
 from freshstack_dspy.records import LabelTask, SampleHeader, TaskKind
-from tests.collection.small import A, B
+from tests.collection.small import CONTENTS, A, B, write_small
 from tests.labelling.conftest import Serve
 
 
@@ -48,6 +53,9 @@ def test_without_the_token_nothing_is_answered(serve: Serve, collection: Path) -
         assert {answer.status_code for answer in answers} == {403}
     assert client.get("/?token=the-token", headers={"X-Token": ""}).status_code == 200
     assert client.get("/", headers={"Host": "elsewhere.example"}).status_code == 400
+    for origin, status in ((f"http://{ADDRESS}", 200), ("http://127.0.0.1:1", 403), ("null", 403)):
+        posted = client.post("/api/tasks/0", json=support(0), headers={"Origin": origin})
+        assert posted.status_code == status
     policy = client.get("/").headers["Content-Security-Policy"]
     assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
 
@@ -86,6 +94,11 @@ def test_a_label_is_in_the_file_once_and_can_be_changed_and_undone(
         ([{"kind": "support"}], "not a label"),
         ([], "not all that is asked for"),
         ({"label": 1}, "not a list of labels"),
+        ([{"kind": "support", "label": True}], "label: Input should be a valid integer"),
+        ([{"kind": ["support"]}], "its kind is"),
+        ([3], "not a list of labels"),
+        (support(1, note="\ud800"), "not a list of labels"),
+        ("[" * 100_000, "not a list of labels"),
     ],
 )
 def test_what_is_no_label_of_the_task_is_not_written(
@@ -93,10 +106,12 @@ def test_what_is_no_label_of_the_task_is_not_written(
 ) -> None:
     client = serve(collection)
 
-    answer = client.post("/api/tasks/0", json=sent)
+    content = sent if isinstance(sent, str) else json.dumps(sent)
+    answer = client.post("/api/tasks/0", content=content)
 
     assert answer.status_code == 422
     assert said in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
     assert client.post("/api/tasks/0", content=b"[" * (2 << 20)).status_code == 413
     assert not (tmp_path / "labels-ana.jsonl").exists()
 
@@ -137,6 +152,31 @@ def test_labels_are_found_again_and_those_of_others_stay(
     assert [(one.annotator, one.label) for one in labels] == [("bo", 0), ("cy", 1), ("cy", 1)]
 
 
+@pytest.mark.parametrize("data", [b"notes\nwithout an end", b"\x1f\x8b\x08 packed", b'{"a": [1,'])
+def test_a_file_that_is_no_labels_file_stays_as_it_is(
+    serve: Serve, collection: Path, tmp_path: Path, data: bytes
+) -> None:
+    file = tmp_path / "labels-ana.jsonl"
+    file.write_bytes(data)
+    with pytest.raises(CollectionError, match=r"labels-ana.jsonl:1: not a label"):
+        serve(collection)
+    assert file.read_bytes() == data
+
+
+def test_times_of_other_tools_are_no_hindrance(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    client = serve(collection)
+    client.post("/api/tasks/0", json=support(1))
+    [label] = written(tmp_path)
+    for annotator, time in (("bo", "yesterday"), ("cy", "2026-11-23T10:00:00")):
+        line = json.dumps({**label, "annotator": annotator, "time": time}) + "\n"
+        (tmp_path / f"labels-{annotator}.jsonl").write_text(line)
+        client = serve(collection, annotator)
+        client.post("/api/tasks/1", json=support(1))
+        assert client.get("/api/state").json()["done"] == [0, 1]
+
+
 def test_a_file_is_held_by_one_process_and_by_labels_of_its_collection(
     serve: Serve, collection: Path, tmp_path: Path
 ) -> None:
@@ -150,22 +190,84 @@ def test_a_file_is_held_by_one_process_and_by_labels_of_its_collection(
         serve(collection, "bo")
 
 
-def test_a_label_that_cannot_be_written_is_not_said_to_be(
-    serve: Serve, collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """No file can be longer, as on a disk that gets full within a line."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_after_a_write_that_fails_the_file_is_as_it_was(
+    serve: Serve, collection: Path, tmp_path: Path
 ) -> None:
     client = serve(collection)
-    client.post("/api/tasks/0", json=support(1))
+    for number in (0, 1):
+        client.post(f"/api/tasks/{number}", json=support(1))
     before = (tmp_path / "labels-ana.jsonl").read_bytes()
+    others = sorted(tmp_path.iterdir())
 
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    answers = [client.post(f"/api/tasks/{number}", json=support(0)) for number in (0, 1)]
+    with room_for(9):  # a change and an undo write the file anew
+        answers = [client.post("/api/tasks/0", json=support(0)), client.post("/api/undo")]
+    with room_for(len(before) + 9):
+        answers.append(client.post("/api/tasks/2", json=support(0)))
 
     assert {answer.status_code for answer in answers} == {507}
+    assert "File too large" in answers[0].json()["error"]
+    assert client.get("/api/state").json()["done"] == [0, 1]
     assert (tmp_path / "labels-ana.jsonl").read_bytes() == before
-    assert client.get("/api/state").json()["done"] == [0]
+    assert sorted(tmp_path.iterdir()) == others
+    client.post("/api/tasks/2", json=support(0))
+    assert [one["label"] for one in written(tmp_path)] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("what", ["changed", "emptied", "replaced", "removed"])
+def test_a_file_that_another_program_touched_is_noticed_and_can_be_put_back(
+    serve: Serve, collection: Path, tmp_path: Path, what: str
+) -> None:
+    client = serve(collection)
+    for number in (0, 1):
+        client.post(f"/api/tasks/{number}", json=support(1))
+    file = tmp_path / "labels-ana.jsonl"
+    before = file.read_bytes()
+    after = {"emptied": b"", "changed": before.replace(b'"label":1', b'"label":0')}
+    file.unlink() if what in ("removed", "replaced") else None
+    if what != "removed":
+        file.write_bytes(after.get(what, before[: before.index(b"\n") + 1]))
+    touched = file.read_bytes() if file.exists() else None
+
+    posts = [
+        client.post("/api/tasks/2", json=support(1)),
+        client.post("/api/tasks/0", json=support(0)),
+    ]
+    posts += [client.post("/api/undo"), client.get("/api/state")]
+
+    assert {post.status_code for post in posts} == {409}
+    assert "labels-ana.jsonl.before" in posts[0].json()["error"]
+    assert (file.read_bytes() if file.exists() else None) == touched
+    Path(f"{file}.before").replace(file)
+    assert client.post("/api/tasks/2", json=support(1)).json()["done"] == [0, 1, 2]
+    assert file.read_bytes().startswith(before)
+
+
+def test_a_lock_that_is_removed_is_taken_again_or_missed(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    client, lock = serve(collection), tmp_path / ".labels-ana.jsonl.lock"
+    lock.unlink()
+    client.post("/api/tasks/0", json=support(1))
+    with pytest.raises(ConfigError, match="another freshstack label writes it"):
+        serve(collection)
+
+    lock.unlink()
+    second = serve(collection)
+    answer = client.post("/api/tasks/1", json=support(1))
+    assert (answer.status_code, "another freshstack label" in answer.text) == (422, True)
+    assert second.post("/api/tasks/1", json=support(0)).json()["done"] == [0, 1]
+    assert [one["label"] for one in written(tmp_path)] == [1, 0]
 
 
 def test_nuggets_are_labelled_as_a_list_and_one_by_one(
@@ -188,6 +290,34 @@ def test_nuggets_are_labelled_as_a_list_and_one_by_one(
     assert len(read_labels(tmp_path / "labels-ana.jsonl", "nugget")) == 2
     client.post("/api/undo")
     assert written(tmp_path) == []
+
+
+def test_nuggets_of_no_answer_are_shown_with_the_passages_that_they_are_from(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """12_0 was made from B; nobody says what 12_1, which B supports, was made from."""
+    first, *nuggets = CONTENTS.nuggets
+    queries = tuple(one.model_copy(update={"answer": ""}) for one in CONTENTS.queries)
+    made = first.model_copy(update={"chunk_ids": (A, B)})
+    write_small(tmp_path / "small", replace(CONTENTS, queries=queries, nuggets=(made, *nuggets)))
+    tasks = [LabelTask(kind="nuggets", query_id=query_id) for query_id in ("12", "5")]
+    client = serve(write_tasks(tmp_path, *tasks))
+
+    shown, unsupported = (client.get(f"/api/tasks/{number}").json() for number in (0, 1))
+
+    assert [one["title"] for one in shown["texts"]] == ["Passage 1: docs/x", "Passage 2: docs/x"]
+    assert [one["passages"] for one in shown["nuggets"]] == [[1, 2], [2]]
+    assert shown["source"] == "A passage that it is from"
+    assert unsupported["texts"] == []
+
+
+def test_tasks_of_a_collection_with_an_impossible_name(tmp_path: Path) -> None:
+    for name in ("c" * 3000, "c\0"):
+        file = tmp_path / "tasks.jsonl"
+        file.write_bytes(encode_records([SampleHeader(collection=name, content="")]))
+        with pytest.raises(CollectionError, match="drawn from is not at") as caught:
+            Tasks.open(file)
+        assert str(caught.value).isprintable()
 
 
 def test_answers_and_answerability_have_two_labels(
