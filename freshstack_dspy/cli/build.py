@@ -260,9 +260,10 @@ def show_plan(found: "Plan") -> None:
         from freshstack_dspy.recipes.questions import overlap_note
 
         say_wrapped(
-            f"{overlap_note(found.little_overlap, found.queries)} (less than .7 of their rare "
-            "terms occur in it): add documents that answer them, or leave them out with [queries] "
-            "min_corpus_overlap = 0.7"
+            f"{overlap_note(found.little_overlap, found.queries)} (two or more of the rare terms "
+            "of title and answer, over .3 of them, are in no document). Most such questions cannot "
+            "be answered from it, and some can: look at them, add documents, or leave them out "
+            "with [queries] min_corpus_overlap = 0.7"
         )
     _say_ids(
         found.in_images,

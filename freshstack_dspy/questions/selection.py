@@ -72,15 +72,17 @@ def instant(text: str) -> datetime:
 def corpus_overlap(query: Query, frequency: Callable[[str], int], chunks: int) -> float:
     """Give the share of a question's rare terms that a corpus has, from 0 to 1.
 
-    Its terms are those of the prose of title and accepted answer, of three characters or more,
-    without numbers; blocks of code and addresses hold too many names that occur once. Rare is
-    what at most 1% of the chunks have, or 10 of a small corpus. Without rare terms it is 1.
+    Its terms are those of the prose of title (without one, of the body) and accepted answer, of
+    three characters or more, without numbers; blocks of code and addresses hold too many names
+    that occur once. Rare is what at most 1% of the chunks have, or 10 of a small corpus. It is 1
+    where the corpus lacks none of them, or a single one: a name or a misspelling.
     """
-    prose = _NO_PROSE.sub(" ", f"{query.title}\n{query.answer}")
+    prose = _NO_PROSE.sub(" ", f"{query.title or query.body}\n{query.answer}")
     words = {term for term in terms(prose) if len(term) > 2 and not term.isdigit()}
     most = max(_RARE_SHARE * chunks, _RARE_CHUNKS)
     rare = [found for found in map(frequency, words) if found <= most]
-    return sum(map(bool, rare)) / len(rare) if rare else 1.0
+    lacking = rare.count(0)
+    return 1 - lacking / len(rare) if lacking > 1 else 1.0
 
 
 class Selection:

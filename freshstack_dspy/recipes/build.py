@@ -101,7 +101,7 @@ class Made(NamedTuple):
     reading: "QueryReading"
     """All its questions, and how many were left out."""
     little_overlap: Mapping[str, float]
-    """Questions that have little in common with the corpus, by id; see `check_overlap`."""
+    """Questions that use words that the corpus lacks, by id; see `check_overlap`."""
 
 
 def make(

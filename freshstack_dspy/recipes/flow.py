@@ -96,7 +96,7 @@ class Beginning(NamedTuple):
     reading: QueryReading
     """All questions, and how many were left out."""
     little_overlap: Mapping[str, float] = {}
-    """Questions that have little in common with the corpus, by id; see `check_overlap`."""
+    """Questions that use words that the corpus lacks, by id; see `check_overlap`."""
 
 
 Step = Callable[[Work, Contents], Contents]

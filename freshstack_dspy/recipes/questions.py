@@ -12,7 +12,7 @@ from freshstack_dspy.records import Chunk, Query
 
 LITTLE_OVERLAP = 0.7
 """Questions with a smaller share of their rare terms in the corpus are named; benchmarks/LOG.md has
-how many of them the corpus could not answer."""
+how many of them the corpus could not answer, and how many others."""
 _NAMED = 10
 
 
@@ -55,7 +55,7 @@ def read_questions(
 def check_overlap(
     config: BuildConfig, reading: QueryReading, index: HybridIndex, progress: Progress
 ) -> tuple[QueryReading, dict[str, float]]:
-    """Name the questions that have little in common with the corpus, before anything is asked.
+    """Name the questions that use words that the corpus lacks, before anything is asked.
 
     Returns:
         The questions without those below `min_corpus_overlap`; and by id the share of rare terms
@@ -95,8 +95,8 @@ def check_overlap(
 
 
 def overlap_note(little: Mapping[str, float], queries: int) -> str:
-    """Say which questions have little in common with the corpus."""
-    note = f"{len(little):,} of {queries:,} questions have little in common with the corpus"
+    """Say which questions use words that the corpus lacks."""
+    note = f"{len(little):,} of {queries:,} questions use words that the corpus lacks"
     named = ", ".join(list(little)[:_NAMED]) + ", …" * (len(little) > _NAMED)
     return f"{note}: {named}" if little else note
 

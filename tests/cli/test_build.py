@@ -12,7 +12,7 @@ def test_a_plan_is_a_table_or_json(freshstack: Command, config: Path) -> None:
 
     assert table.code == 0, table.err
     assert "small: 3 questions for extractive/baseline" in table.out
-    assert "1 of 3 questions have little in common with the corpus: x (" in table.out
+    assert "1 of 3 questions use words that the corpus lacks: x (" in table.out
     assert found["little_overlap"] == {"x": 0.4}
     steps = ["nuggets", "sub_questions", "closed_book_answer", "support", "contamination"]
     assert [step["step"] for step in found["steps"]] == steps

@@ -17,8 +17,9 @@ def query(title: str, answer: str) -> Query:
     [
         ("Winding the dial", "Call reset.", 0.5),  # wind and call are nowhere
         ("The dial", "Of 10 dials, reset\n```py\nfoo\n```\nhttps://foo.org/bar", 1),
-        ("The moon", "Call it.", 0),  # moon is in too many chunks to be rare
+        ("The moon", "Call it here, repeatedly.", 0),  # moon is in too many chunks to be rare
         ("The moon", "It is.", 1),
+        ("Winding the dial", "", 1),  # a single term is a name or a misspelling
     ],
 )
 def test_it_is_the_share_of_rare_terms_of_title_and_answer_in_the_corpus(
@@ -30,6 +31,8 @@ def test_it_is_the_share_of_rare_terms_of_title_and_answer_in_the_corpus(
 
 
 def test_in_a_small_corpus_what_ten_chunks_have_is_rare() -> None:
-    found = corpus_overlap(query("Dial, moon", "Sun."), {"dial": 10, "moon": 11, "sun": 0}.get, 50)  # type: ignore[arg-type]
+    found = corpus_overlap(
+        query("Dial, moon", "Suns, star."), Counter({"dial": 10, "moon": 11}).__getitem__, 50
+    )
 
-    assert found == 0.5
+    assert found == pytest.approx(1 / 3)

@@ -391,4 +391,10 @@ def test_questions_below_the_least_overlap_are_left_out_before_they_cost_anythin
         "beyond limit": 1,
     }
     with pytest.raises(SourceError, match="min_corpus_overlap"):
-        build(domain(tmp_path / "d", queries={"min_corpus_overlap": 0.9}, model=BASELINE))
+        build(
+            domain(
+                tmp_path / "d",
+                queries={"min_corpus_overlap": 0.9, "retired": ["2", "10"]},
+                model=BASELINE,
+            )
+        )
