@@ -26,6 +26,7 @@ from freshstack_dspy.config import PoolConfig
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.lexical import indexed_text
+from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.pooling import pool
 from freshstack_dspy.records import TECHNIQUES, Chunk, SourceFile, Technique
 from freshstack_dspy.text import terms
@@ -78,12 +79,15 @@ def build(root: Path, chunks: Sequence[Chunk]) -> HybridIndex:
     waits: list[float] = []
     start = last = time.perf_counter()
 
-    def progress(stage: str, _fraction: float) -> None:
-        nonlocal last
-        waits.append(time.perf_counter() - last)
-        stages[stage] = last = time.perf_counter()
+    class Timed(NoProgress):
+        """Notes when each stage last moved."""
 
-    index = HybridIndex.build(root, NAME, chunks, progress=progress)
+        def advance(self, stage: str, note: str = "") -> None:
+            nonlocal last
+            waits.append(time.perf_counter() - last)
+            stages[stage] = last = time.perf_counter()
+
+    index = HybridIndex.build(root, NAME, chunks, progress=Timed())
     goal("index.build.seconds", time.perf_counter() - start, 180)
     for stage, end in stages.items():
         report(f"index.build.{stage}.seconds", round(end - start, 1))

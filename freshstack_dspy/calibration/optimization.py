@@ -5,7 +5,7 @@ import importlib.util
 import io
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -45,6 +45,7 @@ from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import is_demonstration
 from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.progress import NoProgress, Progress, showing
 from freshstack_dspy.records import SCALES, AnswerLabel, HumanLabel, NuggetList, Record, Scale
 from freshstack_dspy.signatures.judge_support import verdicts_on
 
@@ -115,7 +116,7 @@ class Optimized(NamedTuple):
     report: OptimizationReport
 
 
-def optimize(
+def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     labels: Sequence[HumanLabel] | Sequence[NuggetList] | Sequence[AnswerLabel],
     lm: RecordedLM,
     *,
@@ -125,6 +126,7 @@ def optimize(
     collection: Collection | None = None,
     scale: Scale | None = None,
     limit: int = 10,
+    progress: Progress | bool | None = None,
 ) -> Optimized:
     """Compile the program that labels are of, with one of DSPy's optimizers.
 
@@ -144,6 +146,8 @@ def optimize(
         scale: Of the judge, and the lowest label, also of people, that is support; by default
             `support` from 1 on. There, labels that are all 0 or 1 mean no and yes.
         limit: The largest number of nuggets.
+        progress: Notified of every step and its score. True: bars, or lines in a pipe; False:
+            nothing; by default bars on a terminal and in a notebook.
 
     Raises:
         ConfigError: The optimizer or metric is unknown, is not installed, or does not go with the
@@ -159,13 +163,16 @@ def optimize(
     task.choose_by(metric, miss_cost, split.train)
     student = _Student(task.program.predict.signature)
     asking = _EndingLM(lm.client)
-    with dspy.context(
-        lm=asking,
-        adapter=_Reasking(),
-        disable_history=True,
-        warn_on_type_mismatch=False,
-        # An example whose reply is no answer scores nothing; DSPy would give up after ten of them.
-        max_errors=sys.maxsize,
+    with (
+        showing(progress) as task.progress,
+        dspy.context(
+            lm=asking,
+            adapter=_Reasking(),
+            disable_history=True,
+            warn_on_type_mismatch=False,
+            # An example whose reply is no answer scores nothing; DSPy would give up after ten.
+            max_errors=sys.maxsize,
+        ),
     ):
         best, chosen = _choose(optimizer, student, split, task, asking)
         before = task.answers("test before", student, split.test, lm)
@@ -211,10 +218,17 @@ def _choose(
     elif known == top:
         unchanged = f"{metric} is {known:g} already on the train and dev queries"
     else:
-        with step("optimize: compile"):
+        name = f"compile with {optimizer}"
+        task.progress.start(name, 0)
+        with step(name):
+            lm.answered = lambda: task.progress.advance(name, lm.ledger.of(name).spent)
             candidates = _candidates(optimizer, student, split, task, lm)
-        for candidate in candidates:
-            answers = task.answers("dev", candidate, split.dev, lm)
+        lm.answered = lambda: None
+        note = f"{len(candidates)} programs; {lm.ledger.of(name).line}"
+        task.progress.finish(name, note)
+        for number, candidate in enumerate(candidates, 1):
+            part = f"dev, {number} of {len(candidates)}"
+            answers = task.answers(part, candidate, split.dev, lm)
             value, fails_more = task.value(answers), answers.count(None) > dev.count(None)
             if value is not None and sign * value > sign * (best_value or 0) and not fails_more:
                 best, best_value = candidate, value
@@ -255,6 +269,7 @@ class _Task:
 
     def __init__(self, program: Any, examples: list[LabelledExample]) -> None:
         self.program, self.examples = program, examples
+        self.progress: Progress = NoProgress()
         self.choose_by("agreement", 1.0, ())
 
     def choose_by(
@@ -321,6 +336,7 @@ class _Task:
         self, part: str, program: Any, examples: Sequence[LabelledExample], lm: RecordedLM
     ) -> _Answers:
         """Run a program on a part of the examples."""
+        self.progress.start(part, len(examples))
 
         def run(labelled: LabelledExample) -> list[LabelPair] | None:
             try:
@@ -330,8 +346,15 @@ class _Task:
                 return None
             return self.pairs(labelled.example, answer)
 
-        with step(f"optimize: {part}"):
-            return map_in_order(run, examples, workers=lm.client.model.concurrency)
+        def advance() -> None:
+            self.progress.advance(part, lm.ledger.of(part).spent)
+
+        with step(part):
+            answers = map_in_order(run, examples, workers=lm.client.model.concurrency, done=advance)
+        value = self.value(answers)
+        score = "undefined" if value is None else f"{value:.3f}"
+        self.progress.finish(part, f"{self.metric} {score}; {lm.ledger.of(part).line}")
+        return answers
 
 
 class _NuggetTask(_Task):
@@ -483,6 +506,8 @@ class _EndingLM(RecordedLM):
 
     def __init__(self, client: Client) -> None:
         super().__init__(_Whole(client))  # type: ignore[arg-type]
+        self.answered: Callable[[], None] = lambda: None
+        """Called after each reply."""
         self.errors: list[FreshstackError] = []
         self.failures: list[ReplyError] = []
 
@@ -492,12 +517,14 @@ class _EndingLM(RecordedLM):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.raise_if_ended()
         try:
-            return super().__call__(*args, **kwargs)
+            reply = super().__call__(*args, **kwargs)
         except ReplyError:
             raise
         except FreshstackError as error:
             self.errors.append(error)
             raise
+        self.answered()
+        return reply
 
     def raise_if_ended(self) -> None:
         """Raise the first such error; copies share it."""

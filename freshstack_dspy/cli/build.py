@@ -17,7 +17,6 @@ from freshstack_dspy.cli.options import (
     check_out,
 )
 from freshstack_dspy.cli.printing import (
-    Bars,
     Table,
     counted,
     labels_by,
@@ -26,6 +25,7 @@ from freshstack_dspy.cli.printing import (
     show,
     show_json,
 )
+from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
@@ -55,7 +55,7 @@ def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Say what a build would ask for and cost; nothing is sent."""
     from freshstack_dspy.recipes.plan import plan as plan_build
 
-    with Bars() as bars:
+    with ProgressBars() as bars:
         found = plan_build(config, progress=bars)
     if as_json:
         show_json(found)
@@ -108,7 +108,7 @@ def extend(
     from freshstack_dspy.recipes.extend import plan_extension
 
     if plan:
-        with Bars() as bars:
+        with ProgressBars() as bars:
             planned = plan_extension(collection, runs, config, k=k, progress=bars)
         show_json(planned) if as_json else show_plan(planned)
         return
@@ -233,7 +233,7 @@ def plan_asking(config: Path, collection: "Collection", ask: "Callable[[Session]
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.plan import plan_asking as plan
 
-    with Bars() as bars:
+    with ProgressBars() as bars:
         found = plan(
             load_judging(config),
             ask,

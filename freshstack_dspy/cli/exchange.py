@@ -154,7 +154,7 @@ def leaderboard(
     form: FormatOption = None,
 ) -> None:
     """Compute a leaderboard from its stored runs; write leaderboard.json."""
-    from freshstack_dspy.cli.printing import Bars, counted, say, show
+    from freshstack_dspy.cli.printing import counted, say, show
     from freshstack_dspy.collection.leaderboard import (
         RESULTS_FILE,
         compute,
@@ -162,8 +162,9 @@ def leaderboard(
         read_board,
         write_results,
     )
+    from freshstack_dspy.progress import ProgressBars
 
-    with Bars() as bars:
+    with ProgressBars() as bars:
         bars.start("runs", sum(len(entry.runs) for entry in read_board(folder).entries))
         results = compute(folder, lambda: bars.advance("runs"))
         bars.finish("runs")

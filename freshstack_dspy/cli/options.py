@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.cli.printing import Bars
+    from freshstack_dspy.progress import ProgressBars
     from freshstack_dspy.recipes.session import Session, SessionOptions
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
@@ -79,12 +79,14 @@ def check_out(out: Path | None, *, replace: bool | None = None) -> None:
 
 
 @contextmanager
-def asking(mode: ModeName, log: Path | None = None) -> Iterator[tuple["SessionOptions", "Bars"]]:
+def asking(
+    mode: ModeName, log: Path | None = None
+) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
     """Show progress, and write each request as a line of JSON to a log; give a session's options."""
-    from freshstack_dspy.cli.printing import Bars
     from freshstack_dspy.lm.events import event_log
+    from freshstack_dspy.progress import ProgressBars
 
-    with Bars() as bars, event_log(log) if log else nullcontext() as callback:
+    with ProgressBars() as bars, event_log(log) if log else nullcontext() as callback:
         yield {"mode": mode, "progress": bars, "callback": callback}, bars
 
 

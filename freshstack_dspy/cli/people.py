@@ -70,6 +70,7 @@ def optimize(
             collection=texts,
             scale=session.config.judge.graded,
             limit=session.config.nuggets.limit,
+            progress=session.progress,
         )
     save_program(optimized.program, out, optimized.report)
     if as_json:

@@ -1,4 +1,4 @@
-"""What commands print: lines, tables for a screen or to paste, JSON, and progress.
+"""What commands print: lines, tables for a screen or to paste, and JSON.
 
 Texts of others (names of runs, questions, files) are shown on one line, without control
 characters, so that nothing in them moves the cursor.
@@ -10,31 +10,16 @@ import json
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from freshstack_dspy.collection.collection import Collection
 
 Cell = str | int | float | None
 TableFormat = Literal["markdown", "latex", "csv"]
 
-_STEP_NAMES = {
-    "overlap": "corpus overlap",
-    "terms": "index: terms",
-    "bm25": "index: bm25",
-    "lsa": "index: lsa",
-    "table": "index: table",
-    "synthesis": "synthetic questions",
-    "request": "report requests",
-    "sub_questions": "sub-questions",
-    "closed_book_answer": "closed-book answers",
-    "support": "support judgments",
-}
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -252,60 +237,3 @@ def _csv(table: Table) -> str:
 
 
 _WRITERS = {"markdown": _markdown, "latex": _latex, "csv": _csv}
-
-
-# Progress
-
-
-class Bars:
-    """Progress on standard error: a line for each step that is done, and bars on a screen."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        self._bars = Progress(
-            TextColumn("{task.description:<22}", markup=False),
-            BarColumn(bar_width=8),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True, markup=False, highlight=False, emoji=False),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._tasks: dict[str, TaskID] = {}
-        self._started: dict[str, float] = {}
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    @property
-    def steps(self) -> list[str]:
-        """The steps that were begun, in their order."""
-        return list(self._started)
-
-    def start(self, step: str, total: int) -> None:
-        """Show a step's bar."""
-        self._started[step] = time.monotonic()
-        self._tasks[step] = self._bars.add_task(_STEP_NAMES.get(step, step), total=total)
-
-    def advance(self, step: str, by: int = 1) -> None:
-        """Move a step's bar."""
-        self._bars.advance(self._tasks[step], by)
-
-    def finish(self, step: str, note: str = "") -> None:
-        """Say in a line how a step went, in place of its bar."""
-        self._bars.remove_task(self._tasks[step])
-        seconds = time.monotonic() - self._started[step]
-        line = f"{_STEP_NAMES.get(step, step):<22} {seconds:6.1f} s  {note}"
-        self._bars.console.print(line, soft_wrap=True)

@@ -22,7 +22,6 @@ from freshstack_dspy.cli.options import (
     check_out,
 )
 from freshstack_dspy.cli.printing import (
-    Bars,
     complain,
     counted,
     cut,
@@ -31,6 +30,7 @@ from freshstack_dspy.cli.printing import (
     show_json,
 )
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
@@ -52,7 +52,7 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     )
 
     settings = load_config(config)
-    with search_models(settings) as models, Bars() as bars:
+    with search_models(settings) as models, ProgressBars() as bars:
         settings = with_repositories(settings, "live", bars)
         corpora = cut_corpora(settings, bars)
         made = index_corpora(settings, corpora, models=models, progress=bars)
@@ -136,7 +136,7 @@ def retrieve(
     from freshstack_dspy.collection.passages import passages_of, write_passages
     from freshstack_dspy.collection.retrieve import retrieve as run_retriever
     from freshstack_dspy.measures.run import PassageRun, Run, write_run
-    from freshstack_dspy.recipes.corpus import Stages, search_models
+    from freshstack_dspy.recipes.corpus import search_models
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
@@ -149,7 +149,7 @@ def retrieve(
     searched = Collection.load(collection)
     with (
         search_models(_without_unused(settings, name)) as models,
-        Bars() as bars,
+        ProgressBars() as bars,
         warnings.catch_warnings(record=True) as warned,
     ):
         warnings.simplefilter("ignore")  # a framework may have many about itself
@@ -161,7 +161,7 @@ def retrieve(
             models=models,
             fusion=settings.fusion,
             index_path=settings.index.path,
-            progress=Stages(bars),
+            progress=bars,
         )
     for message in dict.fromkeys(str(one.message) for one in warned):
         complain(f"warning: {message}")

@@ -1,7 +1,7 @@
 """Run a retriever over a collection's corpus with its queries."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -18,6 +18,7 @@ from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.storage import DIMENSIONS
 from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.progress import Progress, one_part, showing
 from freshstack_dspy.records import Chunk, Query, SliceName
 
 
@@ -31,7 +32,7 @@ def retrieve(
     models: Models = NO_MODELS,
     fusion: FusionConfig = PAPER_FUSION,
     index_path: Path = Path(".freshstack/index"),
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Run: ...
 @overload
 def retrieve(
@@ -40,7 +41,7 @@ def retrieve(
     *,
     depth: int = 100,
     slices: Sequence[SliceName] | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Run | PassageRun: ...
 def retrieve(
     collection: Collection | Path | str,
@@ -51,7 +52,7 @@ def retrieve(
     models: Models = NO_MODELS,
     fusion: FusionConfig = PAPER_FUSION,
     index_path: Path = Path(".freshstack/index"),
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Run | PassageRun:
     """Retrieve for the queries of a collection.
 
@@ -71,7 +72,8 @@ def retrieve(
         index_path: Where indexes are kept. That of the collection's build is opened if it holds
             the same chunks; else one is built next to it, and opened from then on.
         progress: Notified how far the stages of an index are, where one has to be built, and how
-            far a retriever of your own is.
+            many queries are done. True: bars, or lines in a pipe; False: nothing; by default bars
+            on a terminal and in a notebook.
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.
@@ -83,7 +85,8 @@ def retrieve(
     collection = Collection.of(collection)
     queries = queries_of(collection, slices)
     if not isinstance(retriever, str):
-        hits = run_retriever(retriever, queries, depth, progress)
+        with showing(progress) as shown:
+            hits = run_retriever(retriever, queries, depth, shown)
         return _placed(collection, hits, name_of(retriever))
     chunks = list(collection.chunks())
     if not any(chunk.titled.strip() for chunk in chunks):
@@ -93,8 +96,11 @@ def retrieve(
         )
     if retriever == BM25:
         models = NO_MODELS
-    index = _index(collection, chunks, retriever, models, index_path, progress)
-    rankings = index.search(retriever, [query.text for query in queries], depth, fusion=fusion)
+    texts = [query.text for query in queries]
+    with showing(progress) as shown:
+        index = _index(collection, chunks, retriever, models, index_path, shown)
+        with one_part(shown, "search", lambda: f"{len(texts):,} queries"):
+            rankings = index.search(retriever, texts, depth, fusion=fusion)
     fused = retriever in (HYBRID, RERANKED) and fusion.method != PAPER_FUSION.method
     return Run(
         name=f"{retriever}-{fusion.method}" if fused else retriever,
@@ -158,7 +164,7 @@ def _index(
     retriever: str,
     models: Models,
     root: Path,
-    progress: Callable[[str, float], None] | None,
+    progress: Progress,
 ) -> HybridIndex:
     recorded: Any = collection.manifest.config.get("index") or {}
     dimensions: int = recorded.get("dimensions", DIMENSIONS)

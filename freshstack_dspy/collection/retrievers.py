@@ -15,6 +15,7 @@ from typing import Any
 
 from freshstack_dspy.collection.placing import Hit
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.progress import NoProgress, Progress
 from freshstack_dspy.records import Query
 
 _KINDS = (
@@ -30,19 +31,19 @@ def run_retriever(
     retriever: Any,
     queries: Sequence[Query],
     depth: int,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, list[Hit]]:
     """Search for the text of each query, one after the other; give the best hits by query id.
 
     Raises:
         CollectionError: It is no retriever, raises, returns other things, or nothing for any query.
     """
+    progress = progress or NoProgress()
     search, name = _search_of(retriever, depth), name_of(retriever)
     found: dict[str, list[Hit]] = {}
     rises = []
+    progress.start("search", len(queries))
     for done, query in enumerate(queries):
-        if progress is not None:
-            progress("queries", done / len(queries))
         where = f"at query {query.query_id!r}, after {done} of {len(queries)}"
         try:
             results = search(query.text)
@@ -57,8 +58,8 @@ def run_retriever(
             raise CollectionError(f"{name} returned {error}, {where}") from None
         rises += [second.score - first.score for first, second in pairwise(hits)]
         found[query.query_id] = sorted(hits, key=lambda hit: -hit.score)[:depth]
-    if progress is not None:
-        progress("queries", 1.0)
+        progress.advance("search")
+    progress.finish("search", f"{len(queries):,} queries")
     if not any(found.values()):
         raise CollectionError(f"{name} returned nothing for any of {len(queries)} queries")
     if rises and min(rises) >= 0 < max(rises):

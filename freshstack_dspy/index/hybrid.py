@@ -9,7 +9,7 @@ from typing import Self
 
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.building import BM25, LSA, TABLE, Draft, Report, build
+from freshstack_dspy.index.building import BM25, LSA, TABLE, Draft, build
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
@@ -23,6 +23,7 @@ from freshstack_dspy.index.storage import (
 )
 from freshstack_dspy.index.table import ChunkTable
 from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.progress import Fractions, Progress, showing
 from freshstack_dspy.records import Chunk, ScoredChunk, ranked
 
 HYBRID, RERANKED = "hybrid", "hybrid+rerank"
@@ -60,7 +61,7 @@ class HybridIndex:
         models: Models = NO_MODELS,
         dimensions: int = DIMENSIONS,
         cut_by: str = "",
-        progress: Report | None = None,
+        progress: Progress | bool | None = None,
     ) -> Self:
         """Open the index of these chunks, settings and embedders, or build it.
 
@@ -76,14 +77,15 @@ class HybridIndex:
             dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
             cut_by: How the chunks were cut.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
-                embedders, and `table`.
+                embedders, and `table`; or whether bars show it, by default where a person looks on.
 
         Raises:
             IndexingError: No chunk, two chunks with one id, no word in any chunk, a folder that
                 cannot be written, or an embedder that gives no vectors.
         """
-        draft = Draft(chunks, dimensions, models.embedders, files, cut_by, progress)
-        manifest = build(root / name, draft)
+        with showing(progress) as shown:
+            draft = Draft(chunks, dimensions, models.embedders, files, cut_by, Fractions(shown))
+            manifest = build(root / name, draft)
         return cls(root / name, manifest, models, [each.name for each in models.embedders])
 
     @classmethod

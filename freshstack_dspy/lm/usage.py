@@ -31,6 +31,19 @@ class StepLedger(Record):
     cached_cost: float = 0.0
     """What the recorded replies cost when they were first asked for."""
 
+    @property
+    def line(self) -> str:
+        """All of it in a line."""
+        cost = f", ${self.cost:.4f}" if self.cost else ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.calls} calls, {self.cached} recorded{failed}{cost}"
+
+    @property
+    def spent(self) -> str:
+        """Calls and dollars, in a few letters."""
+        cost = f", ${self.cost:,.2f}" if self.cost else ""
+        return f"{self.calls:,} calls{cost}" if self.calls else ""
+
 
 class Ledger:
     """Accounts by step, written by many threads."""
@@ -45,6 +58,11 @@ class Ledger:
             account = self._steps.get(current_step(), StepLedger())
             sums = {name: getattr(account, name) + amount for name, amount in amounts.items()}
             self._steps[current_step()] = account.model_copy(update=sums)
+
+    def of(self, name: str) -> StepLedger:
+        """The account of one step."""
+        with self._lock:
+            return self._steps.get(name, StepLedger())
 
     def steps(self) -> dict[str, StepLedger]:
         """The accounts so far, by step."""

@@ -5,6 +5,7 @@ its own: kill it at any moment and run it again, and only what was in flight is 
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -16,6 +17,7 @@ from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import check_replaceable, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.progress import one_part, report, showing
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import (
     WITHOUT_EFFECT,
@@ -27,12 +29,10 @@ from freshstack_dspy.recipes.provenance import (
 from freshstack_dspy.recipes.session import (
     Session,
     SessionOptions,
-    Silence,
     check_mode,
     check_writable,
     open_replies,
     open_session,
-    report,
 )
 from freshstack_dspy.records import Chunk
 
@@ -67,21 +67,25 @@ def build(
         FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
     """
     config = as_config(config)
-    mode, progress = options.get("mode", "live"), options.get("progress") or Silence()
+    mode = options.get("mode", "live")
     check_mode(config, mode)
     check_place(config)
     if not replace:
         check_replaced(config)
-    config = with_repositories(config, mode, progress)
-    inputs = fingerprint_inputs(config)
-    with open_replies(config, mode) as replies:
-        found = unchanged(config, mode, inputs, replies)
+    with showing(options.get("progress")) as progress, ExitStack() as stack:
+        options["progress"] = progress
+        config = with_repositories(config, mode, progress)
+        with one_part(progress, "inputs"):
+            inputs = fingerprint_inputs(config)
+            replies = stack.enter_context(open_replies(config, mode))
+            found = unchanged(config, mode, inputs, replies)
         if found is not None:
             report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
             return found
-        with open_session(config, replies=replies, **options) as session:
-            recipe = recipe_of(config)
-            made = make(session, recipe)
+        session = stack.enter_context(open_session(config, replies=replies, **options))
+        recipe = recipe_of(config)
+        made = make(session, recipe)
+        with one_part(progress, "collection"):
             described = provenance(session, recipe, made.contents, inputs)
             collection = write_collection(
                 config.out,

@@ -19,8 +19,9 @@ from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.vectors import Access
+from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.provenance import code_sha256
-from freshstack_dspy.recipes.session import Progress, Silence, open_replies
+from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import Chunk, LicenceFile, Query, SkippedFile, SourceFile
 
 _REASONS_SHOWN = 3
@@ -117,7 +118,7 @@ def index_corpora(
     cut: CutCorpora,
     *,
     models: Models = NO_MODELS,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> HybridIndex:
     """Open the index of these chunks at `index.path`, or build it.
 
@@ -133,7 +134,7 @@ def index_corpora(
         models=models,
         dimensions=config.index.dimensions,
         cut_by=cut_by(config),
-        progress=Stages(progress or Silence()),
+        progress=progress,
     )
 
 
@@ -176,26 +177,6 @@ def cut_by(config: BuildConfig) -> str:
     """
     code = code_sha256("corpus", "tiktoken|tree-sitter.*")
     return sha256_of({"max_tokens": config.chunking.max_tokens, "code": code})
-
-
-class Stages:
-    """An index's report of its stages, as steps of a hundred parts each."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._parts: dict[str, int] = {}
-
-    def __call__(self, stage: str, fraction: float) -> None:
-        """Report that so much of a stage is done."""
-        if stage not in self._parts:
-            self._parts[stage] = 0
-            self._progress.start(stage, 100)
-        before, now = self._parts[stage], int(fraction * 100)
-        for _ in range(now - before):
-            self._progress.advance(stage)
-        self._parts[stage] = max(before, now)
-        if before < 100 <= now:
-            self._progress.finish(stage)
 
 
 def _read(corpus: CorpusConfig, max_file_bytes: int, found: CutCorpora) -> list[SourceFile]:

@@ -20,6 +20,7 @@ from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.programs.documents import PassageDecontextualizer
 from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter, sub_questions_of
 from freshstack_dspy.programs.support_judge import failure_of
+from freshstack_dspy.progress import report
 from freshstack_dspy.questions.groups import read_groups
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.corpus import cut_corpora
@@ -28,7 +29,7 @@ from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.questions import sampled
-from freshstack_dspy.recipes.session import Session, report
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure
 from freshstack_dspy.signatures.documents import words_not_in
 

@@ -20,15 +20,13 @@ from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judgin
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.passages import by_passage_id
 from freshstack_dspy.measures.run import UNPLACED, is_passages, read_run
+from freshstack_dspy.progress import Progress, report, showing
 from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import (
-    Progress,
     Session,
     SessionOptions,
-    Silence,
     check_writable,
     open_session,
-    report,
 )
 from freshstack_dspy.records import (
     Candidate,
@@ -119,15 +117,16 @@ def extend(
             raise ConfigError(f"{out} exists; name a folder that does not")
         folder = out
     check_writable(folder)
-    progress = options.get("progress") or Silence()
-    for run in tops:
-        for note in run.notes:
-            report(progress, f"run {run.name}", note)
-    is_paid = options.get("mode", "live") == "live" and options.get("provider") is None
-    if is_paid and (pairs := _unlabelled(before, tops)):
-        report(progress, "to judge", _price(_plan(before, tops, config, progress), pairs))
-    with open_session(config, searching=False, **options) as session:
-        return _extended(session, before, tops, k, folder)
+    with showing(options.get("progress")) as progress:
+        options["progress"] = progress
+        for run in tops:
+            for note in run.notes:
+                report(progress, f"run {run.name}", note)
+        is_paid = options.get("mode", "live") == "live" and options.get("provider") is None
+        if is_paid and (pairs := _unlabelled(before, tops)):
+            report(progress, "to judge", _price(_plan(before, tops, config, progress), pairs))
+        with open_session(config, searching=False, **options) as session:
+            return _extended(session, before, tops, k, folder)
 
 
 def plan_extension(
@@ -136,16 +135,19 @@ def plan_extension(
     config: BuildConfig | Path | str,
     *,
     k: int = DEPTH,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> "Plan":
     """Plan what `extend` would ask for and cost; nothing is sent. Arguments and errors are its own."""
     config = config if isinstance(config, BuildConfig) else load_judging(config)
     before = Collection.of(collection)
-    return _plan(before, _tops(before, runs, config, k), config, progress or Silence())
+    return _plan(before, _tops(before, runs, config, k), config, progress)
 
 
 def _plan(
-    before: Collection, runs: Sequence[RunTop], config: BuildConfig, progress: Progress
+    before: Collection,
+    runs: Sequence[RunTop],
+    config: BuildConfig,
+    progress: Progress | bool | None,
 ) -> "Plan":
     from freshstack_dspy.recipes.plan import plan_asking
 

@@ -15,11 +15,12 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.support_judge import failure_of
+from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.groups import Groups
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.pooling import Texts, pool
-from freshstack_dspy.recipes.session import Session, Silence
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Candidate, Chunk, Failure
 from freshstack_dspy.records import Step as StepName
 
@@ -48,7 +49,7 @@ class SingleCall:
 
     def __init__(self, config: BuildConfig) -> None:
         self.config = config
-        self.progress = Silence()
+        self.progress = NoProgress()
 
     def each(
         self, _step: str, function: Callable[[Item], Result], items: Sequence[Item]

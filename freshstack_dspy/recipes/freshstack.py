@@ -33,7 +33,7 @@ from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches, technique_texts, with_seeds
 from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
-from freshstack_dspy.recipes.session import Session, report
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Query
 
 
@@ -90,8 +90,10 @@ def pool_for(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
         )
         for one in queries
     }
+    progress = work.session.progress
+    progress.start("pool", 0)
     pooled = with_seeds(made.queries, work.corpus.pool(texts))
-    report(work.session.progress, "pool", f"{len(pooled)} chunks for {len(texts)} queries")
+    progress.finish("pool", f"{len(pooled)} chunks for {len(texts)} queries")
     candidates = work.known.candidates(made.queries, pooled, work.corpus.chunks)
     return replace(made, pool=tuple(candidates))
 

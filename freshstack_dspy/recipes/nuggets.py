@@ -22,13 +22,13 @@ from freshstack_dspy.programs.passages import (
     update_inputs,
 )
 from freshstack_dspy.programs.support_judge import Passage, failure_of, whole
+from freshstack_dspy.progress import report
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.flow import Stages, Work, by_query
 from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, pool_for
 from freshstack_dspy.recipes.judge import LEAST_ROOM, Window, even, packed
 from freshstack_dspy.recipes.known import NOTHING
-from freshstack_dspy.recipes.session import report
 from freshstack_dspy.records import (
     RELEVANT,
     Candidate,

@@ -24,11 +24,12 @@ from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
+from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.recipes.build import check_place, make, recipe_of
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.judge import counted
-from freshstack_dspy.recipes.session import Progress, Session, Silence, open_replies
+from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Record, Step
 
 if TYPE_CHECKING:
@@ -98,19 +99,21 @@ class Plan(Record):
     """Says which key a live build lacks now."""
 
 
-def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) -> Plan:
+def plan(config: BuildConfig | Path | str, *, progress: Progress | bool | None = None) -> Plan:
     """Plan what a live build of a configuration would send; nothing is sent and nothing recorded.
 
-    The corpus is cut and indexed as for the build, which then finds the index made.
+    The corpus is cut and indexed as for the build, which then finds the index made. `progress` is
+    as in `SessionOptions`.
 
     Raises:
         FreshstackError: All that would stop a build before its first request; see `errors.py`.
     """
     config = as_config(config)
-    progress = progress or Silence()
     check_place(config)
-    config = with_repositories(config, "live", progress)
-    with _dry_session(config, progress) as (session, dry_run):
+    with ExitStack() as stack:
+        shown = stack.enter_context(showing(progress))
+        config = with_repositories(config, "live", shown)
+        session, dry_run = stack.enter_context(_dry_session(config, shown))
         made = make(session, recipe_of(session.config), most=SAMPLE)
         queries = made.contents.queries
         embeddings = tuple(
@@ -151,14 +154,14 @@ def plan_asking(
     *,
     name: str,
     queries: int,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Plan:
     """Plan what a function would send that asks in a session about so many queries.
 
     Raises:
         FreshstackError: As the function does.
     """
-    with _dry_session(config, progress or Silence()) as (session, dry_run):
+    with showing(progress) as shown, _dry_session(config, shown) as (session, dry_run):
         ask(session)
     steps, total = _totals(session, dry_run)
     return Plan(

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError, file_named
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.progress import Progress
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.selection import corpus_overlap
-from freshstack_dspy.recipes.session import Progress, report
 from freshstack_dspy.records import Chunk, Query
 
 LITTLE_OVERLAP = 0.7
@@ -64,10 +64,11 @@ def check_overlap(
     Raises:
         SourceError: No question is left.
     """
-    shares = {
-        query.query_id: corpus_overlap(query, index.frequency, len(index))
-        for query in reading.queries
-    }
+    progress.start("overlap", len(reading.queries))
+    shares = {}
+    for query in reading.queries:
+        shares[query.query_id] = corpus_overlap(query, index.frequency, len(index))
+        progress.advance("overlap")
     least = config.queries.min_corpus_overlap
     too_far = 0
     if least is not None:
@@ -90,7 +91,7 @@ def check_overlap(
     note = overlap_note(little, len(reading.queries))
     if least is not None:
         note = f"{too_far:,} questions left out; {note}"
-    report(progress, "overlap", note)
+    progress.finish("overlap", note)
     return reading, little
 
 

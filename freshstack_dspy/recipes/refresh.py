@@ -1,6 +1,7 @@
 """Refresh a collection: a build that reuses what the collection holds of unchanged content."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
@@ -10,10 +11,11 @@ from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.progress import showing
 from freshstack_dspy.recipes.build import check_place, make, recipe_of
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import added, provenance
-from freshstack_dspy.recipes.session import SessionOptions, Silence, open_session
+from freshstack_dspy.recipes.session import SessionOptions, open_session
 
 _OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
 """What a manifest records of how it was made, and that is no reason to write it anew."""
@@ -67,8 +69,10 @@ def refresh(
     check_place(config)
     before = Collection.load(config.out)
     old = before.manifest
-    config = with_repositories(config, mode, options.get("progress") or Silence())
-    with open_session(config, **options) as session:
+    with ExitStack() as stack:
+        options["progress"] = progress = stack.enter_context(showing(options.get("progress")))
+        config = with_repositories(config, mode, progress)
+        session = stack.enter_context(open_session(config, **options))
         from freshstack_dspy.recipes.known import Known
 
         recipe = recipe_of(config)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
 
 from pydantic import JsonValue
 
@@ -27,6 +27,7 @@ from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.progress import NoProgress, Progress, showing
 from freshstack_dspy.records import Failure
 
 if TYPE_CHECKING:
@@ -36,42 +37,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Progress(Protocol):
-    """Is notified of how a recipe goes on; `cli.printing.Bars` is one."""
-
-    def start(self, step: str, total: int) -> None:
-        """A step begins, of so many parts."""
-
-    def advance(self, step: str) -> None:
-        """One part is done."""
-
-    def finish(self, step: str, note: str = "") -> None:
-        """The step is done."""
-
-
-class Silence:
-    """Progress that is not shown."""
-
-    def start(self, *_: object, **__: object) -> None:
-        """Print nothing."""
-
-    advance = finish = start
-
-
-def report(progress: Progress, step: str, note: str) -> None:
-    """Notify of a step that is done in one part."""
-    progress.start(step, 1)
-    progress.advance(step)
-    progress.finish(step, note)
-
-
 class SessionOptions(TypedDict, total=False):
     """How a recipe asks; every function that opens a session takes these as keywords."""
 
     mode: Mode
     """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
-    progress: Progress | None
-    """Notified of every step."""
+    progress: Progress | bool | None
+    """Notified of every step; True: bars, or lines in a pipe; False: nothing; None (the default):
+    bars on a terminal and in a notebook."""
     provider: Provider | None
     """What answers, in place of the one that the model's name chooses."""
     callback: Callback | None
@@ -101,7 +74,7 @@ class Session:
     ) -> None:
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
         self.models = models or Models()
-        self.progress = progress or Silence()
+        self.progress = progress or NoProgress()
         self._done: dict[str, str] = {}
         self._searches: dict[str, SearchResult] = {}
 
@@ -113,7 +86,7 @@ class Session:
         Raises:
             BudgetError: The budget is used up; says what is done.
         """
-        done = 0
+        done, dry = 0, self.mode == "replay"
         self.progress.start(name, len(items))
 
         def ask(item: Item) -> Result | None:
@@ -129,7 +102,7 @@ class Session:
             nonlocal done
             done += 1
             self._done[name] = f"{name} {done} of {len(items)}"
-            self.progress.advance(name)
+            self.progress.advance(name, "" if dry else self.lm.ledger.of(name).spent)
 
         with step(name):
             try:
@@ -196,17 +169,14 @@ class Session:
         return self.lm.client.used_replies() | searches
 
     def _account(self, name: str, deferred: int) -> str:
-        account = self.lm.ledger.steps().get(name, StepLedger())
+        account = self.lm.ledger.of(name)
         if deferred:
             return f"{deferred} deferred, {account.cached} recorded"
         if account == StepLedger():
             return "nothing to ask"
-        cost = f", ${account.cost:.4f}" if account.cost else ""
-        failed = f", {account.failed} failed" if account.failed else ""
-        asked = f"{account.calls} calls"
         if self.mode == "replay" and account.calls:  # only a plan's dry run has any
-            asked = f"would ask {account.calls}"
-        return f"{asked}, {account.cached} recorded{failed}{cost}"
+            return f"would ask {account.calls}, {account.cached} recorded"
+        return account.line
 
 
 @contextmanager
@@ -214,7 +184,7 @@ def open_session(
     config: BuildConfig,
     mode: Mode = "live",
     *,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     provider: Provider | None = None,
     callback: Callback | None = None,
     replies: Replies | None = None,
@@ -255,7 +225,8 @@ def open_session(
             access = Access(mode, store, bundles, account, lm.ledger, callback)
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
-        yield Session(config, mode, lm, replies, models=models, progress=progress)
+        shown = stack.enter_context(showing(progress))
+        yield Session(config, mode, lm, replies, models=models, progress=shown)
 
 
 @contextmanager

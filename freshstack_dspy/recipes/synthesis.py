@@ -21,11 +21,12 @@ from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, S
 from freshstack_dspy.files import decoded, json_value, read_lines
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
+from freshstack_dspy.progress import report
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, judge_calls, judge_once, merged
 from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.session import Session, report
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.rows import Row
 from freshstack_dspy.text import ALIKE, is_alike, jaccard, terms

@@ -1,6 +1,7 @@
 """Optimizing a program: on labels of people, tested on queries that it never saw."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -120,6 +121,22 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
     assert report.tokens == (6 + 3) * 110
 
 
+def test_in_a_pipe_each_step_and_candidate_has_a_line_with_its_score(
+    lm_to: Connect, capsys: pytest.CaptureFixture[str]
+) -> None:
+    optimize(synthetic_labels(), lm_to(Pupil()), optimizer="labeled", progress=True)
+
+    lines = re.sub(r" +\d+\.\d s +", ": ", capsys.readouterr().err).splitlines()
+    assert lines == [
+        "dev: kappa 0.000; 1 calls, 0 recorded",
+        "train: kappa 0.000; 3 calls, 0 recorded",
+        "compile with labeled: 1 programs; 0 calls, 0 recorded",
+        "dev, 1 of 1: kappa 1.000; 1 calls, 0 recorded",
+        "test before: kappa 0.000; 2 calls, 0 recorded",
+        "test after: kappa 1.000; 2 calls, 0 recorded",
+    ]
+
+
 @pytest.mark.parametrize(
     ("provider", "labels", "said"),
     [
@@ -163,7 +180,7 @@ def test_an_example_without_a_valid_reply_is_counted_and_in_no_metric(lm_to: Con
     report = optimize(labels, lm, optimizer="labeled").report
 
     assert (report.failed, report.pairs) == ((1, 1), 6)
-    assert lm.ledger.steps()["optimize: test before"].failed == 1
+    assert lm.ledger.steps()["test before"].failed == 1
 
 
 @pytest.mark.parametrize(

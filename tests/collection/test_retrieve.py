@@ -15,6 +15,7 @@ from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.records import ScoredChunk
+from tests.heard import Heard
 from tests.index.pieces import Letters
 
 from .small import CONTENTS, PROVENANCE, chunk, query, write_small
@@ -112,13 +113,11 @@ def test_a_reranker_has_the_last_word(collection: Collection, root: Path) -> Non
 
 def test_an_index_of_the_same_corpus_is_not_built_again(collection: Collection, root: Path) -> None:
     first = retrieve(collection, "hybrid", index_path=root)
-    stages: list[str] = []
+    heard = Heard()
 
-    again = retrieve(
-        collection, "hybrid", index_path=root, progress=lambda stage, _: stages.append(stage)
-    )
+    again = retrieve(collection, "hybrid", index_path=root, progress=heard)
 
-    assert (again, stages) == (first, [])
+    assert (again, list(heard.notes)) == (first, ["search"])
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -150,17 +149,17 @@ def test_an_index_has_the_settings_the_collection_was_built_with(
 def test_bm25_alone_fits_no_lsa_and_ranks_as_the_whole_index(
     collection: Collection, tmp_path: Path
 ) -> None:
-    stages: list[str] = []
+    heard = Heard()
 
     alone = retrieve(
         collection,
         "bm25",
         index_path=tmp_path,
         models=LETTERS,
-        progress=lambda stage, _: stages.append(stage),
+        progress=heard,
     )
 
-    assert set(stages) == {"terms", "bm25", "table"}
+    assert list(heard.notes) == ["terms", "bm25", "table", "search"]
     retrieve(collection, "hybrid", index_path=tmp_path)
     assert retrieve(collection, "bm25", index_path=tmp_path) == alone
     assert len(list(tmp_path.iterdir())) == 2

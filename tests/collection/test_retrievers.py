@@ -20,6 +20,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import SourceFile
+from tests.heard import Heard
 
 from .small import CHUNKS, CONTENTS, PROVENANCE
 
@@ -214,15 +215,13 @@ def test_as_many_results_are_asked_for_as_are_wanted_and_the_best_are_taken(
         asked.append(top_k)
         return [(TWO, 1.0), (ONE, 2.0), (CUT[2].chunk_id, 1.5)]
 
-    stages: list[tuple[str, float]] = []
-    run = retrieve(
-        collection, search, depth=2, progress=lambda *at: stages.append(at), slices=["answerable"]
-    )
+    heard = Heard()
+    run = retrieve(collection, search, depth=2, progress=heard, slices=["answerable"])
 
     assert isinstance(run, Run)
     assert [chunk for chunk, _ in run.rankings["12"]] == [ONE, CUT[2].chunk_id]
     assert asked == [2, 2]
-    assert stages == [("queries", 0.0), ("queries", 0.5), ("queries", 1.0)]
+    assert heard.advanced == {"search": 2}
 
 
 def test_a_retriever_is_evaluated_as_its_run_is(collection: Collection) -> None:

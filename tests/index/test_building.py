@@ -15,6 +15,7 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.records import Chunk
+from tests.heard import Heard
 from tests.index.builds import AFTER, BEFORE, DIMENSIONS, NAME
 from tests.index.pieces import Letters, many, piece, rankings
 
@@ -29,11 +30,11 @@ def build(root: Path, chunks: Sequence[Chunk], **arguments: Any) -> HybridIndex:
 
 def test_an_index_that_holds_the_same_is_opened(tmp_path: Path) -> None:
     first = build(tmp_path, BEFORE)
-    stages: list[str] = []
+    heard = Heard()
 
-    again = build(tmp_path, BEFORE[::-1], progress=lambda stage, _: stages.append(stage))
+    again = build(tmp_path, BEFORE[::-1], progress=heard)
 
-    assert stages == []
+    assert heard.started == {}
     assert again.manifest == first.manifest
     assert HybridIndex.holds(tmp_path, NAME, BEFORE, dimensions=DIMENSIONS)
     assert not HybridIndex.holds(tmp_path, NAME, AFTER, dimensions=DIMENSIONS)
@@ -55,17 +56,17 @@ def test_a_changed_corpus_ends_as_a_build_from_nothing(tmp_path: Path) -> None:
 
 
 def test_progress_goes_through_all_stages(tmp_path: Path) -> None:
-    told: dict[str, list[float]] = {}
+    heard = Heard()
 
     build(
         tmp_path,
         BEFORE,
         models=Models([Letters()]),
-        progress=lambda stage, done: told.setdefault(stage, []).append(done),
+        progress=heard,
     )
 
-    assert list(told) == ["terms", "bm25", "lsa", "letters", "table"]
-    assert all(done == sorted(done) and done[-1] == 1 for done in told.values())
+    assert list(heard.notes) == ["terms", "bm25", "lsa", "letters", "table"]
+    assert heard.advanced == dict.fromkeys(heard.notes, 100)
 
 
 def test_vectors_of_known_content_are_used_again_by_the_same_model_only(tmp_path: Path) -> None:
@@ -85,17 +86,17 @@ def test_vectors_of_known_content_are_used_again_by_the_same_model_only(tmp_path
 def test_a_new_commit_that_changes_no_content_changes_the_manifest_only(tmp_path: Path) -> None:
     build(tmp_path, BEFORE, files=FILES, cut_by="old")
     now = [chunk.model_copy(update={"revision": "2"}) for chunk in BEFORE]
-    stages: list[str] = []
+    heard = Heard()
 
     index = build(
         tmp_path,
         now,
         files=FILES,
         cut_by="new",
-        progress=lambda stage, _: stages.append(stage),
+        progress=heard,
     )
 
-    assert stages == []
+    assert heard.started == {}
     assert (index.manifest.revisions, index.manifest.cut_by) == ({"repo": "2"}, "new")
     assert index.manifest.files == tuple(sorted(FILES))
     assert {chunk.revision for chunk in HybridIndex.open(tmp_path / NAME).chunks()} == {"2"}

@@ -12,7 +12,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import export_replies
-from freshstack_dspy.recipes.session import Progress
+from tests.heard import Heard
 
 from .domain import domain
 from .scripted import ScriptedProvider
@@ -23,25 +23,6 @@ POOLS: dict[str, dict[str, Any]] = {
     "whole": {"depth": 20, "top_k": 20},
 }
 """Of the narrow pool runs have unjudged chunks; the whole one has every chunk that is found."""
-
-
-class Heard(Progress):
-    """Progress that is remembered."""
-
-    def __init__(self) -> None:
-        self.started: dict[str, int] = {}
-        self.advanced: dict[str, int] = {}
-        self.notes: dict[str, str] = {}
-
-    def start(self, step: str, total: int) -> None:
-        self.started[step] = total
-        self.advanced[step] = 0
-
-    def advance(self, step: str) -> None:
-        self.advanced[step] += 1
-
-    def finish(self, step: str, note: str = "") -> None:
-        self.notes[step] = note
 
 
 class Built(NamedTuple):

@@ -9,15 +9,15 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
+from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora, open_index
-from freshstack_dspy.recipes.session import Silence
+from tests.heard import Heard
 from tests.index.pieces import Letters
-from tests.recipes.conftest import Heard
 from tests.recipes.domain import FILES, domain
 
 
 def indexed(config: BuildConfig, **arguments: Any) -> HybridIndex:
-    return index_corpora(config, cut_corpora(config, Silence()), **arguments)
+    return index_corpora(config, cut_corpora(config, NoProgress()), **arguments)
 
 
 def rankings(index: HybridIndex) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def rankings(index: HybridIndex) -> dict[str, Any]:
 
 def test_an_index_is_built_where_the_configuration_says(tmp_path: Path) -> None:
     config = domain(tmp_path)
-    cut = cut_corpora(config, Silence())
+    cut = cut_corpora(config, NoProgress())
     index = index_corpora(config, cut)
 
     assert index.path == tmp_path / "index" / "small"

@@ -17,9 +17,9 @@ from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run, write_run
+from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.extend import Extended, extend, plan_extension
-from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.records import RunRank, ScoredChunk
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, domain, files_of
@@ -183,7 +183,7 @@ def test_chunks_that_the_corpus_lacks_are_an_error(config: BuildConfig, tmp_path
         extended(config, [path])
 
 
-class Notes(Silence):
+class Notes(NoProgress):
     def __init__(self) -> None:
         self.of_runs: list[str] = []
         self.to_judge: list[str] = []

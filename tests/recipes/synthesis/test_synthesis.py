@@ -15,13 +15,14 @@ from freshstack_dspy.errors import (
     SourceError,
 )
 from freshstack_dspy.lm.batch.deferred import requests_file
+from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.provenance import export_replies
-from freshstack_dspy.recipes.session import Silence, open_session
+from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.recipes.synthesis import Synthesis
 from tests.recipes.domain import afresh
 from tests.recipes.scripted import (
@@ -61,7 +62,7 @@ def made_alone(config: BuildConfig, provider: ScriptedProvider) -> tuple[QueryRe
     """What comes of synthesis without the steps after it, and how many requests failed."""
 
     with open_session(config, provider=provider, searching=False) as session:
-        searches = Searches(session, cut_corpora(config, Silence()))
+        searches = Searches(session, cut_corpora(config, NoProgress()))
         made = Synthesis(session, FreshStack(config), searches).run()
         return made, session.lm.ledger.steps()["synthesis"].failed
 
