@@ -1,12 +1,15 @@
 """Coverage of the intervals of corrected values, where the truth is known.
 
-    python benchmarks/correction.py [--tiny] [rates | measures | first-order | trec]…
+    python benchmarks/correction.py [--tiny] [rates | whole | agreement | measures | first-order | trec]…
 
 Simulated: 3,000 queries of 2 to 6 nuggets and 24 pooled chunks. A judge labels with the confusion
-that the default wording had on TREC RAG 2024 (sensitivity .79, specificity .91), and a better one
-with .90 and .97; errors go together within a query, a nugget and a chunk. Each draw takes 157 of the
+that the default wording had on TREC RAG 2024 (sensitivity .79, specificity .91), and better ones
+with .90 and .97, and with .97 and .99; errors go together within a query, a nugget and a chunk. Each draw takes 157 of the
 queries as a collection and labels a sample of it. `these`: how often the interval holds what all
 labels of people give for the collection; `like these`: for all 3,000 queries.
+`whole`: shares of all pairs from queries that are labelled in full, whose pools are of one size, or
+of 4 to 300 chunks. `agreement`: kappa of single pairs and of whole queries, also of judges that agree
+with people on nearly all.
 `first-order`: a measure corrected from labels of single pairs, by the sum of the changes that each
 makes alone; it is not in the package.
 `trec`: nuggets assigned to answers, and sentences against cited passages, of TREC RAG 2024 in
@@ -26,15 +29,23 @@ from baseline import ASSIGNMENTS, THRESHOLD, assignments, citations
 
 from freshstack_dspy.calibration.sampling import allocated
 from freshstack_dspy.lm.baseline.support import support
-from freshstack_dspy.measures.correction import Corrected, corrected_mean, rogan_gladen
+from freshstack_dspy.measures.agreement import disagreement_bound, kappa, least_kappa
+from freshstack_dspy.measures.correction import (
+    Corrected,
+    corrected_mean,
+    corrected_share,
+    rogan_gladen,
+)
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.statistics import bootstrap_sums
 
 TINY = "--tiny" in sys.argv
 QUERIES, DRAWS = (200, 20) if TINY else (3000, 1000)
 COLLECTION, CHUNKS = 157, 24
-JUDGES = {"TREC's": (0.79, 0.91), "a better": (0.90, 0.97)}
+JUDGES = {"TREC's": (0.79, 0.91), "a better": (0.90, 0.97), "the best": (0.97, 0.99)}
+NEARLY_PERFECT = {"99.5 %": (0.995, 0.995), "99.9 %": (0.999, 0.999)}
 MEASURES = ("alpha_nDCG@10", "Recall@10", "P@10", "Coverage@10", "nDCG@10", "RR@10")
 rng = np.random.default_rng(0)
 
@@ -43,15 +54,18 @@ def logistic(share: float, effect: np.ndarray) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-np.log(share / (1 - share)) - effect)))
 
 
-def simulated(sensitivity: float, specificity: float) -> list[tuple[np.ndarray, np.ndarray]]:
+def simulated(
+    sensitivity: float, specificity: float, *, unequal: bool = False
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each query the labels of people (0, 1) and of the judge (0, 1, 2), nuggets x chunks."""
     found = []
     for _ in range(QUERIES):
         nuggets = int(rng.integers(2, 7))
-        shape = (nuggets, CHUNKS)
-        likely = rng.beta(1.0, 3.0, (nuggets, 1)) * np.linspace(1.6, 0.2, CHUNKS)
+        chunks = int(np.clip(rng.lognormal(3, 0.8), 4, 300)) if unequal else CHUNKS
+        shape = (nuggets, chunks)
+        likely = rng.beta(1.0, 3.0, (nuggets, 1)) * np.linspace(1.6, 0.2, chunks)
         people = rng.random(shape) < np.clip(likely, 0, 1)
-        hard = 0.5 * (rng.normal() + rng.normal(size=(nuggets, 1)) + rng.normal(size=(1, CHUNKS)))
+        hard = 0.5 * (rng.normal() + rng.normal(size=(nuggets, 1)) + rng.normal(size=(1, chunks)))
         right = logistic(sensitivity, hard), logistic(1 - specificity, hard)
         positive = rng.random(shape) < np.where(people, *right)
         full = rng.random(shape) < np.where(people, 0.75, 0.35)
@@ -126,6 +140,76 @@ def rates() -> None:
                 row("rates", judge=judge, labels=limit, rate=name, **coverage(of))
 
 
+def whole() -> None:
+    for judge, errors in JUDGES.items():
+        for unequal in (False, True):
+            queries = simulated(*errors, unequal=unequal)
+            sums = np.array([(y.sum(), (f > 0).sum(), y.size) for y, f in queries], float)
+            everywhere = float(sums[:, 0].sum() / sums[:, 2].sum())
+            for number in (12, 20, 40, 60):
+                found = []
+                for _ in range(DRAWS):
+                    y, f, m = sums[rng.choice(QUERIES, COLLECTION, replace=False)].T
+                    known = masked(y, rng.choice(COLLECTION, number, replace=False))
+                    one = corrected_share(f.tolist(), known, m.tolist())
+                    found.append((one, float(y.sum() / m.sum()), everywhere))
+                row(
+                    "whole",
+                    judge=judge,
+                    pools="4 to 300" if unequal else "equal",
+                    queries=number,
+                    **coverage(found),
+                )
+
+
+def agreement() -> None:
+    """Kappa, as `agree` takes it: weighted, over queries, exact where all labels agree."""
+    for judge, errors in (JUDGES | NEARLY_PERFECT).items():
+        queries = simulated(*errors)
+        for limit in (100, 200, 400, "20 queries", "60 queries"):
+            held, halves, exact = [], [], []
+            for _ in range(DRAWS // 4):
+                chosen = rng.choice(QUERIES, COLLECTION, replace=False)
+                y = np.concatenate([queries[q][0].ravel() for q in chosen])
+                labels = np.concatenate([queries[q][1].ravel() for q in chosen])
+                f = (labels > 0).astype(int)
+                query = np.repeat(chosen, [queries[q][0].size for q in chosen])
+                if isinstance(limit, int):
+                    at = drawn(labels, limit)
+                    labelled = np.bincount(labels[at], minlength=3)
+                    weight = (np.bincount(labels, minlength=3) / np.maximum(labelled, 1))[labels]
+                else:
+                    at = np.flatnonzero(np.isin(query, chosen[: int(limit.split()[0])]))
+                    weight = np.ones(len(labels))
+                truth = np.zeros((2, 2))
+                np.add.at(truth, (f, y), 1)
+                tables: dict[int, np.ndarray] = {}
+                for pair in at:
+                    table = tables.setdefault(int(query[pair]), np.zeros((2, 2)))
+                    table[f[pair], y[pair]] += weight[pair]
+                stacked = np.stack([*tables.values()])
+                exact.append(bool((f[at] == y[at]).all()))
+                if exact[-1]:
+                    by_query = stacked.sum((1, 2)).tolist()
+                    units = weight[at].tolist() if isinstance(limit, int) else by_query
+                    share = float(weight[at] @ f[at] / weight[at].sum())
+                    low, high = least_kappa(share, disagreement_bound(units)), 1.0
+                else:
+                    one = bootstrap_sums(stacked, lambda of: {"kappa": kappa(of)})["kappa"]
+                    low, high = one.low, one.high
+                held.append(low is not None and low <= float(kappa(truth)) <= high)
+                halves.append(np.nan if low is None else (high - low) / 2)
+            row(
+                "agreement",
+                judge=judge,
+                labels=limit,
+                these=float(np.mean(held)),
+                half=float(np.nanmean(halves)),
+                all_agree=float(np.mean(exact)),
+                held_where_all_agree=float(np.mean(np.array(held)[exact])) if any(exact) else None,
+            )
+
+
 def shares(queries: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
     """The rates of all queries; computed once."""
     key = id(queries)
@@ -193,7 +277,7 @@ def measures() -> None:
                     )
                     for of in (people, judged)
                 )
-                for number in (12, 20, 40, 60):
+                for number in (12, 20, 40, 60, 100):
                     found = []
                     for _ in range(DRAWS):
                         at = rng.choice(QUERIES, COLLECTION, replace=False)
@@ -320,6 +404,13 @@ def trec_answers(people: list[np.ndarray], judged: list[np.ndarray]) -> None:
 
 
 if __name__ == "__main__":
-    parts = {"rates": rates, "measures": measures, "first-order": first_order, "trec": trec}
+    parts = {
+        "rates": rates,
+        "whole": whole,
+        "agreement": agreement,
+        "measures": measures,
+        "first-order": first_order,
+        "trec": trec,
+    }
     for name in [each for each in sys.argv[1:] if each in parts] or list(parts):
         parts[name]()

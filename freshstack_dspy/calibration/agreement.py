@@ -1,7 +1,7 @@
 """The judge of a collection against people (FreshStack §4.2, with the negatives it left out)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import permutations
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +17,7 @@ from freshstack_dspy.calibration.labels import (
     pair_of,
     read_labels,
 )
-from freshstack_dspy.calibration.sampling import strata, weights
+from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Kappa, Trust
@@ -34,8 +34,10 @@ from freshstack_dspy.measures.agreement import (
     alpha,
     coincidences_of,
     confusion,
+    disagreement_bound,
     fleiss,
     kappa,
+    least_kappa,
     on_support,
     precision,
     recall,
@@ -144,6 +146,14 @@ class _Judged(NamedTuple):
     evidence: Spans = ()
 
 
+class _Design(NamedTuple):
+    """How items were drawn."""
+
+    weights: Mapping[Any, float]
+    singly: bool = False
+    """Whether each was drawn by itself, and not with all of its query, or nobody knows how."""
+
+
 def _no_groups(_: Item) -> Iterable[str]:
     return ()
 
@@ -208,8 +218,17 @@ def compare(
         for one in labels
     ]
     of_judged = [one for one in labels if verdicts.get(pair_of(one), _NONE).label is not None]
-    design = weights(of_judged, strata(contents), pair_of)
-    report = _report(kind, name, verdicts, people, highest, threshold, design=design, groups=groups)
+    design = _Design(weights(of_judged, strata(contents), pair_of), _drawn_singly(of_judged))
+    report = _report(
+        kind,
+        name,
+        verdicts,
+        people,
+        highest,
+        threshold,
+        design=design,
+        groups=groups,
+    )
     texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
     return report.model_copy(
         update={
@@ -289,7 +308,8 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
         for of, one in verdicts.items()
         if one.label is not None
     }
-    design = weights([one for one in labels if item(one) in agrees], agrees, item)
+    compared = [one for one in labels if item(one) in agrees]
+    design = _Design(weights(compared, agrees, item), _drawn_singly(compared))
     report = _report("answer", folder.name, verdicts, people, 1, 1, design=design)
     return report.model_copy(update={"weighted": any(one.stratum for one in labels)})
 
@@ -320,7 +340,7 @@ def agree_with_judge(
     if not labels:
         return None
     highest, threshold = (1, 1) if differ else (SCALES[scale.name].highest, scale.threshold)
-    report = _report("support", "", verdicts, labels, highest, threshold, design={})
+    report = _report("support", "", verdicts, labels, highest, threshold, design=_Design({}))
     return report.model_copy(update={"disagreements": ()})
 
 
@@ -361,11 +381,11 @@ def _report(
     highest: int,
     threshold: int,
     *,
-    design: Mapping[Any, float],
+    design: _Design,
     groups: Callable[[Item], Iterable[str]] = _no_groups,
 ) -> AgreementReport:
     given, failed, unjudged = _given(name, verdicts, people)
-    weight = {item: design.get(item, 1.0) for item in given}
+    weight = {item: design.weights.get(item, 1.0) for item in given}
     mean = fmean(weight.values())
     weight = {item: one / mean for item, one in weight.items()}
     pairs = [(verdicts[item], label) for item in sorted(given) for label in given[item].values()]
@@ -383,6 +403,16 @@ def _report(
         return bootstrap_sums(_sums(items, table), metrics)
 
     found = {metric: Compared(judge=one) for metric, one in judge_metrics(given).items()}
+    if all(
+        binary(judge.label or 0, threshold) == binary(label.label, threshold)
+        for judge, label in pairs
+    ):
+        support = {item for item in given if binary(verdicts[item].label or 0, threshold)}
+        for metric, low in _least(support, weight, singly=design.singly).items():
+            one = found[metric].judge
+            if one and one.value is not None:
+                exact = one.model_copy(update={"low": low, "high": one.value, "reason": None})
+                found[metric] = Compared(judge=exact)
     several = [item for item, of_item in given.items() if len(of_item) > 1]
     among = _among(given, several, weight, highest, threshold, metrics, graded=graded)
     for metric, interval in among.items():
@@ -406,6 +436,20 @@ def _report(
         failed=tuple(failed),
         unjudged=tuple(unjudged),
     )
+
+
+def _drawn_singly(labels: Iterable[HumanLabel | AnswerLabel]) -> bool:
+    return all(label.stratum not in (None, "", WHOLE_QUERIES) for label in labels)
+
+
+def _least(support: Set[Item], weight: Mapping[Item, float], *, singly: bool) -> dict[str, float]:
+    """The lower ends where judge and people agree on all, of pairs or, not drawn singly, queries."""
+    units: defaultdict[Any, float] = defaultdict(float)
+    for item, one in weight.items():
+        units[item if singly else item[0]] += one
+    bound = disagreement_bound(list(units.values()))
+    share = sum(weight[item] for item in support) / sum(weight.values())
+    return {"share agreed": 1 - bound, "kappa": least_kappa(share, bound)}
 
 
 def _sliced(

@@ -14,7 +14,12 @@ from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.slices import Slices, slice_queries
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.correction import Corrected, corrected_mean, rogan_gladen
+from freshstack_dspy.measures.correction import (
+    Corrected,
+    corrected_mean,
+    corrected_share,
+    rogan_gladen,
+)
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.records import SCALES, HumanLabel, Record
@@ -286,9 +291,8 @@ def _rate_of_queries(
         by_judge[query] += verdict
         if label is not None:
             by_people[query] += label
-    return corrected_mean(
+    return corrected_share(
         [by_judge[query] for query in counts],
         [by_people.get(query) for query in counts],
-        judge_counts=list(counts.values()),
-        people_counts=list(counts.values()),
+        list(counts.values()),
     )

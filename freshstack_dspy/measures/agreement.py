@@ -6,12 +6,13 @@ last two axes are the judge's labels, from 0, and the person's, with the weight 
 cells. Where a measure is undefined they have `nan`.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from freshstack_dspy.measures.statistics import Estimate, Interval, bootstrap_sums
+from freshstack_dspy.measures.statistics import LEVEL, Estimate, Interval, bootstrap_sums
 from freshstack_dspy.records import Record
 
 LabelPair = tuple[int, int]
@@ -163,6 +164,43 @@ def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]]) -> Interval:
     labels = 1 + max(label for of in pairs for pair in of for label in pair)
     tables = np.stack([table_of(of, labels) for of in pairs])
     return bootstrap_sums(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
+
+
+def disagreement_bound(weights: Sequence[float]) -> float:
+    """Bound the share of disagreements where none was seen, at 97.5 %.
+
+    Of units drawn independently, of weights w, the largest sum of w d / sum of w over all chances d
+    of a disagreement for which seeing none still has a probability of .025, the product of 1 - d.
+    Of n equal weights it is Clopper and Pearson's 1 - .025^(1/n), about 3.7 / n.
+
+    Source: Clopper and Pearson, Biometrika 1934; Hanley and Lippman-Hand, If Nothing Goes Wrong, Is
+    Everything All Right?, JAMA 1983; the largest over strata: Buehler, JASA 1957.
+    """
+    ordered = sorted(weights, reverse=True)
+    left, logs = math.log((1 - LEVEL) / 2), 0.0
+    for number, weight in enumerate(ordered, 1):  # the heaviest ones have a chance, 1 - floor / w
+        logs += math.log(weight)
+        floor = math.exp((left + logs) / number)
+        if number == len(ordered) or floor >= ordered[number]:
+            return (sum(ordered[:number]) - number * floor) / sum(ordered)
+    return 1.0
+
+
+def least_kappa(support: float, disagreement: float) -> float:
+    """Give the least kappa, yes or no, at a share of disagreements.
+
+    With the judge's share of support p, and of the disagreements D those a where it says support:
+
+        kappa = 1 - D / (p (1 - q) + q (1 - p)),    q = p - a + (D - a)
+
+    It is least where a is as small or as large as it can be.
+    """
+
+    def of(only_judge: float) -> float:
+        person = support + disagreement - 2 * only_judge
+        return 1 - disagreement / (support * (1 - person) + person * (1 - support))
+
+    return min(of(max(0.0, disagreement + support - 1)), of(min(support, disagreement)))
 
 
 def confusion(pairs: Sequence[LabelPair]) -> Confusion:

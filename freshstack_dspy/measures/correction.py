@@ -18,7 +18,11 @@ FEWEST_OF_STRATUM = 5
 FEWEST_CHANGED = 8
 """Items on which people differ from the judge, below which an interval from the changes covers too
 little."""
-FEWEST_TUNED = 100
+FEWEST_OTHER = 10
+"""Labelled queries on which the judge's value may be expected not to be its commonest (of RR, 1),
+below which a mean has no interval: it would be given where many happen to change, and cover too
+little there."""
+FEWEST_TUNED = 300
 """Labelled items from which λ is tuned. With fewer, λ and the labels' mean depend on each other, and
 intervals cover too little; it is 1."""
 
@@ -66,7 +70,8 @@ def corrected_mean(
         V = Σ_h W_h² (1/n_h - 1/N_h) s_h²,  s_h² the variance of y - λ f in h
 
     V is for these same items; for other queries the variance between the queries' sums of what θ
-    consists of is added. λ makes V least. Quantiles are Student's. Where people's values are 0 and 1
+    consists of is added. λ makes V least. Quantiles are Student's, of fewer degrees of freedom where
+    few items make most of V (`_freedom`). Where people's values are 0 and 1
     and the judge's are alike in each stratum, Wilson's intervals of the strata are put together
     (MOVER): V is 0 where few labels agree. With counts it is the ratio Σ y / Σ count, linearised: a
     measure's mean over the queries that count, which are others by people than by the judge.
@@ -115,23 +120,67 @@ def corrected_mean(
     changed = int(((np.abs(y - f) + np.abs(z - g))[of.labelled] > 1e-12).sum())
     if binary:
         low, high = of.wilson(ratio)
-    elif changed < FEWEST_CHANGED and found.labelled < found.items:
-        return found.because(
-            f"people change {changed} of the {found.labelled} labelled {what}, and "
-            f"{FEWEST_CHANGED} are needed"
-        )
+    elif reason := _too_few(found, what, changed, f, g):
+        return found.because(reason)
     else:
-        half = _quantile(found.labelled - len(of.sizes) - tuned) * math.sqrt(here)
+        freedom = _freedom(of.moved(error), found.labelled - len(of.sizes) - tuned)
+        half = _quantile(freedom) * math.sqrt(here)
         low, high = ratio - half, ratio + half
     found = found.model_copy(update={"low": low, "high": high})
-    variance, freedom = of.between(lam * predicted + of.expanded(error), queries)
-    if not freedom:
+    variance, number = of.between(lam * predicted + of.expanded(error), queries)
+    if not number:
         return found
-    more = _quantile(freedom) * math.sqrt(max(0.0, variance / count**2 - here))
+    more = _quantile(number) * math.sqrt(max(0.0, variance / count**2 - here))
     low, high = ratio - math.hypot(ratio - low, more), ratio + math.hypot(high - ratio, more)
     if binary:
         low, high = max(0.0, low), min(1.0, high)
     return found.model_copy(update={"wide_low": low, "wide_high": high})
+
+
+def corrected_share(
+    judge: Sequence[float], people: Sequence[float | None], sizes: Sequence[float]
+) -> Corrected:
+    """Estimate a share of all pairs from queries that are labelled in full, of unequal size.
+
+    Of a query's m pairs f are in the share by the judge, and y by people:
+
+        θ = Σ f / Σ m over all queries + D,  D = Σ (y - f) / Σ m over the n labelled of N
+        V = (1 - n/N) Σ (e / (1 - m / Σ m))² / (Σ m)²,  e = y - f - D m, over the labelled
+
+    V is about the jackknife's: a large query draws D to itself. Intervals are as in
+    `corrected_mean`.
+
+    Source: Cochran, Sampling Techniques, 1977, sections 6.3 and 6.17; the leverage: MacKinnon and
+    White, Journal of Econometrics 1985 (HC3).
+    """
+    import numpy as np
+
+    of = _Sample(people, None)
+    f, m = np.asarray(judge, float), np.asarray(sizes, float)
+    share = float(f.sum() / m.sum())
+    found = of.found(share, "queries")
+    if found.reason:
+        return found
+    here, drawn = of.labelled, float(m[of.labelled].sum())
+    changes = np.where(here, of.values - f, 0)
+    change = float(changes.sum()) / drawn
+    error = np.where(here, changes - change * m, 0)
+    value = share + change
+    found = found.model_copy(update={"value": value, "power": 1.0})
+    changed = int((np.abs(changes) > 1e-12).sum())
+    if reason := _too_few(found, "queries", changed, f):
+        return found.because(reason)
+    moved = error[here] / np.maximum(1 - m[here] / drawn, 1e-9)
+    rest = 1 - found.labelled / found.items
+    half = math.sqrt(rest * float(moved @ moved)) / drawn
+    half *= _quantile(_freedom(moved, found.labelled - 1))
+    variance, number = of.between(f - share * m + of.expanded(error), None)
+    between = (variance - of.variance(error, error)) / float(m.sum()) ** 2
+    wide = math.hypot(half, _quantile(number) * math.sqrt(max(0.0, between)))
+    ends = {"low": -half, "high": half, "wide_low": -wide, "wide_high": wide}
+    return found.model_copy(
+        update={name: min(1.0, max(0.0, value + end)) for name, end in ends.items()}
+    )
 
 
 def rogan_gladen(
@@ -248,6 +297,13 @@ class _Sample:
         variance = float((self.sizes * (self.sizes - self.numbers)) @ spread)
         return min(1.0, max(0.0, self.variance(people, judge) / max(variance, 1e-300)))
 
+    def moved(self, error: "Array") -> "Array":
+        """By how much each labelled item moves an estimated sum."""
+        import numpy as np
+
+        moved = self.sizes[self.code] * self.weights * (error - self.means(error)[self.code])
+        return np.asarray(moved[self.labelled])
+
     def expanded(self, error: "Array") -> "Array":
         """What each item adds to an estimated sum: its stratum's mean, a labelled one its own too."""
         import numpy as np
@@ -282,6 +338,42 @@ class _Sample:
         half = np.sqrt(square * rates * (1 - rates) + square**2 / 4) / (1 + square)
         below, above = shares * (rates - middle + half), shares * (middle + half - rates)
         return value - math.sqrt(below @ below), value + math.sqrt(above @ above)
+
+
+def _too_few(
+    found: Corrected, what: str, changed: int, judge: "Array", counts: "Array | None" = None
+) -> str | None:
+    """Give the reason why the labels are too few for an interval from what people change."""
+    import numpy as np
+
+    if found.labelled == found.items:
+        return None
+    if counts is not None and what == "queries":
+        _, times = np.unique(np.stack([judge.round(9), counts]), axis=1, return_counts=True)
+        common = int(times.max())
+        if found.labelled * (1 - common / found.items) < FEWEST_OTHER:
+            return (
+                f"the judge gives {common} of the {found.items} queries one value, so that "
+                f"{found.labelled} labelled ones tell too little"
+            )
+    if changed < FEWEST_CHANGED:
+        return (
+            f"people change {changed} of the {found.labelled} labelled {what}, and "
+            f"{FEWEST_CHANGED} are needed"
+        )
+    return None
+
+
+def _freedom(moved: "Array", most: int) -> float:
+    """The degrees of freedom of a variance: fewer where few items make most of it (Satterthwaite).
+
+    2 n / (κ - (n - 3) / (n - 1)) from the kurtosis κ of the n items, and no more than `most`.
+    """
+    number, square = len(moved), float(moved @ moved)
+    if number < 2 or square <= 0:
+        return most
+    kurtosis = number * float(moved**2 @ moved**2) / square**2
+    return min(most, 2 * number / (kurtosis - (number - 3) / (number - 1)))
 
 
 def _quantile(freedom: float) -> float:

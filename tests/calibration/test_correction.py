@@ -1,15 +1,19 @@
 """A collection's values by people's labels: exact where all are given, refused where they are few."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from freshstack_dspy.calibration.agreement import agree, measured_trust
 from freshstack_dspy.calibration.correction import ALL_PAIRS, ROGAN_GLADEN, correct
 from freshstack_dspy.calibration.sampling import draw
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.config import TrustConfig
+from freshstack_dspy.files import encode_records
 from freshstack_dspy.measures.correction import FEWEST_ITEMS
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.records import HumanLabel, Judgment, LabelTask, Nugget
@@ -194,3 +198,27 @@ def test_of_several_people_the_lower_median_counts(
     changed = (one.rates[ALL_PAIRS].value or 0) - (both.rates[ALL_PAIRS].value or 0)
     assert changed == pytest.approx(labels[0].label / len(labels))
     assert both.notes == ("1 pairs labelled by several people",)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_judge_that_agrees_on_all_has_an_exact_interval_and_can_be_calibrated(
+    collection: Collection, tmp_path: Path, *, whole: bool
+) -> None:
+    """Of pairs drawn singly, or of whole queries, which tell much less."""
+    tasks = draw(collection, limit=150, whole_queries=25 if whole else None).tasks
+    labels = labels_of(tasks, collection)
+    (tmp_path / "ada.jsonl").write_bytes(encode_records(labels))
+
+    found = agree(collection, labels).metrics
+    settings = TrustConfig(labels=(tmp_path / "ada.jsonl",), min_kappa=0.9)
+    trust = measured_trust(collection, collection.manifest.scale, collection.name, settings)
+
+    share, kappa = found["share agreed"].judge, found["kappa"].judge
+    assert share is not None
+    assert kappa is not None
+    assert trust is not None
+    units = 25 if whole else 150
+    assert (share.value, share.high) == (kappa.value, kappa.high) == (1, 1)
+    assert share.low == pytest.approx(0.025 ** (1 / units), abs=0.004)
+    assert kappa.low == pytest.approx(0.63 if whole else 0.94, abs=0.02)
+    assert trust.calibrated is not whole

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import binomtest
 from sklearn.metrics import (
     cohen_kappa_score,
     confusion_matrix,
@@ -18,8 +20,10 @@ from freshstack_dspy.measures.agreement import (
     alpha,
     coincidences_of,
     confusion,
+    disagreement_bound,
     fleiss,
     kappa,
+    least_kappa,
     precision,
     recall,
     table_of,
@@ -155,3 +159,44 @@ def test_alpha_is_that_of_the_package_krippendorff(items: Items, level: Level) -
         table = np.array(rows, dtype=float).T
         theirs = krippendorff.alpha(reliability_data=table, level_of_measurement=level)
         assert theirs == pytest.approx(found, abs=1e-9)
+
+
+@pytest.mark.parametrize("number", [1, 2, 12, 35, 200])
+def test_without_a_disagreement_the_bound_is_that_of_clopper_and_pearson(number: int) -> None:
+    theirs = binomtest(number, number).proportion_ci(0.95, method="exact")
+
+    assert 1 - disagreement_bound([3.0] * number) == pytest.approx(theirs.low, abs=1e-12)
+
+
+@given(st.lists(st.floats(0.1, 20), min_size=2, max_size=6))
+def test_units_of_other_weights_have_the_largest_share_that_is_likely_enough(
+    weights: list[float],
+) -> None:
+    """Against a general optimizer, over the chances of a disagreement of each unit."""
+    shares = np.array(weights) / sum(weights)
+    logs = minimize(
+        lambda one: float(shares @ np.exp(-one)),
+        np.full(len(weights), -np.log(0.025) / len(weights)),
+        bounds=[(0, None)] * len(weights),
+        constraints={"type": "eq", "fun": lambda one: one.sum() + np.log(0.025)},
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+
+    found = disagreement_bound(weights)
+
+    assert 0 < found <= 1
+    assert found >= 1 - logs.fun - 1e-6
+    if logs.success:
+        assert found == pytest.approx(1 - logs.fun, abs=1e-4)
+
+
+@given(st.integers(1, 39), st.integers(0, 40))
+def test_the_least_kappa_is_that_of_the_worst_table(support: int, disagreements: int) -> None:
+    """Of 40 pairs, over all ways to divide the disagreements."""
+    tables = [
+        kappa(np.array([[40 - support - no, no], [yes, support - yes]], float))
+        for yes in range(min(support, disagreements) + 1)
+        if 0 <= (no := disagreements - yes) <= 40 - support
+    ]
+
+    assert least_kappa(support / 40, disagreements / 40) == pytest.approx(min(tables), abs=1e-9)

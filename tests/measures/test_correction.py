@@ -9,9 +9,15 @@ import pytest
 import truescore
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import kurtosis
 from scipy.stats import t as student
 
-from freshstack_dspy.measures.correction import Corrected, corrected_mean, rogan_gladen
+from freshstack_dspy.measures.correction import (
+    Corrected,
+    corrected_mean,
+    corrected_share,
+    rogan_gladen,
+)
 
 shares = st.floats(0, 1, allow_subnormal=False)
 
@@ -79,15 +85,61 @@ def test_of_all_labels_it_is_the_truth(values: list[tuple[float, float]]) -> Non
 
 @given(st.lists(st.floats(0.1, 0.9), min_size=40, max_size=60), st.integers(12, 30))
 def test_without_the_judge_it_is_the_classical_estimate(people: list[float], number: int) -> None:
+    """Student's t has fewer degrees of freedom where few labels make most of the variance."""
     some = people[:number]
 
     found = corrected_mean([0.5] * len(people), masked(people, range(number)), power=0)
 
     error = math.sqrt((1 / number - 1 / len(people)) * variance(some))
     assert found.value == pytest.approx(fmean(some))
-    if found.low is not None and found.high is not None and error > 1e-9:
+    if found.low is not None and found.high is not None and error > 1e-6:
+        tails = kurtosis(some, fisher=False)
+        freedom = min(number - 1, 2 * number / (tails - (number - 3) / (number - 1)))
         half = (found.high - found.low) / 2
-        assert half == pytest.approx(student.ppf(0.975, number - 1) * error, rel=1e-6)
+        assert half == pytest.approx(student.ppf(0.975, freedom) * error, rel=1e-4)
+
+
+def test_a_share_of_queries_of_unequal_size_by_hand() -> None:
+    """The share by the judge, and what people change in the labelled ones; a large one moves it."""
+    sizes = [4.0, 8.0, 12.0, 6.0] * 5
+    judge = [size / 2 for size in sizes]
+    changes = [1, -1, 2, 1, 0, -2, 3, 1, -1, 2, 4, -1]
+
+    people = [f + d for f, d in zip(judge, changes + 8 * [0], strict=True)]
+    found = corrected_share(judge, masked(people, range(12)), sizes)
+
+    some = sizes[:12]
+    change = sum(changes) / sum(some)
+    errors = [(d - change * m) / (1 - m / sum(some)) for d, m in zip(changes, some, strict=True)]
+    squares = [one**2 for one in errors]
+    tails = 12 * sum(one**2 for one in squares) / sum(squares) ** 2
+    freedom = min(11, 24 / (tails - 9 / 11))
+    half = student.ppf(0.975, freedom) * math.sqrt((1 - 12 / 20) * sum(squares)) / sum(some)
+    assert (found.judge, found.value) == pytest.approx((0.5, 0.5 + change))
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    assert found.wide_low < found.low  # type: ignore[operator]
+
+
+def test_of_all_labels_a_share_is_the_truth() -> None:
+    found = corrected_share([1.0] * 12, [2.0, 0.0, 3.0] * 4, [4.0, 2.0, 9.0] * 4)
+
+    assert (found.value, found.low, found.high) == pytest.approx((20 / 60,) * 3)
+
+
+def test_where_most_values_are_alike_a_mean_has_no_interval() -> None:
+    """As of RR: it would be given only where many labelled queries happen to change."""
+    judge = [1.0] * 80 + [0.5] * 20
+    people = [0.0] * 20 + [1.0] * 60 + [0.25] * 20
+    labelled = range(0, 100, 3)
+
+    alike = corrected_mean(judge, masked(people, labelled), judge_counts=[1.0] * 100)
+    others = [one + 0.001 * place for place, one in enumerate(judge)]
+    different = corrected_mean(others, masked(people, labelled), judge_counts=[1.0] * 100)
+
+    assert alike.value is not None
+    assert alike.low is None
+    assert "gives 80 of the 100 queries one value" in (alike.reason or "")
+    assert different.low is not None
 
 
 def test_a_perfect_judge_gives_its_own_value_and_a_smaller_interval() -> None:
@@ -201,6 +253,28 @@ def test_intervals_of_a_mean_over_queries_hold_the_truth_19_times_in_20(number: 
         known = masked(people[of].tolist(), rng.choice(150, number, replace=False).tolist())
         found = corrected_mean(judge[of].tolist(), known)
         return found, float(people[of].mean()), float(people.mean())
+
+    these, like_these = coverage(drawn() for _ in range(2000))
+    assert 0.93 <= these <= 0.97
+    assert 0.93 <= like_these <= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [16, 30])
+def test_intervals_of_a_share_of_unequal_queries_hold_the_truth_19_times_in_20(number: int) -> None:
+    """Sizes from 20 to 600; errors go together by query."""
+    rng = np.random.default_rng(number)
+    sizes = np.clip(rng.lognormal(4, 0.8, 3000), 20, 600).astype(int)
+    people = rng.binomial(sizes, rng.beta(1, 4, 3000))
+    judge = rng.binomial(people, rng.beta(8, 2, 3000))
+    judge = judge + rng.binomial(sizes - people, rng.beta(1, 12, 3000))
+
+    def drawn() -> tuple[Corrected, float, float]:
+        of = rng.choice(3000, 150, replace=False)
+        known = masked(people[of].tolist(), rng.choice(150, number, replace=False).tolist())
+        found = corrected_share(judge[of].tolist(), known, sizes[of].tolist())
+        truth, everywhere = people[of].sum() / sizes[of].sum(), people.sum() / sizes.sum()
+        return found, float(truth), float(everywhere)
 
     these, like_these = coverage(drawn() for _ in range(2000))
     assert 0.93 <= these <= 0.97
