@@ -118,7 +118,8 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
 def _print_title(query: "Query", slice_: str) -> None:
     say_wrapped(f"query {query.query_id}: {cut(query.title or query.body, 400)}")
     tags = f", tags {', '.join(query.tags)}" if query.tags else ""
-    say_wrapped(f"slice {slice_}, origin {query.origin}{tags}", 2)
+    fields = "".join(f", {name} {value}" for name, value in query.fields.items())
+    say_wrapped(f"slice {slice_}, origin {query.origin}{tags}{fields}", 2)
     print()
 
 

@@ -26,7 +26,7 @@ class Extension(Record):
 
     run: str
     sha256: str
-    """Of the run file."""
+    """Of the run file; of one that was handed over in Python, of its top."""
     depth: int = Field(ge=1)
     """How many chunks of each ranking were looked at."""
     judged: int = Field(ge=0)

@@ -7,19 +7,28 @@ import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.counts import some_of
+from freshstack_dspy.collection.evaluating import runs_of
 from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.passages import CollectionSpans
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.measures.passages import by_passage_id
-from freshstack_dspy.measures.run import UNPLACED, is_passages, read_run
+from freshstack_dspy.measures.run import (
+    UNPLACED,
+    PassageRun,
+    Run,
+    RunSource,
+    is_passages,
+    to_run,
+)
 from freshstack_dspy.progress import Progress, report, showing
 from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import (
@@ -51,7 +60,7 @@ class RunTop(NamedTuple):
     name: str
     """The run's own name: the last field of its lines; of passages, the file's."""
     sha256: str
-    """Of its file."""
+    """Of its file; where it has none, of the top."""
     top: Mapping[tuple[str, str], RunRank]
     """By query id and chunk id, the ranks of the chunks in the top; of several passages in one
     chunk, the best."""
@@ -75,7 +84,7 @@ class Extended(NamedTuple):
 
 def extend(
     collection: Path | str,
-    runs: Sequence[Path | str],
+    runs: Sequence[Any],
     config: BuildConfig | Path | str,
     *,
     k: int = DEPTH,
@@ -89,8 +98,8 @@ def extend(
 
     Args:
         collection: Its folder.
-        runs: Files over its queries: runs in TREC's format, or passages of any other cut (JSON
-            Lines), for which the chunks that share bytes with them are judged.
+        runs: What `evaluate` takes: runs, their files in TREC's format, or retrievers. Of passages
+            of any other cut, as JSON Lines too, the chunks that share bytes with them are judged.
         config: A configuration, or its TOML file; its `[model]` and `[judge]` judge.
         k: How many results of each ranking are judged.
         out: Another folder to write to; by default that of the collection.
@@ -131,7 +140,7 @@ def extend(
 
 def plan_extension(
     collection: Collection | Path | str,
-    runs: Sequence[Path | str],
+    runs: Sequence[Any],
     config: BuildConfig | Path | str,
     *,
     k: int = DEPTH,
@@ -179,11 +188,11 @@ def _price(plan: "Plan", pairs: int) -> str:
 
 
 def _tops(
-    before: Collection, runs: Sequence[Path | str], config: BuildConfig, k: int
+    before: Collection, runs: Sequence[Any], config: BuildConfig, k: int
 ) -> tuple[RunTop, ...]:
     if not runs:
         raise ConfigError("no run is named; name one or more files of runs or passages")
-    tops = tuple(_top(before, Path(file), k) for file in runs)
+    tops = tuple(_top(before, one, k) for one in runs_of(before, list(runs)))
     _check(before, config, tops)
     return tops
 
@@ -206,12 +215,15 @@ def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) 
         )
 
 
-def _top(collection: Collection, path: Path, depth: int) -> RunTop:
-    name, ranked, notes = _ranked(collection, path, depth)
+def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
+    spans = CollectionSpans(collection)
+    file = Path(source) if isinstance(source, str | Path) else None
+    run = spans.read(file) if file and is_passages(file) else to_run(source)
+    name, (ranked, notes) = run.name, _ranked(run, spans, depth)
     wanted = set(collection.query_ids("all"))
     if not wanted & ranked.keys():
         raise CollectionError(
-            f"{path}: none of its {len(ranked)} queries (as {min(ranked)!r}) is one of "
+            f"run {name}: none of its {len(ranked)} queries (as {min(ranked)!r}) is one of "
             f"{collection.name} with nuggets (as {min(wanted, default=None)!r}); name a run over "
             "its queries"
         )
@@ -223,7 +235,7 @@ def _top(collection: Collection, path: Path, depth: int) -> RunTop:
     unknown = [chunk_id for _, chunk_id in top if chunk_id not in collection.corpus.rows]
     if unknown:
         raise CollectionError(
-            f"{path}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
+            f"run {name}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
             f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection, or "
             "give the results as passages, with their places in its files"
         )
@@ -232,31 +244,28 @@ def _top(collection: Collection, path: Path, depth: int) -> RunTop:
         "queries for which it has nothing": wanted - ranked.keys(),
     }
     notes += [f"{len(ids)} {what}: {some_of(ids)}" for what, ids in left_out.items() if ids]
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if file is None:
+        digest = sha256_of([[*place, rank.rank] for place, rank in top.items()])
+    else:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return RunTop(name, digest, top, tuple(notes))
 
 
 class _Ranked(NamedTuple):
-    """The tops of a file's rankings: by query, the chunks at each rank."""
+    """The tops of the rankings of a run: by query, the chunks at each rank."""
 
-    name: str
     chunks: Mapping[str, Sequence[Sequence[str]]]
     notes: list[str]
 
 
-def _ranked(collection: Collection, path: Path, depth: int) -> _Ranked:
-    """Read a run; at the rank of a passage are the chunks that share bytes with it."""
-    if not is_passages(path):
-        run = read_run(path)
-        chunks = {
-            query: [(chunk_id,) for chunk_id, _ in of[:depth]] for query, of in run.rankings.items()
-        }
-        return _Ranked(run.name, chunks, [])
-    spans = CollectionSpans(collection)
-    passages = by_passage_id(spans.read(path), spans)
+def _ranked(run: Run | PassageRun, spans: CollectionSpans, depth: int) -> _Ranked:
+    """Take the top of a run; at the rank of a passage are the chunks that share bytes with it."""
+    if isinstance(run, Run):
+        tops = {query: of[:depth] for query, of in run.rankings.items()}
+        return _Ranked({query: [(id_,) for id_, _ in of] for query, of in tops.items()}, [])
     found: dict[str, list[Sequence[str]]] = {}
     without: Counter[str] = Counter()
-    for query, of in passages.rankings.items():
+    for query, of in by_passage_id(run, spans).rankings.items():
         found[query] = [
             () if id_.startswith(UNPLACED) else spans.files.chunks_at(spans.place(id_))
             for id_, _ in of[:depth]
@@ -266,7 +275,7 @@ def _ranked(collection: Collection, path: Path, depth: int) -> _Ranked:
     if ids := +without:
         where = f"in its top {depth} are at no known place of its files and stay unjudged"
         notes = [f"{without.total():,} results {where}; of queries {some_of(ids)}"]
-    return _Ranked(passages.name, found, notes)
+    return _Ranked(found, notes)
 
 
 def _extended(

@@ -12,6 +12,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Extension, Provenance
+from freshstack_dspy.collection.passages import CollectionSpans
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
@@ -29,7 +30,7 @@ from tests.recipes.test_deferred import answer_by_hand
 
 def extended(
     config: BuildConfig,
-    runs: list[Path],
+    runs: list[Any],
     provider: ScriptedProvider | None = None,
     **options: Any,
 ) -> Extended:
@@ -247,6 +248,18 @@ def test_of_passages_the_chunks_that_share_text_with_them_are_judged(
     }
     assert first == {"own": 2}, "the best rank of its passages, below the one without a place"
     assert not extended(config, [passages], k=20).changed
+
+
+def test_what_evaluate_takes_in_python_is_taken_too(config: BuildConfig, passages: Path) -> None:
+    collection = Collection.load(config.out)
+    run = CollectionSpans(collection).read(passages)
+
+    done = extended(config, [run], k=20)
+
+    (entry,) = done.collection.manifest.extensions
+    assert (entry.run, entry.judged) == ("own", 20)
+    assert unjudged_at(done.collection, passages, 20) == pytest.approx(1 / 15)
+    assert not extended(config, [run], k=20).changed
 
 
 def test_what_it_costs_is_said_before_anything_is_asked(
