@@ -62,7 +62,7 @@ def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[s
         return {"ratings": [{"nugget": number, "importance": how} for number, how in rated]}
     verdicts = []
     for key, number in keys.items():
-        name = "closed_book_answer" if key.startswith("docs/notes.md#") else key
+        name = "closed_book_answer" if key.startswith("#") else key
         verdict = written["verdicts"][name]
         supported = [
             {**one, "nugget": numbers[written["nuggets"][one["nugget"]]["text"]]}
@@ -73,8 +73,8 @@ def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[s
 
 
 def passage_key(passage: dict[str, Any]) -> str:
-    """Name a passage by its path and its text."""
-    return f"{passage['path']}#{hashlib.sha256(passage['text'].encode()).hexdigest()[:12]}"
+    """Name a passage by its path, which an answer has not, and its text."""
+    return f"{passage.get('path', '')}#{hashlib.sha256(passage['text'].encode()).hexdigest()[:12]}"
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-ANSWER = "docs/notes.md"
-"""Below which path the judge is shown an answer; the corpus has no such file."""
 
 
 def main(requests: Path, replies: Path) -> int:
@@ -86,7 +84,7 @@ def verdict_on(
     """The verdict on a chunk or an answer; where it is cited, the nuggets are the sentences."""
     said = written.get("sentences", [])
     texts = written["nuggets"]
-    if chunk["path"] == ANSWER:
+    if "path" not in chunk:  # an answer
         verdict = written["closed_book_verdict"]
         for made in written.get("answers", {}).values():
             if chunk["text"] == "\n".join(said[at]["text"] for at in made["sentences"]):

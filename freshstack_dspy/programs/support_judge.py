@@ -28,8 +28,8 @@ class Passage(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path that the judge is shown."""
-        return f"{self.chunk.source}/{self.chunk.path}"
+        """The path that the judge is shown; a text that is in no file has none."""
+        return f"{self.chunk.source}/{self.chunk.path}" if self.chunk.path else ""
 
 
 def whole(chunk: Chunk) -> Passage:

@@ -113,12 +113,12 @@ def configured_judge(config: BuildConfig) -> SupportJudge:
 
 
 def as_chunk(chunk_id: str, text: str) -> Chunk:
-    """A text that a model wrote, below a path that does not say so; the judge never sees the id."""
+    """A text that a model wrote; the judge sees neither its id nor a path, which could say so."""
     end = max(1, len(text.encode()))
     return Chunk(
         chunk_id=chunk_id,
-        source="docs",
-        path="notes.md",
+        source="",
+        path="",
         start_byte=0,
         end_byte=end,
         text=text,

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
@@ -49,16 +49,17 @@ FilledText = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 Items = TypeVar("Items", bound=Sequence[Any])
 
 
-def within_limit(what: str) -> AfterValidator:
-    """Check that there are no more items than the input field `limit` allows."""
+def within_limit(what: str, counted: Callable[[Any], bool] = lambda _: True) -> AfterValidator:
+    """Check that no more items are `counted` than the input field `limit` allows."""
 
-    def count(items: Items, info: ValidationInfo) -> Items:
+    def check(items: Items, info: ValidationInfo) -> Items:
         limit = (info.context or {}).get("limit")
-        if limit is not None and len(items) > limit:
-            raise ValueError(f"at most {limit} {what} are allowed, and there are {len(items)}")
+        number = sum(map(counted, items))
+        if limit is not None and number > limit:
+            raise ValueError(f"at most {limit} {what} are allowed, and there are {number}")
         return items
 
-    return AfterValidator(count)
+    return AfterValidator(check)
 
 
 def numbers_of(inputs: Mapping[str, Any] | None, name: str) -> set[int]:

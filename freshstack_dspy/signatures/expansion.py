@@ -27,10 +27,11 @@ class DecomposeQuestion(dspy.Signature):
 class AnswerClosedBook(dspy.Signature):
     """Answer a question from what you know, without any document.
 
-    Write what an expert on its subject would answer, in 150 to 300 words: the concept or cause
-    that explains it, and the method, product, library, functions, options or code that solve it.
-    Name things as their documentation would. The answer is used to search for documents like it,
-    so a plausible answer in the right vocabulary is better than none.
+    Write what an expert on its subject would answer, in 150 to 300 words, code included: the
+    concept or cause that explains it, and the method, product, library, functions, options or code
+    that solve it. Answer as of the day on which it was asked, where that is given. Name things as
+    their documentation would. The answer is only used to search for documents like it, so a
+    plausible answer in the right vocabulary is better than none, and names may be guesses.
     """
 
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")

@@ -32,10 +32,10 @@ class NumberedNugget(Item):
 
 
 class NumberedChunk(Item):
-    """A chunk as the judge sees it, without headings where it has none."""
+    """A chunk as the judge sees it, without path and headings where it has none."""
 
     number: int
-    path: str
+    path: str = ""
     headings: tuple[str, ...] = ()
     text: str
 
@@ -112,9 +112,9 @@ class JudgeSupport(JudgingInputs):
     """Judge which nuggets each document chunk supports.
 
     A nugget is a fact that a good answer to the question must hold. A chunk supports a nugget if
-    someone who reads only that chunk finds the nugget's information stated, shown in code, or
-    following directly from it. Being about the same topic is not support; nor is stating half of
-    the nugget. Judge every chunk by itself and every nugget by itself: a chunk may support
+    someone who reads only that chunk finds the nugget's information stated, shown in code or
+    tests, or following directly from it. Being about the same topic is not support; nor is stating
+    half of the nugget. Judge every chunk by itself and every nugget by itself: a chunk may support
     several nuggets or, as most do, none. For each chunk first give the reason, then the numbers
     of the nuggets that it supports. Answer for every chunk exactly once.
     """
@@ -198,12 +198,13 @@ class JudgeSupportLevel(JudgingInputs):
 
     Judge the meaning, not the words: paraphrases, near-synonyms and other languages count, and so
     does what any attentive reader concludes at once, also from several places of the chunk
-    together. What takes an expert's further reasoning does not count. For full support every
-    conjunct, number and qualifier that changes the meaning must be there. A reported or hedged
-    claim fully supports a nugget that is hedged as much and a firmer one partially. A claim that
-    the chunk denies, or makes of another subject, cause, version or direction, is no support.
-    Pronouns in a nugget are read with the question in mind; the chunk's path and headings may
-    supply the subject. Facts are judged as of the documents.
+    together. What takes an expert's further reasoning does not count. Code and tests count as
+    evidence. For full support every conjunct, number and qualifier that changes the meaning must
+    be there. A reported or hedged claim fully supports a nugget that is hedged as much and a firmer
+    one partially. A claim that the chunk denies, or makes of another subject, cause, version or
+    direction, is no support; one of another version of the same API is partial support where the
+    nugget's fact still holds. Pronouns in a nugget are read with the question in mind; the chunk's
+    path and headings may supply the subject. Facts are judged as of the documents.
 
     For each chunk first give the reason, then list the nuggets with grade 1 or 2 only, each with
     its evidence: the words of the chunk that show it, copied exactly and as few as will do, in
@@ -262,8 +263,9 @@ class GradeSupport(JudgingInputs):  # after UMBRELA's scale
     1: the chunk is about the same matter and does not hold the fact.
     0: the chunk has nothing to do with the fact.
 
-    Judge every chunk by itself and every nugget by itself. For each chunk first give the reason,
-    then the grade of every nugget. Answer for every chunk exactly once.
+    Code and tests count as evidence. Judge every chunk by itself and every nugget by itself. For
+    each chunk first give the reason, then the grade of every nugget. Answer for every chunk exactly
+    once.
     """
 
     verdicts: Annotated[list[ChunkGrades], COMPLETE, EACH_CHUNK] = dspy.OutputField(
@@ -297,8 +299,9 @@ class GradeAnswerability(JudgingInputs):  # after CRUX's scale
     1: a hint in its direction and no more.
     0: nothing of it.
 
-    Judge every chunk by itself and every nugget by itself. For each chunk first give the reason,
-    then the grade of every nugget. Answer for every chunk exactly once.
+    Code and tests count as evidence. Judge every chunk by itself and every nugget by itself. For
+    each chunk first give the reason, then the grade of every nugget. Answer for every chunk exactly
+    once.
     """
 
     verdicts: Annotated[list[ChunkRatings], COMPLETE, EACH_CHUNK] = dspy.OutputField(

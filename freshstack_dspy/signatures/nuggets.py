@@ -80,17 +80,20 @@ class NuggetizeAnswer(dspy.Signature):
     document, so it names the concepts, products, functions, options, values and causes that it is
     about, and has no "it" or "this" that refers to something else.
     Take facts only from the answer. That something it recommends does what was asked for is one.
-    Leave out greetings, opinions, repetitions, what the question itself already says, bare links,
-    names in a list that were not asked for, and versions that make no difference to the answer.
+    Leave out greetings, other opinions, repetitions, what the question itself already says, bare
+    links, names in a list that were not asked for, and versions that make no difference to the
+    answer.
     Then rate it vital or okay, and mark it as doubtful if it is plainly wrong, or if the answer
     itself takes it back or contradicts it.
-    Give at most `limit` nuggets; fewer is better than padding, and an answer that states no fact,
-    such as one that only refers to another page, has none.
+    Give at most `limit` nuggets, doubtful ones not counted; fewer is better than padding, and an
+    answer that states no fact, such as one that only refers to another page, has none.
     """
 
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     answer: str = dspy.InputField(desc="the accepted answer, as Markdown")
     limit: int = dspy.InputField(desc="the largest number of nuggets allowed")
-    nuggets: Annotated[list[NuggetText], within_limit("nuggets"), AfterValidator(_faultless)] = (
-        dspy.OutputField(desc="the nuggets, most important first; may be empty")
-    )
+    nuggets: Annotated[
+        list[NuggetText],
+        within_limit("nuggets", counted=lambda nugget: not nugget.doubtful),
+        AfterValidator(_faultless),
+    ] = dspy.OutputField(desc="the nuggets, most important first; may be empty")

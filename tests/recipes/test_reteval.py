@@ -127,8 +127,8 @@ def test_answers_are_held_against_the_nuggets(
         ("gold", "10"): ["support"],
         ("gold", "2"): ["support"] * 2,
     }
-    shown = [chunk["path"] for asked in model.asked for chunk in asked.get("chunks", ())]
-    assert shown.count("docs/notes.md") == 3  # the two equal answers are one question
+    shown = [chunk.get("path") for asked in model.asked for chunk in asked.get("chunks", ())]
+    assert shown.count(None) == 3  # the two equal answers are one question
 
 
 def test_citations_are_judged_with_evidence(

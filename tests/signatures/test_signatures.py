@@ -256,6 +256,16 @@ def test_a_nugget_is_vital_or_okay_and_doubtful_or_not(wrong: Any) -> None:
     told(nuggets(nugget("One.") | wrong))
 
 
+def test_doubtful_nuggets_use_up_none_of_the_limit() -> None:
+    sure = [nugget("One."), nugget("Two.")]
+    doubtful = nugget("Three.") | {"doubtful": True}
+    validated(NuggetizeAnswer, {"nuggets": [*sure, doubtful]}, limit=2)
+
+    assert "at most 1 nuggets are allowed, and there are 2" in faults(
+        NuggetizeAnswer, {"nuggets": [*sure, doubtful]}, limit=1
+    )
+
+
 def test_a_question_is_shown_without_what_is_not_known_of_it() -> None:
     query = Query(
         query_id="1",
