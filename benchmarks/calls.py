@@ -26,7 +26,7 @@ from chat_server import QUOTE, serving
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import TypedAdapter
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
@@ -88,7 +88,8 @@ def run(
     program: Callable[..., Any], lm: Any, questions: list[dict[str, Any]], in_flight: int
 ) -> float:
     """Ask all; give the seconds. Every answer must hold the five nuggets."""
-    with dspy.context(lm=lm, disable_history=True, trace=None):
+    adapter = TypedAdapter() if isinstance(lm, RecordedLM) else None
+    with dspy.context(lm=lm, adapter=adapter, disable_history=True, trace=None):
         begun = time.perf_counter()
         answers = map_in_order(lambda values: program(**values), questions, workers=in_flight)
         seconds = time.perf_counter() - begun
@@ -104,7 +105,7 @@ def report(name: str, value: float, goal: str, holds: bool, **sides: float) -> N
 
 def cold(folder: Path) -> None:
     """Typed programs at 32 in flight, nothing recorded before, each reply recorded."""
-    typed, thinking = TypedPredict(NuggetizeAnswer), dspy.ChainOfThought(NuggetizeAnswer)
+    typed, thinking = dspy.Predict(NuggetizeAnswer), dspy.ChainOfThought(NuggetizeAnswer)
     rates: dict[str, float] = {}
     with serving() as api_base, client(folder / "cold", api_base, in_flight=IN_FLIGHT) as ours:
         contenders: list[tuple[str, Any, Any]] = [
@@ -124,7 +125,7 @@ def latency(folder: Path) -> None:
     """64 in flight at 200 ms: how near to the time that the latency alone takes."""
     ideal = CALLS * LATENCY / 64
     with serving(LATENCY) as api_base, client(folder / "slow", api_base, in_flight=64) as lm:
-        program = TypedPredict(NuggetizeAnswer)
+        program = dspy.Predict(NuggetizeAnswer)
         run(program, lm, inputs(64, seed=1), 64)
         seconds = run(program, lm, inputs(CALLS), 64)
     ratio = seconds / ideal
@@ -141,7 +142,7 @@ def race(folder: Path) -> None:
                 serving(LATENCY) as api_base,
                 client(place, api_base, provider=provider, in_flight=RACE_IN_FLIGHT) as lm,
             ):
-                program = TypedPredict(NuggetizeAnswer)
+                program = dspy.Predict(NuggetizeAnswer)
                 seconds = run(program, lm, inputs(RACE_CALLS, seed=number), RACE_IN_FLIGHT)
                 asked = lm.ledger.steps()["other"].calls
             assert asked == RACE_CALLS, f"{asked} calls for {RACE_CALLS} questions"
@@ -153,7 +154,7 @@ def replay(folder: Path) -> None:
     """Recorded replies through the programs, against DSPy's hits in its own cache."""
     questions = inputs(CALLS)
     dspy.configure_cache(disk_cache_dir=str(folder / "dspy"), enable_memory_cache=False)
-    predict, typed = dspy.Predict(NuggetizeAnswer), TypedPredict(NuggetizeAnswer)
+    predict = typed = dspy.Predict(NuggetizeAnswer)
     with serving() as api_base:
         cached = plain(api_base, cache=True)
         run(predict, cached, questions, IN_FLIGHT)
@@ -175,7 +176,7 @@ def replay(folder: Path) -> None:
 def memory(folder: Path) -> None:
     """How much resident memory grows by eight times as many calls."""
     with serving() as api_base, client(folder / "memory", api_base, in_flight=IN_FLIGHT) as lm:
-        program = TypedPredict(NuggetizeAnswer)
+        program = dspy.Predict(NuggetizeAnswer)
         for number in range(2):
             run(program, lm, inputs(CALLS, seed=number), IN_FLIGHT)
         before = _peak()

@@ -27,7 +27,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, ReplyError
 from freshstack_dspy.lm.client import Client, RecordedLM
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.lm.typed import TypedPredict, plain
+from freshstack_dspy.lm.typed import TypedAdapter, plain
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.agreement import (
@@ -482,13 +482,11 @@ class _Student(dspy.Module):
 
     def __init__(self, signature: Any) -> None:
         super().__init__()
-        self.task = signature.__name__
-        self.predict: Any = TypedPredict(signature)
+        self.predict: Any = dspy.Predict(signature)
 
     def forward(self, **inputs: Any) -> Any:
-        # With new instructions DSPy makes a signature of another name, which requests would have.
-        self.predict.signature.__name__ = self.task
-        reply = self.predict(**inputs)
+        with dspy.context(adapter=TypedAdapter()):  # the optimizers ask by another
+            reply = self.predict(**inputs)
         for name in list(reply.keys()):  # in place: traces hold this prediction
             if name in self.predict.signature.output_fields:
                 reply[name] = plain({name: reply[name]})[name]
@@ -588,7 +586,6 @@ def _candidates(
     for program in [student, *made]:
         predict = program.predict
         predict.signature = predict.signature.with_instructions(predict.signature.instructions)
-        predict.signature.__name__ = student.task
         demos = (
             plain({field: demo.get(field) for field in predict.signature.fields})
             for demo in predict.demos

@@ -84,7 +84,10 @@ class Client(Recorder[Prompt, Reply]):
     def complete(self, request: Request) -> Response:
         """Answer one request, or raise a ModelError; the response's id is the key of the reply."""
         (reply,) = self.answer([Prompt(self.recorded_as(request, sample_number.get()), request)])
-        return _response(reply)
+        response = _response(reply)
+        if (replies := _given_out.get()) is not None:
+            replies.append(response)
+        return response
 
     async def acomplete(self, request: Request) -> Response:
         """Answer one request in a thread, so that the event loop goes on."""
@@ -159,6 +162,20 @@ def _response(reply: Reply) -> Response:
 
 sample_number: ContextVar[int | None] = ContextVar("freshstack_sample", default=None)
 """DSPy's rollout_id, which engines do not see by themselves."""
+
+
+_given_out: ContextVar[list[Response] | None] = ContextVar("freshstack_given_out", default=None)
+
+
+@contextmanager
+def given_out() -> Iterator[list[Response]]:
+    """Collect the recorded responses that are given out inside, also in threads it begins."""
+    replies: list[Response] = []
+    token = _given_out.set(replies)
+    try:
+        yield replies
+    finally:
+        _given_out.reset(token)
 
 
 class RecordedLM(dspy.LM):
@@ -259,13 +276,3 @@ def connect(
     """
     access = Access(mode, store, recorded, account or Account(), callback=callback)
     return RecordedLM(Client(model, access, provider=provider))
-
-
-@contextmanager
-def in_bulk(lm: RecordedLM) -> Iterator[None]:
-    """Let programs inside ask this model, without DSPy's own records of each call.
-
-    DSPy would keep the last 10,000 prompts as history, and as many inputs and answers as traces.
-    """
-    with dspy.context(lm=lm, disable_history=True, trace=None):
-        yield

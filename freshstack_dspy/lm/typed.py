@@ -1,8 +1,10 @@
 """Typed questions: a signature asks for one JSON object, which is validated and, if invalid, re-asked.
 
-`TypedPredict` is what programs use. The prompt has the JSON schema of the outputs, and a reply is
-validated with all their constraints and validators. An invalid one is sent back with its faults, a
-bounded number of times; items of a list that a valid one left out are asked for alone (`reask.py`).
+`TypedAdapter` is a `dspy.Adapter`: with it every `dspy.Predict` asks so. The prompt has the JSON
+schema of the outputs, and a reply is validated with all their constraints and validators. An invalid
+one is sent back with its faults, a bounded number of times; items of a list that a valid one left
+out are asked for alone (`reask.py`). `Program` is the base of our programs, which use it wherever no
+other adapter is configured.
 """
 
 import asyncio
@@ -14,66 +16,213 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import dspy
 from dspy.lm15 import Config, Message, Request
+from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.lm.client import RecordedLM
-from freshstack_dspy.lm.reask import answer_each, correction, faults_of, itemized_output
+from freshstack_dspy.lm.client import RecordedLM, given_out
+from freshstack_dspy.lm.reask import (
+    IncompleteReplyError,
+    answer_each,
+    correction,
+    faults_of,
+    itemized_output,
+)
 from freshstack_dspy.lm.reply import status_of
 
 ACCEPT_LESSER_FAULTS = "accept lesser faults"
 """Set in the validation context where no better reply came: faults that are worth a re-ask, but not
 the loss of the reply, are then accepted. No input has this name."""
+UNRECORDED = "unrecorded"
+"""The `call_id` of a reply of a model that is no `RecordedLM`."""
 
 _DEFAULT_REASKS = 2
 _SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$\n?", re.MULTILINE)
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 _context: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_context", default=None)
+_log = logging.getLogger(__name__)
+
+SignatureT = TypeVar("SignatureT")
 
 
-class TypedPredict(dspy.Predict):
-    """`dspy.Predict` that asks for one JSON object, with any adapter configured.
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """Marks an output field with the name of its signature, which DSPy's copies of it have lost."""
 
-    A prediction has the signature's outputs and `call_id`, the key of the reply ("unrecorded" for
-    a model that is no `RecordedLM`); for an output marked with `OneForEach` also `call_ids`.
+    name: str
+
+
+def named(signature: SignatureT) -> SignatureT:
+    """Let a signature keep its class's name, which is sent with the schema, in all its copies."""
+    fields: Any = getattr(signature, "output_fields")  # noqa: B009 - DSPy is untyped
+    next(iter(fields.values())).metadata.append(Named(getattr(signature, "__name__")))  # noqa: B009
+    return signature
+
+
+def name_of(signature: Any) -> str:
+    """The name of a signature that is `named`, or `answer`: a class's name may be another tomorrow."""
+    marks = (mark for field in signature.output_fields.values() for mark in field.metadata)
+    return next((mark.name for mark in marks if isinstance(mark, Named)), "answer")
+
+
+class TypedAdapter(dspy.Adapter):
+    """Asks for one JSON object, validates it, and sends an invalid one back.
+
+    The outputs have `call_id`, the key of the reply ("unrecorded" for a model that is no
+    `RecordedLM`); with an output marked with `OneForEach` also `call_ids`, one for each item.
+
+    Raises:
+        IncompleteReplyError: Valid replies came that leave out items that were asked about.
+        ReplyError: No valid reply came: it was unparsed, refused, truncated or failed.
+        ModelError: The request could not be answered at all.
     """
 
-    def forward(self, **kwargs: Any) -> Any:
-        """Ask, validate, re-ask.
+    def format(self, signature: Any, demos: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        """All messages; see `messages_of`."""
+        return messages_of(signature, demos, inputs)
 
-        Raises:
-            IncompleteReplyError: Valid replies came that leave out items that were asked about.
-            ReplyError: No valid reply came: it was unparsed, refused, truncated or failed.
-            ModelError: The request could not be answered at all.
-        """
-        lm, settings, signature, demos, inputs = self._forward_preprocess(**kwargs)
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        """The outputs that a reply holds, without its question's inputs to check them against."""
+        try:
+            answer = answer_model(signature).model_validate_json(json_object(completion))
+        except ValidationError as error:
+            fault = "; ".join(faults_of(error))
+            raise AdapterParseError("TypedAdapter", signature, completion, fault) from None
+        return {name: getattr(answer, name) for name in signature.output_fields}
+
+    def __call__(
+        self,
+        lm: Any,
+        lm_kwargs: dict[str, Any],
+        signature: Any,
+        demos: list[dict[str, Any]],
+        inputs: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        """Ask, validate, re-ask; there is one answer."""
 
         def ask(given: dict[str, Any], *, again: bool = False) -> dict[str, Any]:
             if again and isinstance(lm, RecordedLM):
                 lm.ledger.enter(reasked=1)
-            conversation = _Conversation(lm, settings, signature)
-            answer = conversation.answer(messages_of(signature, demos, given), given)
+            conversation = _Conversation(lm, lm_kwargs, signature)
+            answer = conversation.answer(self.format(signature, demos, given), given)
             outputs = {name: getattr(answer, name) for name in signature.output_fields}
-            return {**outputs, "call_id": conversation.last_key or "unrecorded"}
+            return {**outputs, "call_id": conversation.last_key or UNRECORDED}
 
         each = itemized_output(signature)
         given = plain(inputs)
-        outputs = (
-            ask(given)
-            if each is None
-            else answer_each(*each, given, ask, getattr(lm, "reasks", _DEFAULT_REASKS))
-        )
-        return self._forward_postprocess([outputs], signature, **inputs)
+        if each is None:
+            return [ask(given)]
+        return [answer_each(*each, given, ask, getattr(lm, "reasks", _DEFAULT_REASKS))]
 
-    async def aforward(self, **kwargs: Any) -> Any:
-        """Predict in a thread: there is one implementation, and it is synchronous."""
-        return await asyncio.to_thread(self.forward, **kwargs)
+    async def acall(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        """Ask in a thread: there is one implementation, and it is synchronous."""
+        return await asyncio.to_thread(self.__call__, *args, **kwargs)
+
+
+class Program(dspy.Module):
+    """A program that asks what one signature asks, by `TypedAdapter` unless another is configured.
+
+    Attributes:
+        signature: What it asks.
+        predict: What asks it: a `dspy.Predict`, or any module put in its place that takes the
+            inputs of the signature and gives its outputs, as a `dspy.ChainOfThought` of it.
+    """
+
+    def __init__(self, signature: Any) -> None:
+        super().__init__()
+        self.signature = signature
+        self.predict: Any = dspy.Predict(signature)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program."""
+        with typed():
+            return super().__call__(*args, **kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program without blocking the event loop."""
+        with typed():
+            return await super().acall(*args, **kwargs)
+
+    async def aforward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it in a thread: there is one implementation, and it is synchronous."""
+        return await asyncio.to_thread(self.forward, *args, **kwargs)
+
+    def ask(self, *, config: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
+        """Ask, with a `config` of DSPy's for this call, as `rollout_id`.
+
+        What `TypedAdapter` did not validate is validated here, once, and gets the `call_id` of the
+        last reply that the recorded LM gave for it.
+
+        Raises:
+            IncompleteReplyError, ReplyError: As for `TypedAdapter`.
+        """
+        with given_out() as replies:
+            try:
+                reply = self.predict(**inputs, **({"config": dict(config)} if config else {}))
+            except AdapterParseError as error:
+                call_id = replies[-1].id if replies else None
+                why = " ".join(str(error).split())[:200]
+                raise ReplyError(
+                    f"{name_of(self.signature)}: {why}", status="unparsed", call_id=call_id
+                ) from None
+        if "call_id" in reply:
+            return reply
+        return _checked(reply, self.signature, plain(inputs), replies)
+
+
+def _checked(reply: Any, signature: Any, inputs: dict[str, Any], replies: list[Any]) -> Any:
+    """Validate what a predictor of another adapter, or a module of one's own, gave."""
+    last = replies[-1] if replies else None
+    key = UNRECORDED if last is None else last.id
+    status = "ok" if last is None else status_of(str(last.finish_reason))
+
+    def error(status: Any, why: str) -> ReplyError:
+        return ReplyError(f"{name_of(signature)}: {why}", status=status, call_id=key)
+
+    if status in ("truncated", "refused"):
+        raise error(status, f"the reply was {status}")
+    given = {name: reply[name] for name in signature.output_fields if name in reply}
+    with validating_against({**inputs, ACCEPT_LESSER_FAULTS: 1}):
+        try:
+            answer = answer_model(signature).model_validate_json(json.dumps(plain(given)))
+        except ValidationError as fault:
+            raise error("unparsed", faults_of(fault)[0]) from None
+    outputs = {name: getattr(answer, name) for name in signature.output_fields}
+    outputs["call_id"] = key
+    name, each = itemized_output(signature) or ("", None)
+    if each is not None:
+        outputs["call_ids"] = [key] * len(outputs[name])
+        if left := each.left_out(inputs, outputs[name]):
+            numbers = ", ".join(str(item[each.number]) for item in left)
+            why = f"nothing is said of {each.given} {numbers}"
+            raise IncompleteReplyError(why, status="unparsed", call_id=key, outputs=outputs)
+    return dspy.Prediction(**outputs)
+
+
+@contextmanager
+def in_bulk(lm: RecordedLM) -> Iterator[None]:
+    """Let programs inside ask this model, without DSPy's own records of each call.
+
+    DSPy would keep the last 10,000 prompts as history, and as many inputs and answers as traces.
+    """
+    with typed(), dspy.context(lm=lm, disable_history=True, trace=None):
+        yield
+
+
+@contextmanager
+def typed() -> Iterator[None]:
+    """Let predictors inside ask by `TypedAdapter`, unless another adapter is configured."""
+    if dspy.settings.adapter is not None:
+        yield
+        return
+    with dspy.context(adapter=TypedAdapter()):
+        yield
 
 
 def messages_of(
@@ -82,11 +231,18 @@ def messages_of(
     """All messages: the instructions, each complete demonstration as two turns, the inputs."""
     messages = [{"role": "system", "content": instructions(signature)}]
     for demo in demos:
-        if all(name in demo for name in signature.fields):
-            messages += [
-                {"role": "user", "content": _object(signature.input_fields, demo)},
-                {"role": "assistant", "content": _object(signature.output_fields, demo)},
-            ]
+        if lacking := [name for name in signature.fields if name not in demo]:
+            _log.warning(
+                "a demonstration of %s lacks %s and is not shown",
+                name_of(signature),
+                ", ".join(lacking),
+            )
+            continue
+        shown = {name: _retyped(field, demo[name]) for name, field in signature.fields.items()}
+        messages += [
+            {"role": "user", "content": _object(signature.input_fields, shown)},
+            {"role": "assistant", "content": _object(signature.output_fields, shown)},
+        ]
     return [*messages, {"role": "user", "content": _object(signature.input_fields, inputs)}]
 
 
@@ -111,6 +267,16 @@ def _description(field: FieldInfo) -> str:
     extra = field.json_schema_extra
     text = str(extra.get("desc", "")) if isinstance(extra, dict) else ""
     return "" if text.startswith("${") else text
+
+
+def _retyped(field: FieldInfo, value: Any) -> Any:
+    """A value of a demonstration as it was before DSPy saved it, without fields at the default."""
+    if isinstance(value, (str, int)):
+        return value
+    kind: Any = field.annotation
+    with suppress(ValidationError):
+        return TypeAdapter(kind).validate_python(value)
+    return value
 
 
 def _object(fields: Any, values: dict[str, Any]) -> str:
@@ -157,7 +323,7 @@ def answer_model(signature: Any) -> type[Answer]:
         for constraint in field.metadata:
             annotation = Annotated[annotation, constraint]
         fields[name] = (annotation, Field(description=_description(field) or None))
-    model: type[Answer] = create_model(signature.__name__, __base__=Answer, **fields)
+    model: type[Answer] = create_model(name_of(signature), __base__=Answer, **fields)
     return model
 
 
@@ -179,15 +345,36 @@ def _without_titles(schema: Any) -> Any:
     return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def unfenced(text: str) -> str:
-    """Take a reply out of its one Markdown fence, and the talk around it off.
+_THOUGHT = "</think>"
+_MOST_TRIED = 50
+"""Braces at which an object may begin; each costs a look at the text behind it."""
 
-    This is too common to pay for a re-ask. Of two fences it is not known which is meant.
+
+def json_object(text: str) -> str:
+    """The JSON object that a reply holds: behind thoughts, in a Markdown fence, or in talk.
+
+    These are too common to pay for a re-ask. Of two objects it is not known which is meant: then
+    the reply is given as it is.
     """
-    parts = _FENCE.split(text)
-    if text.lstrip().startswith("{") or len(parts) != 3:
+    text = text.rpartition(_THOUGHT)[2]
+    bare = text.strip()
+    if bare.startswith("{") and bare.endswith("}"):
         return text
-    return parts[1].removesuffix("\n")
+    parts = _FENCE.split(text)
+    if len(parts) == 3 and not bare.startswith("{"):
+        return parts[1].removesuffix("\n")
+    found, place, decoder = list[str](), text.find("{"), json.JSONDecoder()
+    for _ in range(_MOST_TRIED):
+        if place < 0:
+            break
+        try:
+            _, end = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            end = place + 1
+        else:
+            found.append(text[place:end])
+        place = text.find("{", end)
+    return found[0] if len(found) == 1 and place < 0 else text
 
 
 class _Conversation:
@@ -196,7 +383,7 @@ class _Conversation:
     def __init__(self, lm: Any, settings: Mapping[str, Any], signature: Any) -> None:
         self._lm = lm
         self._recorded = lm if isinstance(lm, RecordedLM) else None
-        self._task: str = signature.__name__
+        self._task = name_of(signature)
         self._model = answer_model(signature)
         self._config = _config(lm, settings, signature)
         sample = settings.get("rollout_id")
@@ -272,7 +459,7 @@ class _Conversation:
         raise self._error("unparsed", f"no valid reply in {self._calls} attempts; last: {fault}")
 
     def _ask(self, messages: list[dict[str, Any]]) -> str:
-        """Make one call and return its text, without a Markdown fence."""
+        """Make one call and return the object in its text."""
         turns = {"user": Message.user, "assistant": Message.assistant}
         request = Request(
             model=self._lm.model,
@@ -294,7 +481,7 @@ class _Conversation:
             raise self._error(status, "the reply was truncated: raise [model] max_tokens")
         if status == "refused":
             raise self._error(status, "the reply was refused")
-        return unfenced(response.text or "")
+        return json_object(response.text or "")
 
     def _note_unparsed(self, reasked_as: str | None = None) -> None:
         if self._recorded is not None and self.last_key is not None:
@@ -318,7 +505,7 @@ def _config(lm: Any, settings: Mapping[str, Any], signature: Any) -> Config:
     structured = getattr(lm, "structured", "json_schema")
     response_format: dict[str, Any] = {"type": structured}
     if structured == "json_schema":
-        response_format |= {"name": signature.__name__, "schema": answer_schema(signature)}
+        response_format |= {"name": name_of(signature), "schema": answer_schema(signature)}
     return Config(**values, response_format=None if structured == "none" else response_format)
 
 

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import dspy
 
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.programs.support_judge import numbered, whole
 from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query
 from freshstack_dspy.signatures.answers import (
@@ -19,7 +19,7 @@ from freshstack_dspy.signatures.answers import (
 from freshstack_dspy.signatures.checks import ShownQuestion
 
 
-class AnswerGenerator(dspy.Module):
+class AnswerGenerator(Program):
     """From a question and a context to an answer whose sentences cite the context (RAG).
 
     It is the generator M of LLM-retEval, A = M(q, {r}) for all r of a context (Alinejad, Kumar and
@@ -27,8 +27,7 @@ class AnswerGenerator(dspy.Module):
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.predict = TypedPredict(AnswerQuestion)
+        super().__init__(AnswerQuestion)
 
     def forward(
         self,
@@ -60,7 +59,7 @@ class AnswerGenerator(dspy.Module):
             config: dict[str, Any] = {"rollout_id": sample} if sample > 1 else {}
             if temperature is not None:
                 config["temperature"] = temperature
-            reply = self.predict(**generator_inputs(query, chunks), config=config)
+            reply = self.ask(**generator_inputs(query, chunks), config=config)
             sentences, call_id = reply.sentences, reply.call_id
         answer = Answer(
             run_id=run_id,
@@ -90,7 +89,7 @@ def generator_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:
     }
 
 
-class AnswerComparer(dspy.Module):
+class AnswerComparer(Program):
     """From a question, its reference answers and another answer to yes or no, or to a grade.
 
     LLM-retEval's third step (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §2.2): all references in
@@ -104,9 +103,8 @@ class AnswerComparer(dspy.Module):
 
     def __init__(self, *, graded: bool = False) -> None:
         """Make a comparer; `graded`: with a grade from 0, none, to 3, full, in place of yes or no."""
-        super().__init__()
+        super().__init__(GradeAgreement if graded else CompareAnswers)
         self.graded = graded
-        self.predict = TypedPredict(GradeAgreement if graded else CompareAnswers)
 
     def forward(self, query: Query, references: Sequence[str], answer: str) -> dspy.Prediction:
         """Compare; the query's own answer is not shown.
@@ -116,7 +114,7 @@ class AnswerComparer(dspy.Module):
             `reason` and `call_id`. From grade 2 on an answer agrees.
         """
         numbered_from_1 = enumerate(references, 1)
-        reply = self.predict(
+        reply = self.ask(
             question=ShownQuestion.of(query),
             references=[ReferenceAnswer(number=n, text=text) for n, text in numbered_from_1],
             answer=answer,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import dspy
 
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.signatures.documents import (
     DecontextualizePassages,
@@ -18,13 +18,12 @@ from freshstack_dspy.signatures.documents import (
 _LONGEST_TITLE = 300
 
 
-class PassageDecontextualizer(dspy.Module):
+class PassageDecontextualizer(Program):
     """From a document to at most `limit` standalone passages (CRUX §3.2)."""
 
     def __init__(self, limit: int = 3) -> None:
-        super().__init__()
+        super().__init__(DecontextualizePassages)
         self.limit = limit
-        self.predict = TypedPredict(DecontextualizePassages)
 
     def forward(self, document: str, title: str = "") -> dspy.Prediction:
         """Decontextualize.
@@ -32,16 +31,15 @@ class PassageDecontextualizer(dspy.Module):
         Returns:
             A prediction with `passages`, a list of str, and `call_id`.
         """
-        return self.predict(title=title, document=document, limit=self.limit)
+        return self.ask(title=title, document=document, limit=self.limit)
 
 
-class QuerySynthesizer(dspy.Module):
+class QuerySynthesizer(Program):
     """From one chunk, or several related ones, to at most `limit` queries that they answer."""
 
     def __init__(self, limit: int = 3) -> None:
-        super().__init__()
+        super().__init__(SynthesizeQueries)
         self.limit = limit
-        self.predict = TypedPredict(SynthesizeQueries)
 
     def forward(
         self, chunks: Sequence[Chunk], style_examples: Sequence[str] = ()
@@ -56,7 +54,7 @@ class QuerySynthesizer(dspy.Module):
             A prediction with `queries`, a tuple of `Query` in the order of the reply, each of
             origin `synthetic`, and `call_id`. An id depends on the seeds and on the question.
         """
-        reply = self.predict(
+        reply = self.ask(
             passages=[
                 SeedPassage(
                     path=f"{chunk.source}/{chunk.path}",

@@ -4,36 +4,34 @@ from collections.abc import Sequence
 
 import dspy
 
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.records import Expansion, ExpansionKind, Query
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 
 
-class QuestionDecomposer(dspy.Module):
+class QuestionDecomposer(Program):
     """From a question, without its answer, to at most `limit` sub-questions (FreshStack §3.4)."""
 
     def __init__(self, limit: int = 5) -> None:
-        super().__init__()
+        super().__init__(DecomposeQuestion)
         self.limit = limit
-        self.predict = TypedPredict(DecomposeQuestion)
 
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` of the sub-questions."""
-        reply = self.predict(question=ShownQuestion.of(query), limit=self.limit)
+        reply = self.ask(question=ShownQuestion.of(query), limit=self.limit)
         return _expansion(query, "sub_questions", reply.sub_questions, reply.call_id)
 
 
-class ClosedBookAnswerer(dspy.Module):
+class ClosedBookAnswerer(Program):
     """From a question to a hypothetical answer (FreshStack §3.4; HyDE, arXiv 2212.10496)."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.predict = TypedPredict(AnswerClosedBook)
+        super().__init__(AnswerClosedBook)
 
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` whose one text is the answer."""
-        reply = self.predict(question=ShownQuestion.of(query))
+        reply = self.ask(question=ShownQuestion.of(query))
         return _expansion(query, "closed_book_answer", [reply.answer], reply.call_id)
 
 

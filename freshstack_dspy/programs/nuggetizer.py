@@ -5,20 +5,19 @@ from collections.abc import Sequence
 
 import dspy
 
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.records import Failure, Nugget, Query
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, misquotations
 from freshstack_dspy.text import denies, find_quotation, jaccard, terms
 
 
-class Nuggetizer(dspy.Module):
+class Nuggetizer(Program):
     """From a question and its accepted answer to at most `limit` nuggets (FreshStack §3.3)."""
 
     def __init__(self, limit: int = 10) -> None:
-        super().__init__()
+        super().__init__(NuggetizeAnswer)
         self.limit = limit
-        self.predict = TypedPredict(NuggetizeAnswer)
 
     def forward(self, query: Query) -> dspy.Prediction:
         """Nuggetize.
@@ -29,9 +28,7 @@ class Nuggetizer(dspy.Module):
             is empty where the answer states no fact. And with `failure`, a `Failure` if quotes are
             not in the answer: the nuggets count, but their places are not known.
         """
-        reply = self.predict(
-            question=ShownQuestion.of(query), answer=query.answer, limit=self.limit
-        )
+        reply = self.ask(question=ShownQuestion.of(query), answer=query.answer, limit=self.limit)
         nuggets = tuple(
             Nugget(
                 nugget_id=f"{query.query_id}_{number}",

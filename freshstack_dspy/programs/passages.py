@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 
 from freshstack_dspy.lm.reask import IncompleteReplyError
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.programs.support_judge import Passage, numbered
 from freshstack_dspy.records import Nugget, Query, Relevance
 from freshstack_dspy.signatures.checks import ShownQuestion
@@ -17,12 +17,11 @@ from freshstack_dspy.signatures.judge_support import NumberedNugget
 from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
 
 
-class RelevanceGrader(dspy.Module):
+class RelevanceGrader(Program):
     """From a question and several passages to the grade of each, 0 to 3 (UMBRELA)."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.predict = TypedPredict(GradeRelevance)
+        super().__init__(GradeRelevance)
 
     def forward(self, query: Query, passages: Sequence[Passage]) -> dspy.Prediction:
         """Grade.
@@ -33,7 +32,7 @@ class RelevanceGrader(dspy.Module):
         """
         error: IncompleteReplyError | None = None
         try:
-            outputs: Any = self.predict(**passage_inputs(query, passages))
+            outputs: Any = self.ask(**passage_inputs(query, passages))
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         found = {
@@ -44,13 +43,12 @@ class RelevanceGrader(dspy.Module):
         return dspy.Prediction(grades=grades, error=error)
 
 
-class NuggetUpdater(dspy.Module):
+class NuggetUpdater(Program):
     """From the nuggets so far and a window of passages to at most `limit` nuggets."""
 
     def __init__(self, limit: int = 30) -> None:
-        super().__init__()
+        super().__init__(UpdateNuggets)
         self.limit = limit
-        self.predict = TypedPredict(UpdateNuggets)
 
     def forward(
         self, query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage]
@@ -61,7 +59,7 @@ class NuggetUpdater(dspy.Module):
             A prediction with `nuggets`, most important first. Each has the ids of the chunks that
             it comes from: of those listed that it takes up, and of the passages that state it.
         """
-        reply = self.predict(**update_inputs(query, nuggets, passages, self.limit))
+        reply = self.ask(**update_inputs(query, nuggets, passages, self.limit))
         made = []
         for number, one in enumerate(reply.found):
             before = [chunk_id for n in one.nuggets for chunk_id in nuggets[n - 1].chunk_ids]
@@ -78,20 +76,17 @@ class NuggetUpdater(dspy.Module):
         return dspy.Prediction(nuggets=tuple(made))
 
 
-class ImportanceRater(dspy.Module):
+class ImportanceRater(Program):
     """From a question and nuggets to `importances`: `vital`, `okay`, or None where it is left out."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.predict = TypedPredict(RateImportance)
+        super().__init__(RateImportance)
 
     def forward(self, query: Query, nuggets: Sequence[Nugget]) -> dspy.Prediction:
         """Rate; `error` is the `ReplyError` that says which were left out, or None."""
         error: IncompleteReplyError | None = None
         try:
-            outputs: Any = self.predict(
-                question=ShownQuestion.of(query), nuggets=_numbered(nuggets)
-            )
+            outputs: Any = self.ask(question=ShownQuestion.of(query), nuggets=_numbered(nuggets))
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         rated = {one.nugget: one.importance for one in outputs["ratings"]}

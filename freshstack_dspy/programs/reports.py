@@ -5,7 +5,7 @@ from typing import Any
 
 import dspy
 
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.programs.support_judge import numbered, whole
 from freshstack_dspy.records import Chunk, Nugget, Query
 from freshstack_dspy.signatures.checks import ShownQuestion
@@ -16,31 +16,29 @@ from freshstack_dspy.signatures.reports import (
 )
 
 
-class RequestWriter(dspy.Module):
+class RequestWriter(Program):
     """From a report to an open-ended query (CRUX §3.2)."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.predict = TypedPredict(WriteReportRequest)
+        super().__init__(WriteReportRequest)
 
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `query`: the given one, with the request of its answer."""
-        reply = self.predict(report=query.answer)
+        reply = self.ask(report=query.answer)
         update = {"body": reply.request.strip(), "origin": "synthetic", "call_id": reply.call_id}
         return dspy.Prediction(query=query.model_copy(update=update))
 
 
-class SubQuestionWriter(dspy.Module):
+class SubQuestionWriter(Program):
     """From a report to exactly `count` sub-questions, no two alike (CRUX §3.2)."""
 
     def __init__(self, count: int = 10) -> None:
-        super().__init__()
+        super().__init__(WriteSubQuestions)
         self.count = count
-        self.predict = TypedPredict(WriteSubQuestions)
 
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `nuggets`, a tuple of `Nugget` whose texts are questions."""
-        reply = self.predict(report=query.answer, count=self.count)
+        reply = self.ask(report=query.answer, count=self.count)
         return dspy.Prediction(nuggets=sub_questions_of(query, reply.questions, reply.call_id))
 
 
@@ -57,12 +55,11 @@ def sub_questions_of(query: Query, texts: Sequence[str], call_id: str | None) ->
     )
 
 
-class ReportWriter(dspy.Module):
+class ReportWriter(Program):
     """From a request and a context to a report y = G(x, Z) (CRUX, equation 1)."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.predict = TypedPredict(WriteReport)
+        super().__init__(WriteReport)
 
     def forward(self, query: Query, chunks: Sequence[Chunk]) -> dspy.Prediction:
         """Return a prediction with `report`, a text, and `call_id`.
@@ -70,7 +67,7 @@ class ReportWriter(dspy.Module):
         It may have as many words as the query's own report, and at least 50; without chunks it is
         direct prompting.
         """
-        return self.predict(**writer_inputs(query, chunks))
+        return self.ask(**writer_inputs(query, chunks))
 
 
 def writer_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:

@@ -97,7 +97,6 @@ def load_program(program: Any, path: Path) -> Any:
     for name, predictor in predictors.items():
         given, asked = saved.predictors[name], predictor.signature
         predictor.signature = asked.with_instructions(given.instructions)
-        predictor.signature.__name__ = asked.__name__  # DSPy's copy has none of its own
         predictor.demos = given.demos
     return program
 

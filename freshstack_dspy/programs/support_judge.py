@@ -7,7 +7,7 @@ import dspy
 
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.reask import IncompleteReplyError
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Spans, Step
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, NumberedChunk, NumberedNugget
@@ -37,7 +37,7 @@ def whole(chunk: Chunk) -> Passage:
     return Passage(chunk, chunk.passage, chunk.passage_start)
 
 
-class SupportJudge(dspy.Module):
+class SupportJudge(Program):
     """From a query, its nuggets and a batch of chunks to a judgment of every pair.
 
     One call costs n + k texts rather than the n x k of pairwise judging (FreshStack §3.5); chunks
@@ -47,9 +47,8 @@ class SupportJudge(dspy.Module):
 
     def __init__(self, scale: ScaleName = "support") -> None:
         """Make the judge of a scale; see `signatures/judge_support.py`."""
-        super().__init__()
+        super().__init__(JUDGES[scale])
         self.scale = scale
-        self.predict = TypedPredict(JUDGES[scale])
 
     def forward(
         self,
@@ -82,7 +81,7 @@ class SupportJudge(dspy.Module):
         config = {"rollout_id": vote} if vote > 1 else {}
         error: IncompleteReplyError | None = None
         try:
-            outputs: Any = self.predict(**judge_inputs(query, nuggets, passages), config=config)
+            outputs: Any = self.ask(**judge_inputs(query, nuggets, passages), config=config)
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         verdicts = {

@@ -17,12 +17,13 @@ from freshstack_dspy.errors import FatalModelError, file_named
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
-from freshstack_dspy.lm.client import connect, in_bulk
+from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image

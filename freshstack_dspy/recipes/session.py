@@ -204,7 +204,8 @@ def open_session(
     if provider is None and mode in ("live", "rerecord"):
         with file_named(config.file):
             check_model(config.model)
-    from freshstack_dspy.lm.client import connect, in_bulk
+    from freshstack_dspy.lm.client import connect
+    from freshstack_dspy.lm.typed import in_bulk
 
     with ExitStack() as stack:
         store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from freshstack_dspy.lm.typed import named
 from freshstack_dspy.signatures.checks import FilledText, Item, ShownQuestion, numbers_of, raise_if
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
@@ -40,6 +41,7 @@ def _cited_from_the_passages(
     return sentences
 
 
+@named
 class AnswerQuestion(dspy.Signature):
     """Answer a question from passages, and cite the passages that support each sentence.
 
@@ -68,6 +70,7 @@ class ReferenceAnswer(Item):
     text: str
 
 
+@named
 class CompareAnswers(dspy.Signature):
     """Decide whether an answer to a question agrees with at least one reference answer.
 
@@ -92,6 +95,7 @@ AgreementGrade = Literal["none", "little", "most", "full"]
 """Ascending, from 0 to 3."""
 
 
+@named
 class GradeAgreement(dspy.Signature):
     """Grade how far an answer to a question agrees with the reference answer that it is nearest to.
 

@@ -6,7 +6,7 @@ import dspy
 from pydantic import AfterValidator, ValidationInfo
 
 from freshstack_dspy.lm.baseline.markdown import plain
-from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
+from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.signatures.checks import FilledText, Item, raise_if, within_limit
 from freshstack_dspy.text import unsupported_words
 
@@ -28,6 +28,7 @@ def _from_the_document(passages: list[str], info: ValidationInfo) -> list[str]:
     return passages
 
 
+@named
 class DecontextualizePassages(dspy.Signature):
     """Break a document into standalone passages of about 200 words each.
 
@@ -59,6 +60,7 @@ class SynthesizedQuery(Item):
     answer: FilledText
 
 
+@named
 class SynthesizeQueries(dspy.Signature):
     """Write questions that a user of what is documented would ask and that the passages answer.
 

@@ -4,9 +4,11 @@ from typing import Annotated
 
 import dspy
 
+from freshstack_dspy.lm.typed import named
 from freshstack_dspy.signatures.checks import FilledText, ShownQuestion, within_limit
 
 
+@named
 class DecomposeQuestion(dspy.Signature):
     """Break a community question into the sub-questions that someone answering it must look up.
 
@@ -24,6 +26,7 @@ class DecomposeQuestion(dspy.Signature):
     )
 
 
+@named
 class AnswerClosedBook(dspy.Signature):
     """Answer a question from what you know, without any document.
 

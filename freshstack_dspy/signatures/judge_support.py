@@ -8,7 +8,7 @@ import dspy
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
+from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.checks import (
     FilledText,
@@ -108,6 +108,7 @@ def _supported_faults(verdict: ChunkVerdict, given: Mapping[str, Any]) -> list[s
     return _named_faults(verdict.supported, given)
 
 
+@named
 class JudgeSupport(JudgingInputs):
     """Judge which nuggets each document chunk supports.
 
@@ -183,6 +184,7 @@ def _evidence_faults(verdict: ChunkSupport, given: Mapping[str, Any]) -> list[st
     return faults
 
 
+@named
 class JudgeSupportLevel(JudgingInputs):
     """Judge how far each document chunk supports each nugget, and quote the words that show it.
 
@@ -253,6 +255,7 @@ class ChunkGrades(GradedChunk):
     grades: list[NuggetGrade] = Field(description="one grade for each nugget")
 
 
+@named
 class GradeSupport(JudgingInputs):  # after UMBRELA's scale
     """Grade how well each document chunk supports each nugget.
 
@@ -285,6 +288,7 @@ class ChunkRatings(GradedChunk):
     grades: list[NuggetRating] = Field(description="one grade for each nugget")
 
 
+@named
 class GradeAnswerability(JudgingInputs):  # after CRUX's scale
     """Grade how well whoever has only one document chunk could come to know each nugget.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
+from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
     FilledText,
@@ -68,6 +68,7 @@ def misquotations(nuggets: Sequence[NuggetText], answer: str) -> list[str]:
     ]
 
 
+@named
 class NuggetizeAnswer(dspy.Signature):
     """List the nuggets of an accepted answer: the atomic facts that a good answer holds.
 

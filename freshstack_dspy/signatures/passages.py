@@ -6,6 +6,7 @@ import dspy
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
+from freshstack_dspy.lm.typed import named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
     FilledText,
@@ -42,6 +43,7 @@ def _each_once(grades: list[PassageGrade], info: ValidationInfo) -> list[Passage
     return grades
 
 
+@named
 class GradeRelevance(dspy.Signature):  # UMBRELA's scale, several passages in one call
     """Grade how relevant each passage is to a question.
 
@@ -100,6 +102,7 @@ def _grounded(found: list[FoundNugget], info: ValidationInfo) -> list[FoundNugge
     return found
 
 
+@named
 class UpdateNuggets(dspy.Signature):  # after AutoNuggetizer's iterative creation
     """Update the nuggets of a question, the facts that a good answer holds, from more passages.
 
@@ -142,6 +145,7 @@ def _rated_once(ratings: list[RatedNugget], info: ValidationInfo) -> list[RatedN
     return ratings
 
 
+@named
 class RateImportance(dspy.Signature):
     """Rate how much a good answer to a question needs each nugget.
 

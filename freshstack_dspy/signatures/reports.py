@@ -5,6 +5,7 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, ValidationInfo
 
+from freshstack_dspy.lm.typed import named
 from freshstack_dspy.signatures.checks import FilledText, ShownQuestion, quoted, raise_if
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 from freshstack_dspy.text import is_alike, terms
@@ -23,6 +24,7 @@ def _exactly_and_different(questions: list[str], info: ValidationInfo) -> list[s
     return questions
 
 
+@named
 class WriteReportRequest(dspy.Signature):
     """Write the request that a report was written for, in about 50 words.
 
@@ -34,6 +36,7 @@ class WriteReportRequest(dspy.Signature):
     request: FilledText = dspy.OutputField(desc="the request")
 
 
+@named
 class WriteSubQuestions(dspy.Signature):
     """Write diverse questions that can reveal the information contained in a report.
 
@@ -49,6 +52,7 @@ class WriteSubQuestions(dspy.Signature):
     )
 
 
+@named
 class WriteReport(dspy.Signature):
     """Write the report that a request asks for.
 

@@ -7,7 +7,7 @@ from dspy.lm15 import Config, Message, Request, Response, Usage
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
 from freshstack_dspy.errors import TransientModelError
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import TypedAdapter, named
 
 
 def request(text: str = "hello", **config: Any) -> Request:
@@ -35,6 +35,7 @@ def _in_the_country(cities: list[City], info: ValidationInfo) -> list[City]:
     return cities
 
 
+@named
 class ListCities(dspy.Signature):
     """List cities."""
 
@@ -50,8 +51,8 @@ BERN = '{"cities": [{"name": "Bern", "people": 137000}]}'
 
 def ask_cities(lm: Any, country: str = "Switzerland", **config: Any) -> Any:
     """Ask the typed question."""
-    with dspy.context(lm=lm):
-        return TypedPredict(ListCities)(country=country, config=config)
+    with dspy.context(lm=lm, adapter=TypedAdapter()):
+        return dspy.Predict(ListCities)(country=country, config=config)
 
 
 class Scribe:

@@ -28,7 +28,7 @@ from freshstack_dspy.lm.engine import (
     provider_for,
 )
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import TypedAdapter
 
 from .asking import BERN, ask_cities, request
 from .chat_server import ChatServer, Scripted
@@ -328,8 +328,8 @@ def test_what_is_recorded_is_the_text_that_the_model_wrote(
 ) -> None:
     """DSPy's client gives an object where the schema is small."""
     server.says(text)
-    with dspy.context(lm=client_for()):
-        decided = TypedPredict(Decide)(question="which?")
+    with dspy.context(lm=client_for(), adapter=TypedAdapter()):
+        decided = dspy.Predict(Decide)(question="which?")
 
     assert decided.size in text
     assert [reply.text for reply in store.replies()] == [text]

@@ -10,7 +10,7 @@ from dspy.utils import DummyLM
 
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import TypedPredict, instructions, unfenced
+from freshstack_dspy.lm.typed import TypedAdapter, instructions, json_object
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.records import Query
@@ -77,8 +77,8 @@ def test_an_asynchronous_program_asks_the_same_typed_question(
     lm = client_for()
 
     async def ask() -> Any:
-        with dspy.context(lm=lm):
-            return await TypedPredict(ListCities).acall(country="Switzerland")
+        with dspy.context(lm=lm, adapter=TypedAdapter()):
+            return await dspy.Predict(ListCities).acall(country="Switzerland")
 
     assert ask_cities(lm).call_id == asyncio.run(ask()).call_id
     assert len(server.requests) == 2
@@ -151,14 +151,14 @@ def test_changed_instructions_and_complete_demonstrations_are_sent(
     server: ChatServer, client_for: Connect
 ) -> None:
     server.says(BERN)
-    predict = TypedPredict(ListCities)
+    predict = dspy.Predict(ListCities)
     predict.signature = predict.signature.with_instructions("List large cities.")
     predict.demos = [
         dspy.Example(country="France", cities=[City(name="Lyon", people=520000)], extra="x"),
         {"country": "Italy", "cities": [{"name": "Pisa", "people": 90000}], "augmented": True},
         dspy.Example(country="Spain"),
     ]
-    with dspy.context(lm=client_for()):
+    with dspy.context(lm=client_for(), adapter=TypedAdapter()):
         predict(country="Switzerland")
     system, *turns = server.sent()
 
@@ -341,10 +341,35 @@ def test_an_error_in_the_middle_of_a_re_ask_is_raised_as_it_is(
         ("so:\n```json\n{}\n```\nand so", "{}"),
         ("```\n\n```", ""),
         ("```\na\n```\n```\nb\n```", "```\na\n```\n```\nb\n```"),
+        ("<think>perhaps {} or {1}</think>\n{}", "\n{}"),
+        ('Sure! {"a": {"b": "}"}} I hope that it helps.', '{"a": {"b": "}"}}'),
+        ("{} or {}", "{} or {}"),
+        ("{ is a brace, {} an object", "{}"),
+        ("{" * 100 + "{}", "{" * 100 + "{}"),
     ],
 )
-def test_one_fence_is_taken_off_and_of_two_none(text: str, within: str) -> None:
-    assert unfenced(text) == within
+def test_the_one_object_in_a_reply_is_found_and_of_two_none(text: str, within: str) -> None:
+    assert json_object(text) == within
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["<think>\nLet me see: {{}}\n</think>\n{}", "Sure!\n```json\n{}\n```\nDone.", "Here: {} Good?"],
+)
+def test_thoughts_fences_and_talk_cost_no_re_ask(
+    server: ChatServer, client_for: Connect, around: str
+) -> None:
+    server.says(around.replace("{{}}", "{ }").replace("{}", BERN, 1))
+
+    assert ask_cities(client_for()).cities[0].name == "Bern"
+    assert len(server.requests) == 1
+
+
+def test_two_objects_are_sent_back(server: ChatServer, client_for: Connect) -> None:
+    server.says(f"{BERN} or {BERN}", BERN)
+
+    assert ask_cities(client_for()).cities[0].name == "Bern"
+    assert len(server.requests) == 2
 
 
 QUERY = Query(query_id="q", title="Widths?", body="", answer="Use `width`.")

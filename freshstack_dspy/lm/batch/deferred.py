@@ -25,7 +25,7 @@ from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.reply import MOST_TOKENS, billed_output, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import unfenced
+from freshstack_dspy.lm.typed import json_object
 from freshstack_dspy.records import Record
 
 
@@ -293,7 +293,7 @@ def fault_in(request: ChatRequest, text: str) -> str | None:
     if not isinstance(wanted, dict) or wanted.get("type") not in ("json_schema", "json_object"):
         return None
     try:
-        value = json.loads(unfenced(text))
+        value = json.loads(json_object(text))
         canonical_json(value)
     except (ValueError, RecursionError):
         return "not JSON: it must be one JSON object and nothing else"

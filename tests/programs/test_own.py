@@ -1,0 +1,173 @@
+"""Programs as DSPy's users change them: other modules and adapters inside, saved, loaded, copied."""
+
+import asyncio
+import copy
+import json
+import logging
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from dspy.utils import DummyLM
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.records import Nugget
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from tests.lm.asking import Scribe
+
+from .conftest import Answering
+from .scripted import QUERY
+from .test_programs import chunk, said
+
+ONE = {"nuggets": [said("Use `width`.", "`width`")]}
+
+
+def call_id(program: Nuggetizer) -> str:
+    (nugget,) = program(QUERY).nuggets
+    assert nugget.text == "Use `width`."
+    return str(nugget.call_id)
+
+
+def saved(program: Nuggetizer, folder: Path) -> Nuggetizer:
+    """What DSPy loads of what it saved."""
+    program.save(folder / "program.json")
+    loaded = Nuggetizer()
+    loaded.load(folder / "program.json")
+    return loaded
+
+
+def instructed(program: Nuggetizer, _: Path) -> Nuggetizer:
+    program.predict.signature = NuggetizeAnswer.with_instructions(NuggetizeAnswer.instructions)
+    return program
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [saved, instructed, lambda program, _: copy.deepcopy(program)],
+    ids=["saved", "with_instructions", "deepcopy"],
+)
+def test_what_is_sent_in_the_same_words_has_the_same_key(
+    answering: Answering, tmp_path: Path, changed: Callable[[Nuggetizer, Path], Nuggetizer]
+) -> None:
+    model = answering(NuggetizeAnswer=ONE)
+    program = Nuggetizer()
+    program.predict.demos = [
+        dspy.Example(question={"title": "Heights?"}, answer="", limit=3, nuggets=[]),
+    ]
+
+    assert call_id(program) == call_id(changed(program, tmp_path))
+    assert len(model.inputs) == 1
+
+
+class Mine(dspy.Module):
+    """One of a user's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.think = dspy.ChainOfThought(NuggetizeAnswer)
+
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        return dspy.Prediction(nuggets=self.think(**inputs).nuggets)
+
+
+@pytest.mark.parametrize(
+    "inside", [dspy.ChainOfThought(NuggetizeAnswer), Mine()], ids=["ChainOfThought", "own"]
+)
+def test_another_module_inside_gets_its_call_from_the_recorded_model(
+    answering: Answering, inside: Any
+) -> None:
+    answering(NuggetizeAnswer={"reasoning": "Look.", **ONE})
+    program = Nuggetizer()
+    program.predict = inside
+
+    assert len(call_id(program)) == 64
+
+
+@pytest.mark.parametrize("module", [dspy.BestOfN, dspy.Refine])
+def test_several_attempts_inside_are_each_recorded(answering: Answering, module: Any) -> None:
+    model = answering(NuggetizeAnswer=ONE)
+    attempts: list[Any] = []
+
+    def reward(_: Any, made: Any) -> float:
+        attempts.append(made)
+        return len(attempts) - 1.0
+
+    program = Nuggetizer()
+    program.predict = module(program.predict, N=2, reward_fn=reward, threshold=1.0)
+
+    assert len(call_id(program)) == 64
+    assert len(attempts) == 2
+    assert sum("nuggets" not in str(one.keys()) for one in model.inputs) >= 2
+
+
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
+def test_a_configured_adapter_is_used_and_its_replies_are_recorded(
+    tmp_path: Path, adapter: dspy.Adapter
+) -> None:
+    nuggets = json.dumps(ONE["nuggets"])
+    text = f"[[ ## nuggets ## ]]\n{nuggets}\n\n[[ ## completed ## ]]"
+    scribe = Scribe(json.dumps(ONE) if isinstance(adapter, dspy.JSONAdapter) else text)
+    store = ReplyStore(tmp_path / "cache")
+    lm = connect(ModelConfig(name="openai/scripted"), store=store, provider=scribe)
+    with closing(store), dspy.context(lm=lm, adapter=adapter):
+        reply = call_id(Nuggetizer())
+        assert [entry.key for entry in store.replies()] == [reply]
+
+
+def test_dspys_dummy_answers_by_any_adapter() -> None:
+    nugget = {"quote": "`width`", "text": "Use `width`.", "importance": "vital", "doubtful": False}
+    answers = [{"nuggets": json.dumps([nugget])}]
+    for adapter in (dspy.ChatAdapter(), dspy.JSONAdapter()):
+        with dspy.context(lm=DummyLM(answers, adapter=adapter), adapter=adapter):
+            assert call_id(Nuggetizer()) == "unrecorded"
+
+
+def test_what_another_adapter_lets_pass_is_a_failure() -> None:
+    """It answers for one chunk of two, and with a grade that is not on the scale."""
+    nuggets = [Nugget(nugget_id="q7_0", query_id="q7", text="Use `width`.", call_id=None)]
+    chunks = [chunk("a.md", "Use `width`."), chunk("b.md")]
+    verdict: dict[str, Any] = {"chunk": 1, "reason": "It says so.", "supported": [1]}
+    adapter = dspy.JSONAdapter()
+    with dspy.context(lm=DummyLM([{"verdicts": [verdict]}], adapter=adapter), adapter=adapter):
+        judged = SupportJudge("binary")(query=QUERY, nuggets=nuggets, chunks=chunks)
+
+    assert [one.label for one in judged.judgments] == [1, None]
+    assert "nothing is said of chunks 2" in judged.failure.message
+
+    verdict["chunk"] = 3
+    with (
+        dspy.context(lm=DummyLM([{"verdicts": [verdict]}], adapter=adapter), adapter=adapter),
+        pytest.raises(ReplyError, match="no chunk"),
+    ):
+        SupportJudge("binary")(query=QUERY, nuggets=nuggets, chunks=chunks)
+
+
+def test_a_program_is_awaited(answering: Answering) -> None:
+    answering(NuggetizeAnswer=ONE)
+
+    async def both() -> list[Any]:
+        return await asyncio.gather(*(Nuggetizer().acall(QUERY) for _ in range(2)))
+
+    one, other = asyncio.run(both())
+    assert one.nuggets == other.nuggets != ()
+
+
+def test_a_demonstration_that_lacks_a_field_is_named(
+    answering: Answering, caplog: pytest.LogCaptureFixture
+) -> None:
+    answering(NuggetizeAnswer=ONE)
+    program = Nuggetizer()
+    program.predict.demos = [dspy.Example(answer="Use it.", nuggets=[])]
+    with caplog.at_level(logging.WARNING):
+        call_id(program)
+
+    assert "a demonstration of NuggetizeAnswer lacks question, limit" in caplog.text
+    assert isinstance(dspy.settings.lm, RecordedLM)
