@@ -450,7 +450,7 @@ class Window:
     """What fits into one call of a judge, or of another program that is shown chunks."""
 
     def __init__(self, model: ModelConfig, predictor: Any) -> None:
-        """Take the room that the replies of a `TypedPredict` leave, or raise a ConfigError."""
+        """Take the room that the replies of a predictor leave, or raise a ConfigError."""
         self._model = model
         self._predictor = predictor
         self._sizes: dict[tuple[str, str, tuple[str, ...]], int] = {}
