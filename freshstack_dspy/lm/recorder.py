@@ -87,6 +87,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self._account = account if asks else replace(account, caps=BudgetConfig())
         self._under_way: dict[str, Future[EntryT]] = {}
         self._rerecorded: set[str] = set()
+        self._damaged: set[str] = set()
         self._used: dict[str, str] = {}
         self._guard = threading.Lock()
 
@@ -121,8 +122,13 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             entry: Any = self._recorded.entry(key)
         except DamagedReplyError as error:
             if self.mode == "replay":
-                raise
-            _log.warning("%s: asked again", error)
+                raise ReplayMissError(
+                    f"{error}; record it again in mode live, or import a bundle that has it"
+                ) from None
+            if key not in self._damaged:
+                self._damaged.add(key)
+                self.ledger.enter(damaged=1)
+                _log.warning("%s: asked again", error)
             return None
         return None if entry is not None and self._asks_again(entry) else entry
 

@@ -3,15 +3,17 @@
 diskcache pickles keys and values that are not plain, and unpickles every row that says it is one
 (CVE-2025-69872; its JSONDisk does not close it). `JsonTextDisk` writes text only, and reading
 refuses every other row. There is no eviction and no expiry: the defaults would throw paid replies
-away. The store is its user's own; people exchange bundles (`bundle.py`).
+away. Each row has a checksum, which every read checks: of a text with one changed digit a replay
+would make another collection. The store is its user's own; people exchange bundles (`bundle.py`).
 """
 
+import hashlib
 import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,11 @@ DATABASE = "cache.db"
 _FORMAT = "format"
 _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
-_VALUE = "SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND typeof(value) = 'text'"
+_VALUE = (
+    "SELECT value, tag FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND typeof(value) = 'text'"
+)
 _PAGE = (
-    "SELECT key, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
+    "SELECT key, value, tag FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
     "AND typeof(value) = 'text' ORDER BY key LIMIT 1000"
 )
 
@@ -43,7 +47,11 @@ class Recorded(ABC):
 
     @abstractmethod
     def read(self, key: str) -> bytes | None:
-        """The JSON of the entry recorded for a key, not validated, or None."""
+        """The JSON of the entry recorded for a key, not validated, or None.
+
+        Raises:
+            DamagedReplyError: It is not what was recorded.
+        """
 
     @abstractmethod
     def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
@@ -137,11 +145,42 @@ class JsonTextDisk(diskcache.Disk):
         return value
 
 
+class _Cache(diskcache.Cache):
+    """With one connection for all threads, which write one at a time.
+
+    diskcache has one for each thread, and leaves it open when the thread ends.
+    """
+
+    _shared: sqlite3.Connection | None = None
+
+    @property
+    def _con(self) -> sqlite3.Connection:
+        if self._shared is None:
+            self._shared = sqlite3.connect(
+                Path(self.directory) / DATABASE,
+                timeout=self.timeout,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            with suppress(sqlite3.OperationalError):  # there are no settings yet
+                settings = self._shared.execute("SELECT key, value FROM Settings").fetchall()
+                for name, value in settings:
+                    if name.startswith("sqlite_"):
+                        self.reset(name, value, update=False)
+        return self._shared
+
+    def close(self) -> None:
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+
+
 class ReplyStore(Recorded):
     """Recorded entries by key, shared by threads and processes.
 
     The rows: `entry:KEY`, what is served; `entry:KEY:N`, what it replaced, oldest first;
-    `deferred:KEY`, a request without a reply yet; `spent:NAME`, what an account has spent.
+    `deferred:KEY`, a request without a reply yet; `spent:NAME`, what an account has spent. Their
+    column `tag` has the checksum; rows of earlier versions get theirs when they are first used.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -155,7 +194,7 @@ class ReplyStore(Recorded):
             StoreError: The folder cannot be used, or holds a store of another schema version.
         """
         self.path = path
-        self._write_lock = threading.Lock()
+        self._write_lock = threading.RLock()
         self._read_lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._cache: Any = None
@@ -165,7 +204,7 @@ class ReplyStore(Recorded):
             raise StoreError(f"{path}: there is no replies store")
         if not read_only:
             with self._errors_explained():
-                self._cache = diskcache.Cache(
+                self._cache = _Cache(
                     str(path.absolute()),
                     disk=JsonTextDisk,
                     timeout=_PATIENCE,
@@ -192,6 +231,13 @@ class ReplyStore(Recorded):
         for _, value in self._rows_with_prefix("deferred:"):
             yield ChatRequest.model_validate_json(value)
 
+    def whole_entry(self, key: str) -> Entry | None:
+        """The entry recorded for a key, or None; also where it is damaged, and to be replaced."""
+        try:
+            return self.entry(key)
+        except DamagedReplyError:
+            return None
+
     def spent(self, account: str) -> Spent:
         """What an account has spent so far."""
         value = self._value(f"spent:{account}")
@@ -212,12 +258,12 @@ class ReplyStore(Recorded):
             for entry in entries:
                 if not self._added(entry):
                     self._number_replaced(f"entry:{entry.key}")
-                    self._cache.set(f"entry:{entry.key}", entry_json(entry))
+                    self._set(f"entry:{entry.key}", entry_json(entry))
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
     def add(self, entry: Entry) -> bool:
-        """Record an entry unless its key has one; tell whether it had none."""
+        """Record an entry unless its key has one that is whole; tell whether it had none."""
         with self._writing():
             return self._added(entry)
 
@@ -232,13 +278,13 @@ class ReplyStore(Recorded):
             reply = self.get(key)
             if reply is not None and (reply.status, reply.reasked_as) != (status, reasked_as):
                 noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
-                self._cache.set(f"entry:{key}", entry_json(noted))
+                self._set(f"entry:{key}", entry_json(noted))
 
     def defer(self, request: ChatRequest) -> None:
         """Write down a request that is to be answered later."""
         text = canonical_json(request.model_dump(mode="json"))
         with self._writing():
-            self._cache.add(f"deferred:{request.key}", text)
+            self._set(f"deferred:{request.key}", text)
 
     def check_rows(self) -> Iterator[tuple[str, str | StoreError]]:
         """Every row's name, with its kind or with what is wrong with it; then SQLite's own faults."""
@@ -253,13 +299,14 @@ class ReplyStore(Recorded):
                 yield "database", StoreError(fault.decode(errors="replace"))
 
     def close(self) -> None:
-        """Close this thread's connections; those of threads that have ended are closed already."""
+        """Close the connections; the next use opens them again."""
         with self._read_lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
         if self._cache is not None:
-            self._cache.close()
+            with self._write_lock:
+                self._cache.close()
 
     def _check_schema(self) -> None:
         if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'Cache'"):
@@ -283,15 +330,39 @@ class ReplyStore(Recorded):
 
     def _value(self, name: str) -> bytes | None:
         rows = self._rows(_VALUE, (name,))
-        return rows[0][0] if rows else None
+        if not rows:
+            return None
+        value, tag = rows[0]
+        if tag is None and self._cache is not None:
+            self._give_checksum(name, value)
+        return self._whole(name, value, tag)
+
+    def _whole(self, name: str, value: bytes, tag: bytes | None) -> bytes:
+        """A row's text, which must fit its checksum, if it has one."""
+        if tag is not None and tag.decode(errors="replace") != _checksum(name, value):
+            raise DamagedReplyError(
+                f"{self.path}: {name} is damaged: it is not the text that was written"
+            )
+        return value
+
+    def _give_checksum(self, name: str, value: bytes) -> None:
+        """Add what a row of an earlier version lacks; reading does not fail where that fails."""
+        with suppress(StoreError), self._writing() as execute:
+            execute(
+                "UPDATE Cache SET tag = ? WHERE key = ? AND tag IS NULL AND CAST(value AS BLOB) = ?",
+                (_checksum(name, value), name, value),
+            )
 
     def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """The text rows whose names begin so, in pages, so that others can write meanwhile."""
         last, end = prefix, prefix + "\x7f"
         while page := self._rows(_PAGE, (last, end)):
-            for name, value in page:
-                yield name.decode(), value
-            last = page[-1][0].decode()
+            for found, value, tag in page:
+                try:
+                    last = found.decode()
+                except UnicodeDecodeError:
+                    raise DamagedReplyError(f"{self.path}: the name {found!r} is damaged") from None
+                yield last, self._whole(last, value, tag)
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
         with self._errors_explained(), self._read_lock:
@@ -300,28 +371,37 @@ class ReplyStore(Recorded):
             return self._connection.execute(sql, parameters).fetchall()
 
     def _added(self, entry: Entry) -> bool:
-        added: bool = self._cache.add(f"entry:{entry.key}", entry_json(entry))
+        name, text = f"entry:{entry.key}", entry_json(entry)
+        added: bool = self._cache.add(name, text, tag=_checksum(name, text))
+        if not added and self.whole_entry(entry.key) is None:
+            added = self._set(name, text)
         if added:
             self._cache.delete(f"deferred:{entry.key}")
         return added
 
+    def _set(self, name: str, text: str) -> bool:
+        done: bool = self._cache.set(name, text, tag=_checksum(name, text))
+        return done
+
     def _charge(self, account: str, spent: Spent) -> None:
         total = self.spent(account) + spent
-        self._cache.set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
+        self._set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
 
     def _number_replaced(self, name: str) -> None:
         if old := self._value(name):
             number = 1
-            while not self._cache.add(f"{name}:{number}", old.decode()):
+            while not self._cache.add(
+                numbered := f"{name}:{number}", old.decode(), tag=_checksum(numbered, old)
+            ):
                 number += 1
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> Iterator[Callable[..., Any]]:
         if self._cache is None:
             raise StoreError(f"{self.path}: the replies store is open for reading only")
         # Not `retry=True`: it would go on for ever where the file cannot be written at all.
         with self._errors_explained(), self._write_lock, self._cache.transact():
-            yield
+            yield self._cache._sql  # noqa: SLF001  diskcache has no update of one column
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
@@ -333,6 +413,12 @@ class ReplyStore(Recorded):
                 f"{str(error) or 'it is locked or read-only'}; "
                 "check the disk's free space and the folder's permissions"
             ) from error
+
+
+def _checksum(name: str, text: str | bytes) -> str:
+    """Of a row's text and its name: a row that is found in another's place is damaged too."""
+    data = text.encode() if isinstance(text, str) else text
+    return hashlib.sha256(b"%b\0%b" % (name.encode(), data)).hexdigest()
 
 
 def _connect(database: Path) -> sqlite3.Connection:

@@ -21,6 +21,8 @@ class StepLedger(Record):
     """Requests answered from recorded replies."""
     reasked: int = 0
     """Requests that sent an invalid reply back, or asked for what one left out."""
+    damaged: int = 0
+    """Recorded replies that were damaged, and are asked for again."""
     failed: int = 0
     """Questions that ended without an answer."""
     tokens: int = 0
@@ -36,7 +38,8 @@ class StepLedger(Record):
         """All of it in a line."""
         cost = f", ${self.cost:.4f}" if self.cost else ""
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.calls} calls, {self.cached} recorded{failed}{cost}"
+        damaged = f", {self.damaged} damaged, asked again" if self.damaged else ""
+        return f"{self.calls} calls, {self.cached} recorded{damaged}{failed}{cost}"
 
     @property
     def spent(self) -> str:

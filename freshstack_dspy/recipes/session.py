@@ -156,7 +156,7 @@ class Session:
     def record_search(self, request: SearchRequest, value: JsonValue) -> None:
         """Record what a search returned; a replay elsewhere then does not search again."""
         store = self.replies.store if self.mode != "replay" else None
-        result = store.entry(request.key) if store is not None else None
+        result = store.whole_entry(request.key) if store is not None else None
         if not isinstance(result, SearchResult) or result.value != value:
             result = receive_search(request, value)
             if store is not None:

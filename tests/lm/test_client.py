@@ -14,7 +14,7 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     ReplyError,
 )
-from freshstack_dspy.lm.bundle import Bundle
+from freshstack_dspy.lm.bundle import Bundle, verify
 from freshstack_dspy.lm.client import connect, open_store
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import write_bundle
@@ -136,20 +136,30 @@ def test_every_mode_but_replay_needs_a_store(mode: Any) -> None:
         lm(request())
 
 
-def test_a_damaged_reply_stops_a_replay_and_is_asked_again_live_with_a_warning(
-    server: ChatServer, store: ReplyStore, client_for: Connect, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("change", ["value = replace(value, '17', '71')", "tag = 'x'"])
+def test_a_damaged_reply_is_a_miss_in_a_replay_and_is_asked_again_live_and_counted(
+    server: ChatServer,
+    store: ReplyStore,
+    client_for: Connect,
+    caplog: pytest.LogCaptureFixture,
+    change: str,
 ) -> None:
-    server.says("first", "second")
-    client_for()(request())
+    server.says("17", "18")
+    lm = client_for()
+    key = lm(request()).id
     with rows(store) as table:
-        table.execute(
-            "UPDATE Cache SET value = replace(value, 'hello', 'jello') WHERE key LIKE 'entry:%'"
-        )
+        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE 'entry:%'")
 
-    with pytest.raises(DamagedReplyError, match="is not the key of the request"):
+    with pytest.raises(ReplayMissError, match=f"{key} is damaged: .*; record it again in mode"):
         client_for("replay")(request())
-    assert client_for()(request()).text == "second"
+    with pytest.raises(DamagedReplyError):
+        store.read(key)
+    assert list(verify(store.path).damaged) == [f"entry:{key}"]
+    lm = client_for()
+    assert [lm(request()).text for _ in range(2)] == ["18", "18"]
+    assert lm.ledger.of("other").line == "1 calls, 1 recorded, 1 damaged, asked again"
     assert "asked again" in caplog.text
+    assert verify(store.path).counts == {"accounts": 1, "chat": 1}, "what was damaged is dropped"
 
 
 def test_used_replies_are_those_given_out(

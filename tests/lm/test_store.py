@@ -3,11 +3,14 @@
 import json
 import os
 import pickle
+import random
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,10 @@ import pytest
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
-from freshstack_dspy.lm.bundle import verify
+from freshstack_dspy.lm.bundle import Bundle, merge_bundle, verify
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReplyStore
-from tests.lm.recording import ask, every_entry, reply, rows
+from freshstack_dspy.lm.store import ReplyStore, fingerprint
+from tests.lm.recording import ask, every_entry, every_value, reply, rows, write_bundle
 
 ROOT = Path(__file__).parents[2]
 ONE = Spent(calls=1, tokens=7, dollars=0.25)
@@ -185,6 +188,99 @@ for number in range({first}, 100_000):
 """
 
 
+def test_no_changed_bit_of_a_text_is_ever_served(store: ReplyStore) -> None:
+    store.put(reply('{"year": 1907, "rings": [3, 1, 4]}'), account="a", spent=ONE)
+    store.defer(ask("later"))
+    store.close()
+    chance = random.Random(4)
+    reads: dict[str, Callable[[], Any]] = {
+        f"entry:{reply().key}": lambda: [store.read(reply().key)],
+        f"deferred:{ask('later').key}": lambda: list(store.deferred()),
+        "spent:a": lambda: store.spent("a"),
+    }
+    for name, read in reads.items():
+        whole = every_value(store)[name].encode()
+        for _ in range(40):
+            changed = bytearray(whole)
+            changed[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+            with rows(store) as table:
+                update = "UPDATE Cache SET value = CAST(? AS TEXT) WHERE key = ?"
+                table.execute(update, (bytes(changed), name))
+            with pytest.raises(DamagedReplyError, match=f"{name} is damaged"):
+                read()
+        assert name in verify(store.path).damaged
+        with rows(store) as table:
+            table.execute(update, (whole, name))
+        read()
+
+
+def test_one_entry_in_the_place_of_another_is_damaged(store: ReplyStore) -> None:
+    keys = [reply(to=text).key for text in ("one", "two")]
+    store.put(reply(to="one"), reply("hi", to="two"))
+    with rows(store) as table:
+        of = "(SELECT {} FROM Cache WHERE key = 'entry:' || ?)"
+        table.execute(
+            f"UPDATE Cache SET value = {of.format('value')}, tag = {of.format('tag')} "
+            "WHERE key = 'entry:' || ?",
+            (keys[0], keys[0], keys[1]),
+        )
+
+    assert fingerprint(keys[:1], store) is not None
+    with pytest.raises(DamagedReplyError):
+        fingerprint(keys, store)
+
+
+def test_rows_of_earlier_versions_are_read_and_get_a_checksum_when_they_are_used(
+    store: ReplyStore,
+) -> None:
+    for text in ("used", "unused"):
+        store.put(reply(to=text), account="a", spent=ONE)
+    with rows(store) as table:
+        table.execute("UPDATE Cache SET tag = NULL")
+        without = "SELECT count(*) FROM Cache WHERE tag IS NULL AND key <> 'format'"
+        with closing(ReplyStore(store.path, read_only=True)) as replayed:
+            assert replayed.get(ask("used").key) == reply(to="used")
+        assert table.execute(without).fetchone() == (3,)
+    store.charge("a", ONE)
+    assert store.get(ask("used").key) == reply(to="used")
+    with rows(store) as table:
+        assert table.execute(without).fetchone() == (1,)
+        table.execute("UPDATE Cache SET value = replace(value, 'hi', 'ho')")
+
+    assert store.get(ask("unused").key) == reply("ho", to="unused")
+    with pytest.raises(DamagedReplyError):
+        store.get(ask("used").key)
+
+
+def test_a_bundle_mends_what_is_damaged(store: ReplyStore, tmp_path: Path) -> None:
+    whole = [reply(to=text) for text in ("one", "two")]
+    store.put(*whole)
+    write_bundle(whole, tmp_path / "replies.jsonl")
+    with rows(store) as table:
+        table.execute("UPDATE Cache SET value = replace(value, 'hi', 'ho') WHERE rowid = 2")
+    with closing(Bundle(tmp_path / "replies.jsonl")) as bundle:
+        report = merge_bundle(bundle, store)
+
+    assert (report.added, report.same, report.conflicts) == (1, 1, ())
+    assert {each.key: each for each in store.replies()} == {each.key: each for each in whole}
+    assert verify(store.path).damaged == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
+def test_all_threads_write_through_one_connection(tmp_path: Path) -> None:
+    """Those of threads that have ended would stay open, of which Python 3.13 warns."""
+    database = str(tmp_path / "cache" / "cache.db")
+    store = ReplyStore(tmp_path / "cache")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: store.put(reply(to=str(number))), range(20)))
+        opened = [
+            each for each in Path("/proc/self/fd").iterdir() if os.path.realpath(each) == database
+        ]
+    store.close()
+
+    assert len(opened) == 1
+
+
 def test_killed_processes_lose_no_reply_that_they_acknowledged(store: ReplyStore) -> None:
     """Two write to the same store at once, and each is killed while it does."""
     writers = []
@@ -237,7 +333,8 @@ def test_a_whole_store_is_clean(store: ReplyStore) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("value = substr(value, 1, 200)", "not a recorded reply"),
+        ("value = substr(value, 1, 200)", "not the text that was written"),
+        ("value = substr(value, 1, 200), tag = NULL", "not a recorded reply"),
         ("mode = 4", "not plain text"),
         ("key = CAST(key AS BLOB), raw = 0", "not plain text"),
     ],
