@@ -103,6 +103,12 @@ def _read_table(
             rejected[reason] += 1
         else:
             queries.append(found)
+    kept = {name for query in queries for name in query.fields}
+    if queries and (absent := [name for name in config.fields or () if name not in kept]):
+        raise SourceError(
+            f"{config.location}: no question has a value of {', '.join(map(repr, absent))}, which "
+            "[queries] fields names; allowed: columns of the table that are no part of a query"
+        )
     return queries
 
 

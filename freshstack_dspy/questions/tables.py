@@ -73,11 +73,6 @@ class Columns:
             missing.append(_TEXTS)
         if missing:
             raise SourceError(f"{file}: has no column {self._named_in(missing, present)}")
-        if absent := [name for name in self._fields or () if name not in present]:
-            raise SourceError(
-                f"{file}: has no column {', '.join(map(repr, absent))} for [queries] fields; it "
-                f"has {', '.join(map(repr, sorted(present)))}"
-            )
         return [column for column in present if column in self.wanted() or self._is_kept(column)]
 
     def _named_in(
@@ -149,6 +144,8 @@ def _field(value: Any) -> str | None:
     """The text of a cell, or None where it has none that could name a group."""
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, bool):
+        return str(value).lower()
     value = _cell("body", value)
     if not isinstance(value, str | int | float):
         return None
