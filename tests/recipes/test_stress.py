@@ -226,7 +226,7 @@ def questions_of(asked: list[tuple[str, Messages]]) -> dict[str, Counter[str]]:
     parts: dict[tuple[str, str], Counter[frozenset[str]]] = defaultdict(Counter)
     for task, turns in asked:
         inputs = json.loads(turns[1][1])
-        chunks = frozenset(chunk["path"] for chunk in inputs.get("chunks", []))
+        chunks = frozenset(chunk.get("path", "") for chunk in inputs.get("chunks", []))
         parts[task, question_of(inputs)][chunks] += 1
     questions: dict[str, Counter[str]] = {}
     for (task, question), asked_of in parts.items():
