@@ -187,7 +187,7 @@ class _Labels:
         return min(_GRADES[text], 1) if binary else _GRADES[text]
 
     def _evidence(self, row: Row, chunk_id: str) -> Spans:
-        spans = [Row.of(one, row.place) for one in row.values.get("spans") or ()]
+        spans = list(row.inners("spans")) if row.values.get("spans") else []
         quotes = row.text("evidence", default="").splitlines()
         spans += [Row(row.place, {"text": quote}) for quote in quotes if quote.strip()]
         chunk = self._collection.chunk(chunk_id) if spans else None

@@ -123,7 +123,7 @@ def read_label(line: bytes, place: str) -> AnyLabel:
     record = LABELS.get(kind) if isinstance(kind, str) else None
     if record is None:
         raise CollectionError(
-            f"{place}: not a label: its kind is {kind!r}; allowed: {', '.join(LABELS)}"
+            f"{place}: not a label: its kind is {kind!r:.200}; allowed: {', '.join(LABELS)}"
         )
     try:
         return record.model_validate_json(line, strict=True)
@@ -179,9 +179,9 @@ def check_labels(placed: Iterable[tuple[str, AnyLabel]], collection: "Collection
             continue
         if wrong is not None:
             what, id_, ids, file = wrong
-            fault = f"{place}: there is no {what} {id_!r}; {named_nearest(id_, ids, file)}"
+            fault = f"{place}: there is no {what} {id_!r:.200}; {named_nearest(id_, ids, file)}"
         elif highest is not None and isinstance(label, HumanLabel) and label.label > highest:
-            fault = f"{place}: the label is {label.label}; allowed: 0 to {highest}"
+            fault = f"{place}: the label is {label.label!r:.20}; allowed: 0 to {highest}"
     if fault:
         other = "" if right else f"no label is of {collection.name!r}; is it the right collection? "
         raise CollectionError(f"{other}{fault}")

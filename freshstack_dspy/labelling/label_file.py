@@ -4,6 +4,7 @@ import codecs
 import fcntl
 import os
 from collections.abc import Container, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -32,9 +33,8 @@ class LabelFile:
         labels: What the annotator gave for each task, the latest last.
 
     Raises:
-        ConfigError: Another process has opened it.
+        ConfigError: Another process has opened it, or it cannot be opened.
         CollectionError: As `all_labels` and `check_labels`.
-        OSError: It cannot be read, or mended.
     """
 
     def __init__(
@@ -43,17 +43,18 @@ class LabelFile:
         self.path = path
         self.labels: dict[TaskId, tuple[AnyLabel, ...]] = {}
         self._others: list[AnyLabel] = []
-        self._lock = _locked(path)
         try:
-            found = _content(path)
-            self._content = _whole_lines(found)
-            placed = list(once(_placed(self._content, path)))
-            check_labels(placed, collection)
-            if self._content != found:
-                write_file(path, self._content)
-        except BaseException:
-            self.close()
-            raise
+            with ExitStack() as opened:
+                self._lock = opened.enter_context(_locked(path))
+                found = _content(path)
+                self._content = _whole_lines(found)
+                placed = list(once(_placed(self._content, path)))
+                check_labels(placed, collection)
+                if self._content != found:
+                    write_file(path, self._content)
+                opened.pop_all()
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be opened: {error.strerror}") from None
         for _, label in placed:
             if label.annotator == annotator and (task := task_id(label)) in tasks:
                 self.labels[task] = (*self.labels.get(task, ()), label)

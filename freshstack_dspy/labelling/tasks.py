@@ -192,9 +192,9 @@ class Tasks:
         chunk = self.collection.chunk(label.chunk_id)
         allowed = [grade.label for grade in self.grades[label.kind]]
         if label.label not in allowed:
-            raise ConfigError(f"label {label.label} is not on the scale; allowed: {allowed}")
+            raise ConfigError(f"label {label.label!r:.20} is not on the scale; allowed: {allowed}")
         if any(not 0 <= start < end <= len(chunk.text) for start, end in label.evidence):
-            raise ConfigError(f"evidence {label.evidence} is not within the passage")
+            raise ConfigError(f"evidence {label.evidence!r:.200} is not within the passage")
         spans = [(chunk.byte_at(start), chunk.byte_at(end)) for start, end in label.evidence]
         return label.model_copy(update={"evidence": tuple(sorted(spans))})
 

@@ -119,6 +119,11 @@ def test_a_label_is_the_same_whichever_tool_wrote_it(
             {**IDS, "annotator": "ana", "label": True},
             ":1: label is True; allowed: a whole n",
         ),
+        (
+            "json",
+            {**IDS, "annotator": "ana", "label": 1, "spans": 7},
+            ":1: spans is 7; allowed: a li",
+        ),
         ("csv", CSV.replace("2 full", "3"), ":2: the label is 3; allowed: 0 to 2"),
         ("csv", CSV.replace("fact 12_0", "a fact"), ":2: there is no nugget of query 12 'a fact';"),
         ("csv", CSV.replace(";ana;yes", ";;yes"), ":2: does not say who labelled; add --annotator"),

@@ -188,6 +188,9 @@ def test_a_file_is_held_by_one_process_and_by_labels_of_its_collection(
         serve(collection)
     with pytest.raises(CollectionError, match="no label is of 'small'"):
         serve(collection, "bo")
+    (tmp_path / "labels-cy.jsonl").mkdir()
+    with pytest.raises(ConfigError, match="cannot be opened: Is a directory"):
+        serve(collection, "cy")
 
 
 @contextmanager
