@@ -89,11 +89,18 @@ class Disagreement(Record):
 
     item: Item
     """query_id, nugget_id, chunk_id; of an answer query_id, run_id."""
+    question: str = ""
     nugget: str = ""
+    passage: str = ""
+    """The chunk's text; it, the question and both evidences are there where `agree` read them."""
     judge: int
     reason: str
+    evidence: tuple[str, ...] = ()
+    """The words that the judge quoted."""
     person: int
     note: str
+    marked: tuple[str, ...] = ()
+    """The words that the person marked."""
     annotator: str
 
 
@@ -183,7 +190,34 @@ def agree(
     collection = Collection.of(collection)
     given = pair_labels(labels)
     groups = _no_groups if by is None else slicing(collection, by)
-    return compare(collection, collection.manifest.scale, collection.name, given, groups)
+    report = compare(collection, collection.manifest.scale, collection.name, given, groups)
+    return report.model_copy(update={"disagreements": _in_words(collection, given, report)})
+
+
+def _in_words(
+    collection: Collection, labels: Sequence[HumanLabel], report: AgreementReport
+) -> tuple[Disagreement, ...]:
+    """Give the disagreements with the texts that a reader needs to decide between the two."""
+    questions = {one.query_id: one.title or one.body for one in collection.queries}
+    judged: dict[Item, Judgment] = {pair_of(one): one for one in collection.judgments}
+    marked: dict[tuple[Item, str], Spans] = {
+        (pair_of(one), one.annotator): one.evidence for one in labels
+    }
+
+    def in_words(one: Disagreement) -> Disagreement:
+        chunk = collection.chunk(one.item[2])
+        judgment = judged[one.item]
+        evidence = () if judgment.same_as else judgment.evidence  # in another chunk
+        return one.model_copy(
+            update={
+                "question": questions.get(one.item[0], ""),
+                "passage": chunk.text,
+                "evidence": tuple(chunk.text_at(*span) for span in evidence),
+                "marked": tuple(chunk.text_at(*of) for of in marked[one.item, one.annotator]),
+            }
+        )
+
+    return tuple(map(in_words, report.disagreements))
 
 
 def compare(
@@ -648,7 +682,7 @@ def _position(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
     if judge.get("shuffle") is not None or judge.get("votes", 1) > 1:
         raise CollectionError(
             "chunks were shuffled before they were judged, so that their position in a call is not "
-            "known; name another --by"
+            "known; divide them by something else"
         )
     calls: defaultdict[str, set[str]] = defaultdict(set)
     for one in collection.judgments:

@@ -93,7 +93,7 @@ def correct(
     """Estimate what rates, means and differences would be, had people labelled every judged pair.
 
     Rates are estimated from single pairs that `freshstack sample` drew. Means need queries that are
-    labelled in full, as `sample --whole-queries` draws them; people's labels then decide, as the
+    labelled in full, as `sample` draws them for runs; people's labels then decide, as the
     judge's do, which nuggets are supported and which queries count. Of several people's labels of a
     pair the lower median counts.
 
@@ -229,8 +229,8 @@ def _mean(
     if any(query in given.whole for query in queries):
         return found
     return found.because(
-        "no query was drawn and labelled in full: single pairs do not tell its measures; "
-        "`freshstack sample COLLECTION --whole-queries 20`"
+        "no query was drawn and labelled in full, as a sample for runs has them: single pairs do not "
+        "tell a run's value"
     )
 
 

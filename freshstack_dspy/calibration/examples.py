@@ -156,7 +156,7 @@ def answer_examples(
         if question is None or one.answer is None or one.gold_answer is None:
             raise CollectionError(
                 f"the label of the answer of {one.run_id!r} to query {one.query_id!r} lacks texts: "
-                "give its 'answer' and 'gold_answer', and its 'question' or --collection"
+                "give its 'answer' and 'gold_answer', and its 'question' or the collection"
             )
         example = dspy.Example(
             question=question,
@@ -257,7 +257,7 @@ def _texts(
             )
         raise CollectionError(
             f"the labels do not carry the text of {what} {identity!r}: give each label its "
-            f"{what!r}, or name the collection with --collection"
+            f"{what!r}, or name the collection"
         )
     return texts
 

@@ -212,9 +212,7 @@ def _choose(
     best, best_value, candidates = student, (plain_value := task.value(dev)), []
     sign, top = (-1, 0) if metric == "expected_cost" else (1, 1)
     if plain_value is None:
-        unchanged = (
-            f"{metric} is undefined on the dev queries: label more, or name another --metric"
-        )
+        unchanged = f"{metric} is undefined on the dev queries: label more, or name another metric"
     elif known == top:
         unchanged = f"{metric} is {known:g} already on the train and dev queries"
     else:
@@ -249,7 +247,7 @@ def _check(optimizer: str, metric: str, metrics: Sequence[str], model: str) -> N
     if optimizer in WRITERS and model == BASELINE:
         raise ConfigError(
             f"{optimizer} needs a model that can write instructions, and {BASELINE} cannot; "
-            "take --optimizer bootstrap_random, bootstrap or labeled, or name another [model]"
+            "take the optimizer bootstrap_random, bootstrap or labeled, or another model"
         )
     if optimizer == "mipro" and importlib.util.find_spec("optuna") is None:
         raise ConfigError("mipro needs optuna: pip install 'freshstack_dspy[optimize]'")
@@ -413,7 +411,7 @@ def _task(labels: Any, collection: Collection | None, scale: Scale, limit: int) 
         _check_scales(labels, collection, scale)
         return _JudgeTask(scale, judge_examples(labels, collection, _CHUNKS, scale))
     if collection is None:
-        raise ConfigError("nuggets are of the answers of a collection; name it with --collection")
+        raise ConfigError("nuggets are of the answers of a collection; name it")
     return _NuggetTask(Nuggetizer(limit), nugget_examples(labels, collection, limit))
 
 

@@ -6,7 +6,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from freshstack_dspy.calibration.labels import PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
@@ -24,6 +24,12 @@ from freshstack_dspy.records import (
     TaskKind,
 )
 
+Purpose = Literal["agreement", "share", "runs"]
+"""What labels of pairs are for: how well the judge agrees with people, what share of the pairs
+support, or what runs' values would be. The first two are one sample, of single pairs."""
+DEFAULT_LIMITS = {"agreement": 200, "share": 200, "runs": 20}
+_HALF_WIDTHS = {"agreement": 1.6, "share": 0.61, "runs": 0.32}
+"""Times 1 / sqrt(n), of n pairs or (runs) queries: `expected_half_width`."""
 WHOLE_QUERIES = "whole queries"
 """The stratum of pairs that were drawn with all other judged pairs of their query."""
 FLOOR = 5
@@ -46,6 +52,26 @@ class Sample(NamedTuple):
     """How many each stratum has, and how many were drawn; of `WHOLE_QUERIES`, queries."""
     kept: int
     """How many of the tasks were drawn before."""
+    half_width: float | None = None
+    """What so many labels of pairs will tell: `expected_half_width`."""
+
+
+def expected_half_width(purpose: Purpose, drawn: int, items: int) -> float:
+    """Say how wide to either side the 95% interval will be, about.
+
+    Of kappa; of the share of pairs that support; or of a run's mean alpha_nDCG@10. In simulations of
+    a judge that errs as one did on TREC RAG 2024 (sensitivity .79, specificity .91; a better one's
+    are narrower) it is a constant / sqrt(n), times sqrt(1 - n/N) for the share and runs.
+
+    Source: benchmarks/LOG.md, 2026-11-23, `correction.py`.
+
+    Args:
+        purpose: What the labels are for.
+        drawn: How many pairs or, for runs, whole queries are labelled.
+        items: How many there are.
+    """
+    left = 1.0 if purpose == "agreement" else 1 - drawn / items
+    return _HALF_WIDTHS[purpose] * math.sqrt(left / drawn)
 
 
 def strata(collection: Contents, against: Contents | None = None) -> dict[PairId, str]:
@@ -120,10 +146,10 @@ def sample(
     collection: Collection | Path | str,
     out: Path | str,
     kind: TaskKind = "support",
-    limit: int = 200,
+    limit: int | None = None,
     *,
+    purpose: Purpose = "agreement",
     seed: int = 0,
-    whole_queries: int | None = None,
     **options: Any,
 ) -> Sample:
     """Draw tasks for people, and write them to a file, or add them to those that it has.
@@ -142,17 +168,17 @@ def sample(
         first, before = read_tasks(out, loaded)
         if first.seed != seed:
             raise CollectionError(
-                f"{out}: drawn with --seed {first.seed}; take that seed, or another --out"
+                f"{out}: drawn with seed {first.seed}; take that seed, or name another file"
             )
     drawn = [task for task in before if task.kind == kind]
-    limit = max(limit, len(drawn))
-    if whole_queries is not None:
-        whole_queries = max(whole_queries, len({one.query_id for one in drawn}))
-    found = draw(loaded, kind, limit, seed=seed, whole_queries=whole_queries, **options)
+    before_now = {one.query_id for one in drawn} if purpose == "runs" else drawn
+    limit = max(DEFAULT_LIMITS[purpose] if limit is None else limit, len(before_now))
+    found = draw(loaded, kind, limit, purpose=purpose, seed=seed, **options)
     if not {*map(_without_probability, drawn)} <= {*map(_without_probability, found.tasks)}:
         raise CollectionError(
-            f"{out}: its tasks of kind {kind!r} were drawn in another way (--whole-queries, "
-            "--against or --answers differ); draw as before, or name another --out"
+            f"{out}: its tasks of kind {kind!r} were drawn in another way (what they are "
+            "for, or what they were drawn against or of, differs); draw as before, or name another "
+            "file"
         )
     folder = collection.name if isinstance(collection, Collection) else collection
     header = SampleHeader(
@@ -168,10 +194,10 @@ def sample(
 def draw(
     collection: Collection,
     kind: TaskKind = "support",
-    limit: int = 200,
+    limit: int | None = None,
     *,
+    purpose: Purpose = "agreement",
     seed: int = 0,
-    whole_queries: int | None = None,
     against: Collection | None = None,
     answers: Path | None = None,
 ) -> Sample:
@@ -184,15 +210,16 @@ def draw(
         collection: What was judged.
         kind: What people are asked; `support` and `answerability` of pairs, `nuggets` of queries,
             `answer` of the answers in `answers`.
-        limit: How many of them.
+        limit: How many of them, 200 by default; for `runs` how many queries, 20 by default.
+        purpose: What labels of pairs are for. Measures of `runs` are no means of single pairs, so
+            that queries are drawn with all their judged pairs.
         seed: Of the random numbers; another seed is another sample.
-        whole_queries: In place of `limit`, how many queries are drawn with all their judged pairs.
         against: The same pairs judged by another model or prompt; they differ where it is unsure.
         answers: A folder of `freshstack answer`.
 
     Raises:
         CollectionError: There is nothing of this kind to label, or no such folder of answers.
-        ConfigError: The kind needs `answers`, or is not of pairs and `whole_queries` is given.
+        ConfigError: The kind needs `answers`, or is not of pairs and they are for `runs`.
     """
     texts: dict[Item, dict[str, str]] = {}
     stratum: Strata
@@ -200,18 +227,20 @@ def draw(
         stratum = {(one.query_id,): one.slice for one in collection.slices}
     elif kind == "answer":
         if answers is None:
-            raise ConfigError("name the folder of the answers: --answers FOLDER")
+            raise ConfigError("kind 'answer' needs answers, the folder that has them")
         stratum, texts = _answers(answers)
     else:
         stratum = dict(strata(collection, against).items())
     if not stratum:
         raise CollectionError(f"{collection.name!r} has nothing of kind {kind!r} to label")
-    if whole_queries is not None and kind not in ("support", "answerability"):
-        raise ConfigError(f"--whole-queries is of judged pairs, and kind {kind!r} is not")
+    of_pairs = kind in ("support", "answerability")
+    if purpose == "runs" and not of_pairs:
+        raise ConfigError(f"labels for 'runs' are of judged pairs, and those of kind {kind!r} not")
+    limit = DEFAULT_LIMITS[purpose] if limit is None else limit
     queries = sorted({item[0] for item in stratum}, key=lambda query: _number(seed, query))
     place = {query: number for number, query in enumerate(queries)}
     drawn: list[Item] = []
-    if whole_queries is None:
+    if purpose != "runs":
         sizes = Counter(stratum.values())
         counts = allocated(sizes, limit)
         items = sorted(stratum, key=lambda item: _number(seed, *item))
@@ -219,8 +248,8 @@ def draw(
             drawn += [item for item in items if stratum[item] == name][:count]
     else:
         sizes = Counter({WHOLE_QUERIES: len(queries)})
-        counts = Counter({WHOLE_QUERIES: min(whole_queries, len(queries))})
-        drawn += [item for item in stratum if place[item[0]] < whole_queries]
+        counts = Counter({WHOLE_QUERIES: min(limit, len(queries))})
+        drawn += [item for item in stratum if place[item[0]] < limit]
         stratum = dict.fromkeys(drawn, WHOLE_QUERIES)
     names = ("query_id", "run_id") if kind == "answer" else ("query_id", "nugget_id", "chunk_id")
     drawn.sort(key=lambda item: (place[item[0]], item[1:2], _number(seed, *item)))
@@ -236,7 +265,11 @@ def draw(
         )
         for item in drawn
     )
-    return Sample(tasks, {name: (size, counts[name]) for name, size in sorted(sizes.items())}, 0)
+    half_width = None
+    if of_pairs:
+        half_width = expected_half_width(purpose, counts.total(), sizes.total())
+    found = {name: (size, counts[name]) for name, size in sorted(sizes.items())}
+    return Sample(tasks, found, 0, half_width)
 
 
 def allocated(sizes: Mapping[str, int], limit: int) -> Counter[str]:

@@ -190,11 +190,25 @@ def _show_nuggets(found: "NuggetRatings") -> None:
 
 def _show_disagreement(one: "Disagreement") -> None:
     say("")
-    say(f"{_named(one.item)}: judge {one.judge}, {one.annotator} {one.person}")
-    if one.nugget:
-        say_wrapped(f"nugget: {cut(one.nugget, 300)}", 2)
-    say_wrapped(f"judge: {one.reason or 'no reason'}", 2)
-    say_wrapped(f"{one.annotator}: {one.note or 'no note'}", 2)
+    say_wrapped(f"{_named(one.item)}: judge {one.judge}, {one.annotator} {one.person}")
+    for name, text in (("question", one.question), ("nugget", one.nugget)):
+        if text:
+            say_wrapped(f"{name}: {cut(text, 300)}", 2)
+    sides = (
+        ("judge", one.judge, one.reason, one.evidence),
+        (
+            one.annotator,
+            one.person,
+            one.note,
+            one.marked,
+        ),
+    )
+    for who, label, why, words in sides:
+        say_wrapped(f"{who} {label}: {cut(why, 600) or 'no reason'}", 2)
+        for each in words:
+            say_wrapped(f"“{cut(each, 400)}”", 4)
+    if one.passage and not (one.evidence or one.marked):
+        say_wrapped(f"the passage begins: {cut(one.passage, 400)}", 2)
 
 
 def _named(item: tuple[str, ...]) -> str:

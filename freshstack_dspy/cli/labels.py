@@ -2,12 +2,17 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from freshstack_dspy.cli.options import CollectionArgument, ReplaceOption, check_out
-from freshstack_dspy.cli.printing import Table, complain, counted, say, show
+from freshstack_dspy.cli.printing import Table, complain, counted, say, say_wrapped, show
+
+if TYPE_CHECKING:
+    from freshstack_dspy.calibration.sampling import Sample
+
+Purpose = Literal["agreement", "share", "runs"]
 
 
 def sample(
@@ -23,11 +28,18 @@ def sample(
             "with the gold one."
         ),
     ] = "support",
-    limit: Annotated[int, typer.Option(min=1, help="How many tasks of this kind.")] = 200,
-    whole_queries: Annotated[
+    purpose: Annotated[
+        Purpose,
+        typer.Option(
+            "--for",
+            help="What labels of pairs are for: agreement of judge and people, the share of pairs "
+            "that support, or the values of runs, which takes whole queries.",
+        ),
+    ] = "agreement",
+    limit: Annotated[
         int | None,
         typer.Option(
-            min=1, help="In place of --limit: how many queries, each with all its judged pairs."
+            min=1, help="How many tasks of this kind, 200 by default; for runs queries, 20."
         ),
     ] = None,
     against: Annotated[
@@ -43,15 +55,15 @@ def sample(
         typer.Option(help="The others have the texts, and are new files."),
     ] = "freshstack",
 ) -> None:
-    """Draw judgments for people to label, more where the judge is unsure."""
+    """Draw judgments for people to label, and say what so many labels will tell."""
     from freshstack_dspy.calibration.label_files import tasks_as
-    from freshstack_dspy.calibration.sampling import draw
+    from freshstack_dspy.calibration.sampling import DEFAULT_LIMITS, draw
     from freshstack_dspy.calibration.sampling import sample as add_sample
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.files import write_file
 
     loaded = Collection.load(collection)
-    options: Any = {"seed": seed, "whole_queries": whole_queries, "answers": answers}
+    options: Any = {"purpose": purpose, "seed": seed, "answers": answers}
     options["against"] = Collection.load(against) if against else None
     if format == "freshstack":
         found = add_sample(collection, out, kind, limit, **options)
@@ -62,12 +74,34 @@ def sample(
     rows = [(name, size, drawn, drawn / size) for name, (size, drawn) in found.strata.items()]
     what = {"nuggets": "queries", "answer": "answers"}.get(kind, "pairs")
     title = f"{out}: {counted(len(found.tasks), 'task')} of kind {kind}"
-    header = ("stratum", "queries" if whole_queries else what, "drawn", "probability")
+    header = ("stratum", "queries" if purpose == "runs" else what, "drawn", "probability")
     show(Table(header, rows, title))
     if found.kept:
         say(f"{found.kept:,} of them were there before, and stay")
-    if whole_queries is None and len(found.tasks) < limit:
+    if purpose != "runs" and len(found.tasks) < (limit or DEFAULT_LIMITS[purpose]):
         say(f"there are no more {what}")
+    if found.half_width is not None:
+        say_wrapped(_tells(purpose, found))
+
+
+def _tells(purpose: Purpose, found: "Sample") -> str:
+    """Say in a line what so many labels will tell."""
+    from freshstack_dspy.measures.correction import FEWEST_ITEMS
+
+    about, number = f"about ±{found.half_width:.2f}", len(found.tasks)
+    hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"
+    not_runs = "they do not tell the value of a run, which takes --for runs"
+    if purpose == "agreement":
+        return f"for agreement ({hours}): expect kappa to {about}; {not_runs}"
+    if purpose == "share":
+        return f"for the share of pairs that support ({hours}): expect it to {about}; {not_runs}"
+    queries = sum(drawn for _, drawn in found.strata.values())
+    if queries < FEWEST_ITEMS:
+        return f"for runs ({hours}): {queries} queries are too few, {FEWEST_ITEMS} are needed"
+    return (
+        f"for runs ({hours}): expect a run's alpha_nDCG@10 to {about}; of measures that most queries "
+        "have at 1, as RR, it can take 40 queries or more"
+    )
 
 
 def import_labels(

@@ -161,6 +161,8 @@ def test_slices_and_disagreements(collection: Collection, report: AgreementRepor
 
     assert (wrong.item, wrong.judge, wrong.person) == (("12", "12_0", B), 1, 0)
     assert wrong.nugget == next(n.text for n in CONTENTS.nuggets if n.nugget_id == "12_0")
+    assert wrong.question == next(q.title for q in CONTENTS.queries if q.query_id == "12")
+    assert wrong.passage == collection.chunk(B).text
     for by in ("kind", "length", "duplicate", "position", "slice"):
         sliced = agree(collection, LABELS, by=by)
         assert sum(part.pairs for part in sliced.slices) in (0, 6), by

@@ -121,7 +121,7 @@ def test_a_sample_of_pairs_tells_rates_and_no_measure(
     assert rate.low < real < rate.high  # type: ignore[operator]
     assert same.value == pytest.approx(rate.value)
     assert found.rates["label 1"].judge == 1
-    assert "--whole-queries" in (found.means["first"]["P@1"].reason or "")
+    assert "as a sample for runs has them" in (found.means["first"]["P@1"].reason or "")
     assert found.means["first"]["P@1"].value is None
 
 
@@ -143,7 +143,7 @@ def test_whole_queries_tell_means_differences_and_rates(
     collection: Collection, truth: Collection
 ) -> None:
     """A query that is not labelled in full yet is left out."""
-    tasks = draw(collection, whole_queries=20).tasks
+    tasks = draw(collection, limit=20, purpose="runs").tasks
     labels = labels_of(tasks, truth)
     found = correct(collection, labels, RUNS, MEASURES, pairs=[("first", "second")])
     fewer = correct(collection, labels[1:], RUNS, MEASURES)
@@ -205,7 +205,9 @@ def test_a_judge_that_agrees_on_all_has_an_exact_interval_and_can_be_calibrated(
     collection: Collection, tmp_path: Path, *, whole: bool
 ) -> None:
     """Of pairs drawn singly, or of whole queries, which tell much less."""
-    tasks = draw(collection, limit=150, whole_queries=25 if whole else None).tasks
+    tasks = (
+        draw(collection, limit=25, purpose="runs") if whole else draw(collection, limit=150)
+    ).tasks
     labels = labels_of(tasks, collection)
     (tmp_path / "ada.jsonl").write_bytes(encode_records(labels))
 

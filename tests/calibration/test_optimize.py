@@ -457,7 +457,7 @@ def test_the_nuggetizer_is_optimized_on_peoples_lists(lm_to: Connect) -> None:
     assert f1.after.value == 1
     with pytest.raises(ConfigError, match="allowed: f1, expected_cost"):
         optimize(lists, lm_to(Pupil()), metric="kappa", collection=collection)
-    with pytest.raises(ConfigError, match="name it with --collection"):
+    with pytest.raises(ConfigError, match="of the answers of a collection; name it"):
         optimize(lists, lm_to(Pupil()))
     strange = lists[0].model_copy(update={"query_id": "9"})
     with pytest.raises(CollectionError, match="no query '9' with an answer"):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.calibration.sampling import (
     WHOLE_QUERIES,
+    Purpose,
     allocated,
     draw,
     read_tasks,
@@ -181,20 +182,38 @@ def test_each_pair_is_drawn_with_its_probability(many: Collection) -> None:
 
 
 def test_whole_queries_are_drawn_with_all_their_pairs(many: Collection, tmp_path: Path) -> None:
-    found = sample(many, tmp_path / "tasks.jsonl", whole_queries=3)
+    found = sample(many, tmp_path / "tasks.jsonl", limit=3, purpose="runs")
 
     assert {task.stratum for task in found.tasks} == {WHOLE_QUERIES}
     assert {task.probability for task in found.tasks} == {3 / 30}
     assert set(Counter(task.query_id for task in found.tasks).values()) == {8}
+    assert sample(many, tmp_path / "tasks.jsonl", limit=4, purpose="runs").kept == 24
     with pytest.raises(FreshstackError, match="drawn in another way"):
         sample(many, tmp_path / "tasks.jsonl", limit=240)
+    with pytest.raises(FreshstackError, match="those of kind 'nuggets' not"):
+        draw(many, "nuggets", purpose="runs")
+
+
+def test_a_sample_says_what_its_labels_will_tell(many: Collection) -> None:
+    """It is 1.6, .61 or .32 / sqrt(n), of a part of all for the share and runs."""
+    limits: dict[Purpose, int] = {"agreement": 100, "share": 60, "runs": 15}
+    widths = {
+        purpose: draw(many, limit=limit, purpose=purpose).half_width
+        for purpose, limit in limits.items()
+    }
+
+    assert widths == pytest.approx(
+        {"agreement": 0.16, "share": 0.61 * (180 / 240 / 60) ** 0.5, "runs": 0.32 / 30**0.5}
+    )
+    assert draw(many, limit=60).tasks == draw(many, limit=60, purpose="share").tasks
+    assert draw(many, "nuggets").half_width is None
 
 
 def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Path) -> None:
     out = tmp_path / "tasks.jsonl"
     sample(many, out, limit=5)
 
-    with pytest.raises(FreshstackError, match="drawn with --seed 0; take that"):
+    with pytest.raises(FreshstackError, match="drawn with seed 0; take that"):
         sample(many, out, limit=9, seed=1)
     manifest = many.manifest.model_copy(update={"content_hash": "f" * 64})
     with pytest.raises(FreshstackError, match="and 'small' has content ffffffffffff; draw from"):
@@ -202,7 +221,7 @@ def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Pa
     (tmp_path / "labels.jsonl").write_bytes(encode_records([label("1", "1_0", "c", 1)]))
     with pytest.raises(FreshstackError, match="jsonl: neither tasks, which"):
         read_tasks(tmp_path / "labels.jsonl")
-    with pytest.raises(FreshstackError, match="name the folder of the answers: --answers"):
+    with pytest.raises(FreshstackError, match="needs answers, the folder"):
         sample(many, tmp_path / "other.jsonl", "answer")
     with pytest.raises(FreshstackError, match="'small' has nothing of kind 'support' to label"):
         draw(dataclasses.replace(many, judgments=()))

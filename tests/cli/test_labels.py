@@ -6,6 +6,7 @@ from typing import get_type_hints
 from freshstack_dspy.calibration.label_files import LabelFormat
 from freshstack_dspy.calibration.labels import read_labels
 from freshstack_dspy.calibration.optimization import MetricName, OptimizerName
+from freshstack_dspy.calibration.sampling import Purpose
 from freshstack_dspy.cli import labels as commands
 from freshstack_dspy.cli import people
 from freshstack_dspy.files import encode_records
@@ -17,12 +18,14 @@ from .conftest import Command
 def test_a_sample_is_a_table_and_a_file_that_grows(freshstack: Command, built: Path) -> None:
     first = freshstack("sample", built, "--limit", 4, "--out", "tasks.jsonl")
     second = freshstack("sample", built, "--limit", 6, "--out", "tasks.jsonl")
-    whole = freshstack("sample", built, "--whole-queries", 2, "--out", "whole.jsonl")
+    whole = freshstack("sample", built, "--for", "runs", "--limit", 2, "--out", "whole.jsonl")
     table = freshstack("sample", built, "--format", "csv", "--out", "tasks.jsonl")
 
     assert first.out.startswith("tasks.jsonl: 4 tasks of kind support\n")
     assert "│ label 0 │" in first.out
-    assert second.out.endswith("4 of them were there before, and stay\n")
+    assert "4 of them were there before, and stay\n" in second.out
+    assert "they do not tell the value of a run" in " ".join(first.out.split())
+    assert "2 queries are too few, 10 are needed" in " ".join(whole.out.split())
     assert "│ whole queries │" in whole.out
     assert "│ stratum       │ queries │ drawn │ probability │".replace("│", "┃") in whole.out
     assert (table.code, table.err) == (1, "error: tasks.jsonl exists; name another\n")
@@ -56,5 +59,6 @@ def test_options_allow_what_the_functions_take() -> None:
 
     assert get_type_hints(commands.import_labels)["format"] == LabelFormat
     assert get_type_hints(commands.sample)["kind"] == TaskKind
+    assert get_type_hints(commands.sample)["purpose"] == Purpose
     assert optimizer["optimizer"] == OptimizerName
     assert optimizer["metric"] == MetricName | None

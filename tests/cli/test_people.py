@@ -90,7 +90,9 @@ def test_disagreements_and_nuggets_are_shown(freshstack: Command, built: Path) -
     out = freshstack("agree", built, "mixed.jsonl", "--disagreements", 20).out
 
     assert f"chunk {judged.chunk_id!r}: judge 0, ada 2" in out
-    assert "  ada: It is in the table." in out
+    assert "  ada 2: It is in the table." in out
+    assert "  the passage begins: " in out
+    assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80
     assert rows(out)["grounded"] == "1.000"
     assert "--answers" in freshstack("agree", built, "answers.jsonl").err
 
@@ -136,5 +138,5 @@ def test_the_texts_of_labels_may_be_a_collections(
     within = optimize(freshstack, labels_of_built, "--collection", built)
 
     assert without.code == 1
-    assert "name the collection with --collection" in without.err
+    assert "or name the collection" in without.err
     assert within.code == 0
