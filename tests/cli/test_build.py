@@ -69,11 +69,13 @@ def test_a_run_is_extended_and_again_there_is_nothing_to_add(
     Path("judge.toml").write_text('[model]\nname = "extractive/baseline"\n')
     words = ("extend", "collection", "bm25.run", "--config", "judge.toml")
 
+    planned = json.loads(freshstack(*words, "--plan", "--json").out)
     first, again = freshstack(*words), freshstack(*words)
     as_json = freshstack(*words, "--json")
     refused = freshstack("build", config)
 
     assert first.code == 0, first.err
+    assert f"pairs in {planned['total']['requests']} requests, 0 recorded; about" in first.err
     assert "pairs judged in its top 20" in first.out
     assert again.out == "collection: nothing to add, so nothing was written\n"
     assert json.loads(as_json.out)["changed"] is False
