@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from freshstack_dspy.calibration.labels import PairId, check_labels, pair_labels, pair_of
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import NuggetsName
 from freshstack_dspy.collection.slices import Slices, slice_queries
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.correction import (
@@ -87,6 +88,7 @@ def correct(
     *,
     pairs: Iterable[tuple[str, str]] = (),
     slices: Slices = None,
+    nuggets: NuggetsName = "supported",
     excluded: Ids[str] = (),
     **rules: Any,
 ) -> Correction:
@@ -104,6 +106,7 @@ def correct(
         measures: As in `evaluate`.
         pairs: Names of two runs, whose difference is estimated.
         slices: As in `Collection.qrels`.
+        nuggets: As there.
         excluded: Queries that are left out.
         **rules: Further arguments of `evaluate`, but not `conventions`.
 
@@ -117,7 +120,7 @@ def correct(
     queries = sorted({query for query, _, _ in found.strata} - set(excluded))
     evaluated: dict[str, tuple[Evaluation, Evaluation]] = {}
     if runs:
-        of = [each.qrels(slices).without(excluded) for each in (collection, by_people)]
+        of = [each.qrels(slices, nuggets).without(excluded) for each in (collection, by_people)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # evaluating the runs has warned
             for name, run in runs.items():

@@ -10,6 +10,7 @@ from freshstack_dspy.cli.options import (
     CollectionArgument,
     FormatOption,
     JsonOption,
+    NuggetsOption,
     OutOption,
     ReplaceOption,
     SlicesOption,
@@ -29,6 +30,7 @@ def export(
     format: Annotated[ExportName, typer.Option(help="The layout to write.")] = "freshstack",  # noqa: A002
     replace: ReplaceOption = False,
     slices: SlicesOption = "supported",
+    nuggets: NuggetsOption = "supported",
     push: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +55,9 @@ def export(
         say(f"{address}: {collection} was pushed")
         return
     assert out is not None
-    done = export_collection(collection, format, out, slices=slices, replace=replace)
+    done = export_collection(
+        collection, format, out, slices=slices, nuggets=nuggets, replace=replace
+    )
     say(f"{out}: {done.counts['queries']:,} queries and {done.counts['chunks']:,} chunks")
     say(done.agreement)
     for line in done.left_out:
@@ -188,8 +192,10 @@ def leaderboard(
 def _tables(results: "Results") -> "list[Table]":
     """The average over topics, if there are several, then each topic; in the order of the first."""
     from freshstack_dspy.cli.printing import Table
+    from freshstack_dspy.measures.qrels import DRY_RUN
 
     tables = []
+    dry = [topic for topic, data in results.collections.items() if data.dry_run]
     ranked = results.ranked()
     if len(results.collections) > 1:
         rows = [
@@ -200,6 +206,7 @@ def _tables(results: "Results") -> "list[Table]":
             for entry in ranked
         ]
         title = f"{results.name}: mean over {len(results.collections)} topics"
+        title = f"{DRY_RUN} ({', '.join(dry)}). {title}" if dry else title
         tables.append(Table(("entry", "type", *results.measures, ""), rows, title, keys=2))
     for topic, data in results.collections.items():
         found = [entry.topics.get(topic) for entry in ranked]
@@ -217,6 +224,7 @@ def _tables(results: "Results") -> "list[Table]":
             rows.append((*_cells(results, entry, means), *shares, note))
         header = ("entry", "type", *results.measures, *(f"unjudged@{k}" for k in cutoffs), "")
         title = f"{topic}: {data.queries:,} queries, content hash {data.content_hash[:12]}"
+        title = f"{DRY_RUN}. {title}" if data.dry_run else title
         tables.append(Table(header, rows, title, digits=3, keys=2))
     return tables
 

@@ -273,15 +273,20 @@ def _by(call_id: str | None) -> str:
 def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack."""
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.manifest import is_dry_run
+    from freshstack_dspy.measures.qrels import DRY_RUN
 
     loaded = Collection.load(collection)
     found = loaded.diagnose()
     line = loaded.left_out()
     if as_json:
-        about = {"collection": loaded.name, "content_hash": loaded.manifest.content_hash}
+        about: dict[str, Any] = {"collection": loaded.name}
+        about["content_hash"] = loaded.manifest.content_hash
+        about["dry_run"] = is_dry_run(loaded.manifest)
         show_json({**about, "left_out": line, "diagnosis": found})
         return
-    say_wrapped(f"{loaded.name}: {counted(found.queries, 'query', 'queries')}")
+    dry = f"{DRY_RUN}. " if is_dry_run(loaded.manifest) else ""
+    say_wrapped(f"{dry}{loaded.name}: {counted(found.queries, 'query', 'queries')}")
     say(f"{found.pooled:,} pooled chunks, {found.relevant:,} relevant ones, query by query")
     if found.outside:
         outside = ", ".join(f"{number:,} {origin}" for origin, number in found.outside.items())

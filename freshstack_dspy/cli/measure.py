@@ -15,6 +15,7 @@ from freshstack_dspy.cli.options import (
     ConventionsOption,
     FormatOption,
     JsonOption,
+    NuggetsOption,
     SlicesOption,
 )
 from freshstack_dspy.cli.printing import (
@@ -32,7 +33,7 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.correction import Correction
-    from freshstack_dspy.cli.options import SlicesName
+    from freshstack_dspy.cli.options import NuggetsName, SlicesName
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.compare import Comparison, RunDifference
     from freshstack_dspy.measures.evaluation import Evaluation, PassageNotes
@@ -90,6 +91,8 @@ FailUnderOption = Annotated[
 _FEW_QUERIES = 30
 """Of fewer, a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
 _LISTED = 20
+_EXTENDED = 20
+"""How many results of each ranking `extend` judges by default."""
 _RUN = 24
 """How many characters of a run's name are in one line of a table."""
 
@@ -102,16 +105,33 @@ class _Judgments(NamedTuple):
     query_ids: tuple[str, ...]
     """Of all queries, measured or not."""
     slices: "SlicesName | None"
+    nuggets: "NuggetsName" = "supported"
     excluded: tuple[str, ...] = ()
     """Queries left out as contaminated."""
     collection: "Collection | None" = None
     """None of a file of qrels."""
+    path: Path | None = None
+    """Of the collection."""
 
     @property
     def title(self) -> str:
         note = f" ({self.slices})" if self.slices not in (None, "supported") else ""
         excluded = f", without {len(self.excluded)} contaminated" if self.excluded else ""
-        return f"{self.name}: {_queries(len(self.qrels.nuggets))}{note}{excluded}"
+        note += ", on all nuggets" if self.nuggets == "all" else ""
+        queries = _queries(len(self.qrels.nuggets))
+        return f"{self.dry_run}{self.name}: {queries}{note}{excluded}"
+
+    @property
+    def dry_run(self) -> str:
+        """What stands above a table where a word counter made the labels."""
+        from freshstack_dspy.measures.qrels import DRY_RUN
+
+        return f"{DRY_RUN}. " if self.qrels.dry_run else ""
+
+    @property
+    def gate(self) -> str:
+        """What stands behind the option that a run failed by."""
+        return f"; {self.dry_run[:-2]}" if self.dry_run else ""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -122,7 +142,8 @@ class _Judgments(NamedTuple):
             "collection": self.name,
             "content_hash": self.collection.manifest.content_hash,
         }
-        return {**identity, "slices": self.slices, "excluded": self.excluded}
+        chosen = {"slices": self.slices, "nuggets": self.nuggets, "excluded": self.excluded}
+        return {**identity, **chosen, "dry_run": self.qrels.dry_run}
 
     def corrected(
         self,
@@ -142,7 +163,7 @@ class _Judgments(NamedTuple):
             raise ConfigError(f"--labels needs a collection, and {self.name} is a file of qrels")
         if form == "csv" or rules.pop("conventions", "ours") != "ours":
             raise ConfigError("--labels is for the conventions ours, and not for csv: take --json")
-        rules |= {"slices": self.slices, "excluded": self.excluded}
+        rules |= {"slices": self.slices, "nuggets": self.nuggets, "excluded": self.excluded}
         measures = measures or FRESHSTACK_MEASURES
         return {"corrected": correct(self.collection, labels, runs, measures, **rules)}
 
@@ -151,7 +172,7 @@ class _Judgments(NamedTuple):
         from freshstack_dspy.collection.slices import left_out
 
         if self.collection is not None:
-            if line := left_out(self.collection, self.slices):
+            if line := left_out(self.collection, self.slices, self.nuggets):
                 say_wrapped(f"measured on {line}")
             say_wrapped(labels_by(self.collection))
 
@@ -160,19 +181,22 @@ def _queries(number: int) -> str:
     return counted(number, "query", "queries")
 
 
-def _judgments(path: Path, slices: "SlicesName", exclude: float | None) -> _Judgments:
+def _judgments(
+    path: Path, slices: "SlicesName", nuggets: "NuggetsName", exclude: float | None = None
+) -> _Judgments:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.qrels import read_qrels
 
     if path.is_file():
-        if slices != "supported" or exclude is not None:
+        if (slices, nuggets, exclude) != ("supported", "supported", None):
             raise ConfigError(
-                f"{path} is a file of qrels; --slices and --exclude-contaminated need a collection"
+                f"{path} is a file of qrels; --slices, --nuggets and --exclude-contaminated need a "
+                "collection"
             )
         qrels = read_qrels(path)
         return _Judgments(path.name, qrels, tuple(qrels.nuggets), None)
     collection = Collection.load(path)
-    qrels = collection.qrels(slices)
+    qrels = collection.qrels(slices, nuggets)
     excluded: tuple[str, ...] = ()
     if exclude is not None:
         contaminated = set(collection.contaminated(exclude))
@@ -183,7 +207,7 @@ def _judgments(path: Path, slices: "SlicesName", exclude: float | None) -> _Judg
                 f"all {len(excluded)} queries are contaminated; raise --exclude-contaminated"
             )
     ids = tuple(query.query_id for query in collection.queries)
-    return _Judgments(collection.name, qrels, ids, slices, excluded, collection)
+    return _Judgments(collection.name, qrels, ids, slices, nuggets, excluded, collection, path)
 
 
 def _evaluations(
@@ -251,6 +275,7 @@ def evaluate(
         typer.Option(min=1, help="With --by: list at most so many groups, the largest; 20."),
     ] = None,
     slices: SlicesOption = "supported",
+    nuggets: NuggetsOption = "supported",
     conventions: ConventionsOption = "ours",
     unknown_ids: UnknownIdsOption = "error",
     exclude_contaminated: ContaminatedOption = None,
@@ -267,7 +292,7 @@ def evaluate(
 
     bounds = [_bound(each) for each in fail_under or ()]
     measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
-    measured_on = _judgments(judgments, slices, exclude_contaminated)
+    measured_on = _judgments(judgments, slices, nuggets, exclude_contaminated)
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
     rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
     if limit is None and form != "csv" and not as_json:
@@ -292,10 +317,10 @@ def evaluate(
     elif form == "csv":
         show(_rows(found), "csv")
     else:
-        _show_evaluated(measured_on, found, form)
+        _show_evaluated(measured_on, found, by_name, form)
         show_correction(correction.get("corrected"), form)
     _fail_if(
-        f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under)"
+        f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under{measured_on.gate})"
         for name, run in found.items()
         for measure, bound in bounds
         if (mean := run.evaluation.means[measure]) < bound
@@ -328,12 +353,13 @@ def _fail_if(faults: Iterable[str]) -> None:
 def _show_evaluated(
     measured_on: _Judgments,
     found: Mapping[str, _Evaluated],
+    by_name: Mapping[str, Path],
     form: Literal["markdown", "latex"] | None,
 ) -> None:
     _show_means(measured_on, found, form)
     if form is None:
         for name, run in found.items():
-            _say_missing(name, run.evaluation, measured_on.query_ids)
+            _say_missing(name, run.evaluation, measured_on, by_name[name])
         measured_on.say_origin()
     for place, groups_of_one in enumerate(next(iter(found.values())).groups):
         if form is None:
@@ -489,14 +515,14 @@ def _show_means(
         say_wrapped(f"ties, rounding and what is missing as in {evaluation.conventions}")
 
 
-def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) -> None:
+def _say_missing(name: str, evaluation: "Evaluation", judgments: _Judgments, path: Path) -> None:
     """Say which queries of a run could not be measured, and what they count."""
     from freshstack_dspy.measures.conventions import conventions_named
 
     rules = conventions_named(evaluation.conventions)
     counts = {"zero": "counts as 0", "skip": "left out"}
     relevant = set(evaluation.without_relevant)
-    unknown = [query for query in evaluation.unknown if query not in set(query_ids)]
+    unknown = [query for query in evaluation.unknown if query not in set(judgments.query_ids)]
     for ids, what in (
         (evaluation.absent, f"absent from the run ({counts[rules.absent]})"),
         (evaluation.empty, f"without results ({counts[rules.empty]})"),
@@ -525,14 +551,18 @@ def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) 
         )
     if not evaluation.unjudged:
         return
-    first, deepest = evaluation.unjudged[0], evaluation.unjudged[-1]
+    deepest = evaluation.unjudged[-1]
     if failed := sum(deepest.failed.values()):
         say_wrapped(f"{name}: {counted(failed, 'failed judgment')} in the top {deepest.k}")
-    if first.mean is not None and first.mean > 0.5:
+    if cutoffs := evaluation.mostly_unjudged:
+        *others, last = map(str, cutoffs)
+        tops = f"{', '.join(others)} and {last}" if others else last
+        lowest = max((k for k in cutoffs if isinstance(k, int)), default=0)
+        depth = f" --k {lowest}" if lowest > _EXTENDED else ""
+        judge = f"; to judge it: freshstack extend {judgments.path} {path} --config FILE{depth}"
         say_wrapped(
-            f"{cut(name)}: most of the top {first.k} is unjudged: the means depend on the judgments "
-            "more than on the run"
-            + ("" if evaluation.passages else "; `freshstack extend` judges it")
+            f"{cut(name)}: most of the top {tops} is unjudged: these means depend on the judgments "
+            f"more than on the run{judge if judgments.path else ''}"
         )
 
 
@@ -581,7 +611,7 @@ def _group_table(
     for name, run in found.items():
         add("all queries", queries, name, run.means, run.unjudged)
     keys = (groups.by, *(["run"] if len(found) > 1 else []))
-    title = f"{judgments.name}, by {groups.by}: {groups.rule}"
+    title = f"{judgments.dry_run}{judgments.name}, by {groups.by}: {groups.rule}"
     return _mean_table(keys, rows, title, pasted=pasted)
 
 
@@ -614,6 +644,7 @@ def compare(
         typer.Option(min=1, help="Also list so many queries, of the largest differences."),
     ] = None,
     slices: SlicesOption = "supported",
+    nuggets: NuggetsOption = "supported",
     unknown_ids: UnknownIdsOption = "error",
     covered: CoveredOption = 1.0,
     labels: LabelsOption = None,
@@ -636,7 +667,7 @@ def compare(
         runs = [baseline, *runs]
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
-    measured_on = _judgments(judgments, slices, None)
+    measured_on = _judgments(judgments, slices, nuggets)
     rules = {"unknown_ids": unknown_ids, "covered": covered}
     evaluations = _evaluations(runs, measured_on, measure, **rules)
     names = dict(zip(runs, evaluations, strict=True))
@@ -653,7 +684,7 @@ def compare(
         show(Table(tuple(rows[0]), [tuple(row.values()) for row in rows], keys=3), form)
         show_correction(correction.get("corrected"), form)
     else:
-        _show_comparison(measured_on, evaluations, comparison)
+        _show_comparison(measured_on, evaluations, comparison, by_name)
         for each in comparison.differences if limit else ():
             _show_queries(measured_on, evaluations, each, limit or 0)
         show_correction(correction.get("corrected"))
@@ -661,9 +692,9 @@ def compare(
         _fail_if(
             f"{each.run}: {each.measure} is {comparison.means[each.run][each.measure]:.6g}, below "
             f"{comparison.means[each.against][each.measure]:.6g} of {each.against} "
-            f"(adjusted p {_p(each.adjusted_p)})"
+            f"(adjusted p {_p(each.adjusted_p)}{measured_on.gate})"
             for each in comparison.differences
-            if each.verdict == "lower"
+            if each.is_worse
         )
 
 
@@ -671,8 +702,14 @@ def _p(value: float | None) -> str:
     return "<0.0001" if value is not None and value < 0.0001 else _or_dash(value, ".4f")
 
 
+_COMPARED = ("pair", "difference", "p\nadjusted", "+/=/−\nd", "detectable", "found")
+
+
 def _show_comparison(
-    judgments: _Judgments, evaluations: "Mapping[str, Evaluation]", comparison: "Comparison"
+    judgments: _Judgments,
+    evaluations: "Mapping[str, Evaluation]",
+    comparison: "Comparison",
+    by_name: Mapping[str, Path],
 ) -> None:
     from freshstack_dspy.measures.statistics import mean_intervals
 
@@ -686,27 +723,16 @@ def _show_comparison(
     }
     _show_means(judgments, means)
     for name, evaluation in evaluations.items():
-        _say_missing(letters[name], evaluation, judgments.query_ids)
+        _say_missing(letters[name], evaluation, judgments, by_name[name])
     judgments.say_origin()
     for measure in comparison.measures:
         print()
         rows = [_row(each, letters) for each in comparison.differences if each.measure == measure]
-        header = ("pair", "difference", "p\nadjusted", "+/=/−\nd", "detectable", "found")
-        show(Table(header, rows, measure))
+        columns = (0, 1, 3) if comparison.dry_run else range(len(_COMPARED))
+        cells = [[row[at] for at in columns] for row in rows]
+        show(Table([_COMPARED[at] for at in columns], cells, f"{judgments.dry_run}{measure}"))
     print()
-    say_wrapped(
-        "difference: the first run of the pair minus the second; below 0 the second is better."
-    )
-    say_wrapped(
-        "p of the paired permutation test, two-sided, adjusted by Holm over "
-        f"{counted(comparison.tests, 'test')}; 95% bootstrap intervals over queries. Not found "
-        "does not mean equal."
-    )
-    say_wrapped(
-        "d: mean difference over its standard deviation. detectable: the smallest true difference "
-        "that so many queries show four times in five."
-    )
-    for line in _exceptions(comparison, letters):
+    for line in _comparison_notes(comparison, letters):
         say_wrapped(line)
     if comparison.agreements:
         agreements = []
@@ -720,6 +746,28 @@ def _show_comparison(
             "Kendall's tau-b and Spearman's rho of the means; in queries: the mean of tau-b within "
             "each query; –: undefined, as runs are tied. Of few runs, any can be chance."
         )
+
+
+def _comparison_notes(comparison: "Comparison", letters: Mapping[str, str]) -> Iterable[str]:
+    from freshstack_dspy.measures.qrels import DRY_RUN
+
+    yield "difference: the first run of the pair minus the second; below 0 the second is better."
+    if comparison.dry_run:
+        yield (
+            f"{DRY_RUN}. So no run is called better. 95% bootstrap intervals over queries. d: mean "
+            "difference over its standard deviation."
+        )
+        return
+    yield (
+        "p of the paired permutation test, two-sided, adjusted by Holm over "
+        f"{counted(comparison.tests, 'test')}; 95% bootstrap intervals over queries. Not found "
+        "does not mean equal."
+    )
+    yield (
+        "d: mean difference over its standard deviation. detectable: the smallest true difference "
+        "that so many queries show four times in five."
+    )
+    yield from _exceptions(comparison, letters)
 
 
 def _row(each: "RunDifference", letters: Mapping[str, str]) -> tuple[Cell, ...]:

@@ -33,12 +33,28 @@ LogOption = Annotated[
     Path | None, typer.Option(help="Append one JSON line for each request to this file.")
 ]
 
-SlicesName = Literal["supported", "all", "answerable", "partly_supported", "unanswerable"]
+SlicesName = Literal[
+    "supported",
+    "all",
+    "answerable",
+    "partly_supported",
+    "unanswerable",
+    "undetermined",
+    "without_nuggets",
+]
 SlicesOption = Annotated[
     SlicesName,
     typer.Option(
         help="Which queries: those with a supported nugget, all, those whose every nugget is "
         "supported (answerable, the paper's filter), or those of another slice."
+    ),
+]
+NuggetsName = Literal["supported", "all"]
+NuggetsOption = Annotated[
+    NuggetsName,
+    typer.Option(
+        help="Which nuggets of a query: those that the corpus supports, or all, of which the "
+        "unsupported are never found."
     ),
 ]
 ConventionsName = Literal["ours", "trec_eval", "ndeval", "pyndeval", "freshstack"]

@@ -14,8 +14,8 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
 
-from freshstack_dspy.collection.contents import RECORD_FILES, Contents
-from freshstack_dspy.collection.manifest import Manifest, makers, read_manifest
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents, NuggetsName
+from freshstack_dspy.collection.manifest import Manifest, is_dry_run, makers, read_manifest
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import canonical_line, existing_folder
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 CORPUS_FILE = "corpus.parquet"
 _ROWS = 4096
 """Rows in a row group, and rows read at a time."""
+_GRADED = "import:beir"
+"""The recipe whose labels are grades for the query, which has no nuggets."""
 _JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux")
 """Recipes whose corpus is not all that runs were made on."""
 
@@ -119,6 +121,11 @@ class Collection(Contents):
         """The recipe that built it."""
         return self.manifest.recipe
 
+    @property
+    def plain(self) -> bool:
+        """Whether its labels are grades for the query, of qrels without nuggets."""
+        return self.recipe == _GRADED
+
     def chunks(self) -> Iterator[Chunk]:
         """Give all chunks of the corpus, by chunk_id."""
         return iter(self.corpus)
@@ -143,18 +150,19 @@ class Collection(Contents):
         """
         return self.queries_in(slices_of(slices))
 
-    def left_out(self, slices: Slices = None) -> str:
+    def left_out(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> str:
         """Say in one line what measures on these slices leave out; empty where nothing."""
-        return left_out(self, slices)
+        return left_out(self, slices, nuggets)
 
-    def qrels(self, slices: Slices = None) -> "NuggetQrels":
+    def qrels(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "NuggetQrels":
         """Give the judgments of these queries as the measures read them.
 
-        A query is measured on its supported nuggets.
         The lengths of chunks are read only if a measure asks for one.
 
         Args:
             slices: As in `query_ids`; `answerable` is the filter of the FreshStack paper.
+            nuggets: On which of its nuggets a query is measured: those that the corpus supports, or
+                all. A query without a supported one is measured on all.
 
         Raises:
             CollectionError: A name is not that of a slice, or no query is in these slices.
@@ -162,8 +170,13 @@ class Collection(Contents):
         check_any(self, slices)
         from freshstack_dspy.collection.passages import CollectionSpans
 
-        qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus))
-        qrels = replace(qrels, spans=CollectionSpans(self))
+        qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus), nuggets)
+        qrels = replace(
+            qrels,
+            spans=CollectionSpans(self),
+            plain=self.plain,
+            dry_run=is_dry_run(self.manifest),
+        )
         if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
             return qrels
         return replace(qrels, chunk_ids=self.corpus.rows.keys())
@@ -179,7 +192,12 @@ class Collection(Contents):
         return retrieve(self, retriever, **options)
 
     def evaluate(
-        self, run: Any, *measures: str, slices: Slices = None, **options: Any
+        self,
+        run: Any,
+        *measures: str,
+        slices: Slices = None,
+        nuggets: NuggetsName = "supported",
+        **options: Any,
     ) -> "Evaluation":
         """Evaluate a run, as `freshstack_dspy.evaluate` does.
 
@@ -188,6 +206,7 @@ class Collection(Contents):
                 `freshstack_dspy.retrieve` takes it.
             *measures: As `alpha_nDCG@10`; none: those of the FreshStack paper.
             slices: As in `query_ids`.
+            nuggets: As in `qrels`.
             **options: As `conventions`.
 
         Raises:
@@ -199,7 +218,7 @@ class Collection(Contents):
 
         if measures:
             options["measures"] = measures
-        return evaluate(self.qrels(slices), runs_of(self, run), **options)
+        return evaluate(self.qrels(slices, nuggets), runs_of(self, run), **options)
 
     def diagnose(self, slices: Slices = None) -> "Diagnosis":
         """Say what found what for the pool, and what it may lack, as `freshstack_dspy.diagnose`."""
@@ -213,11 +232,11 @@ class Collection(Contents):
 
         return explain(self, query_id, chunk_id, **options)
 
-    def export(self, format: "ExportFormat", out: Path | str, slices: Slices = None) -> None:  # noqa: A002
+    def export(self, format: "ExportFormat", out: Path | str, **options: Any) -> None:  # noqa: A002
         """Write the layout of another tool, as `freshstack_dspy.export_collection` does."""
         from freshstack_dspy.collection.exports import export_collection
 
-        export_collection(self, format, out, slices=slices)
+        export_collection(self, format, out, **options)
 
 
 # The corpus

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import canonical_line, decode_records
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
 
 SLICES: tuple[SliceName, ...] = get_args(SliceName)
+NuggetsName = Literal["supported", "all"]
+"""On which of its nuggets a query is measured: those that the corpus supports, or all."""
 
 
 class RecordFile(NamedTuple):
@@ -149,33 +151,40 @@ class Contents:
         return query_groups(self, by, at=at)
 
     def measured(
-        self, slices: Sequence[SliceName], *, every_nugget: bool = False
+        self,
+        slices: Sequence[SliceName],
+        nuggets: NuggetsName = "supported",
+        *,
+        doubtful: bool = False,
     ) -> tuple[dict[str, list[str]], dict[str, dict[str, int | None]]]:
         """Give the nuggets on which the queries in these slices are measured, and their labels.
 
         A query with a supported nugget is measured on its supported nuggets alone, any other, or
-        with `every_nugget`, on all its nuggets. Doubtful ones are left out, but with `every_nugget`.
+        with `nuggets="all"`, on all its nuggets. Doubtful ones are left out, but with `doubtful`.
 
         Returns:
             The nugget ids of each query; and nugget id -> chunk id -> label, None where the
             judgment failed.
         """
-        supported = frozenset[str]() if every_nugget else self.supported_nuggets()
+        supported = self.supported_nuggets() if nuggets == "supported" else frozenset[str]()
         some = {one.query_id for one in self.nuggets if one.nugget_id in supported}
-        nuggets: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
+        ids: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
         labels: dict[str, dict[str, int | None]] = {}
         for nugget in self.nuggets:
             measured = nugget.nugget_id in supported or nugget.query_id not in some
-            if nugget.query_id in nuggets and measured and (every_nugget or not nugget.doubtful):
-                nuggets[nugget.query_id].append(nugget.nugget_id)
+            if nugget.query_id in ids and measured and (doubtful or not nugget.doubtful):
+                ids[nugget.query_id].append(nugget.nugget_id)
                 labels[nugget.nugget_id] = {}
         for one in self.judgments:
             if one.nugget_id in labels:
                 labels[one.nugget_id][one.chunk_id] = one.label
-        return nuggets, labels
+        return ids, labels
 
     def qrels_of(
-        self, slices: Sequence[SliceName], tokens: Mapping[str, int] | None = None
+        self,
+        slices: Sequence[SliceName],
+        tokens: Mapping[str, int] | None = None,
+        nuggets: NuggetsName = "supported",
     ) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
@@ -183,7 +192,7 @@ class Contents:
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
-        nuggets, given = self.measured(slices)
+        measured, given = self.measured(slices, nuggets)
         labels: dict[str, dict[str, int]] = {nugget_id: {} for nugget_id in given}
         failed: dict[str, set[str]] = {nugget_id: set() for nugget_id in given}
         for nugget_id, of_nugget in given.items():
@@ -193,7 +202,7 @@ class Contents:
                 else:
                     labels[nugget_id][chunk_id] = label
         return NuggetQrels(
-            nuggets={query_id: tuple(ids) for query_id, ids in nuggets.items()},
+            nuggets={query_id: tuple(ids) for query_id, ids in measured.items()},
             labels=labels,
             failed={nugget_id: frozenset(chunks) for nugget_id, chunks in failed.items()},
             threshold=self.threshold,

@@ -3,20 +3,20 @@
 The measures know nothing of collections, so the folder is loaded, and searched for, here.
 """
 
-from collections.abc import Callable, Mapping
-from functools import wraps
-from inspect import signature
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, TypedDict, Unpack
 
+import freshstack_dspy.measures as measures_
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import NuggetsName
+from freshstack_dspy.collection.slices import Slices
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import compare as compare_runs
-from freshstack_dspy.measures import evaluate as evaluate_run
+from freshstack_dspy.measures.compare import Comparison
+from freshstack_dspy.measures.conventions import Conventions
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, UnknownIds
+from freshstack_dspy.measures.qrels import QrelsSource
 from freshstack_dspy.measures.run import PassageRun, Run
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def runs_of(qrels: Any, given: Any) -> Any:
@@ -38,22 +38,64 @@ def runs_of(qrels: Any, given: Any) -> Any:
     return qrels.retrieve(given)
 
 
-def _of_collections(
-    function: Callable[Concatenate[Any, Any, P], T],
-) -> Callable[Concatenate[Any, Any, P], T]:
-    """Load the first argument where it is the folder of a collection; search with retrievers."""
+class Rules(TypedDict, total=False):
+    """Further arguments of both, as those of `freshstack_dspy.measures` say."""
 
-    @wraps(function)
-    def of_collections(qrels: Any, *args: Any, **options: Any) -> T:
-        if isinstance(qrels, str | Path) and Path(qrels).is_dir():
-            qrels = Collection.load(Path(qrels))
-        given = signature(function).bind(qrels, *args, **options)
-        _, runs = list(given.arguments)[:2]
-        given.arguments[runs] = runs_of(qrels, given.arguments[runs])
-        return function(*given.args, **given.kwargs)
-
-    return cast("Callable[Concatenate[Any, Any, P], T]", of_collections)
+    conventions: str | Conventions
+    unknown_ids: UnknownIds
+    covered: float
 
 
-evaluate = _of_collections(evaluate_run)
-compare = _of_collections(compare_runs)
+def evaluate(
+    qrels: QrelsSource,
+    run: Any,
+    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    *,
+    slices: Slices = None,
+    nuggets: NuggetsName = "supported",
+    **rules: Unpack[Rules],
+) -> Evaluation:
+    """Evaluate a run on judgments, as `freshstack_dspy.measures.evaluate` does.
+
+    Args:
+        qrels: As there; or the folder of a collection.
+        run: As there; or a retriever, which searches the collection.
+        measures: As there.
+        slices: Of a collection, which queries, as in `Collection.qrels`.
+        nuggets: Of a collection, which nuggets of these, as there.
+        **rules: As there.
+    """
+    source = _source(qrels)
+    run = runs_of(source, run)
+    return measures_.evaluate(_chosen(source, slices, nuggets), run, measures, **rules)
+
+
+def compare(
+    qrels: QrelsSource,
+    runs: Any,
+    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    *,
+    baseline: str | None = None,
+    slices: Slices = None,
+    nuggets: NuggetsName = "supported",
+    **rules: Unpack[Rules],
+) -> Comparison:
+    """Compare runs, as `freshstack_dspy.measures.compare` does; what is given is as in `evaluate`."""
+    source = _source(qrels)
+    runs = runs_of(source, runs)
+    chosen = _chosen(source, slices, nuggets)
+    return measures_.compare(chosen, runs, measures, baseline=baseline, **rules)
+
+
+def _source(qrels: QrelsSource) -> QrelsSource:
+    if isinstance(qrels, str | Path) and Path(qrels).is_dir():
+        return Collection.load(Path(qrels))
+    return qrels
+
+
+def _chosen(qrels: QrelsSource, slices: Slices, nuggets: NuggetsName) -> QrelsSource:
+    if isinstance(qrels, Collection):
+        return qrels.qrels(slices, nuggets)
+    if slices is not None or nuggets != "supported":
+        raise CollectionError("slices and nuggets are chosen of a collection; these are qrels")
+    return qrels

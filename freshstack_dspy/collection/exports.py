@@ -19,7 +19,7 @@ import json
 import os
 import re
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
@@ -30,6 +30,7 @@ from pydantic import BaseModel
 
 from freshstack_dspy.collection.card import attribution, baseline_warning, escape
 from freshstack_dspy.collection.collection import Collection, corpus_schema, write_rows
+from freshstack_dspy.collection.contents import NuggetsName
 from freshstack_dspy.collection.manifest import (
     NO_MODEL,
     NOT_MEASURED,
@@ -86,6 +87,8 @@ class Description(BaseModel):
     model: str
     scale: Scale
     slices: tuple[str, ...]
+    nuggets: NuggetsName = "supported"
+    """Which nuggets of these queries it has."""
     counts: dict[str, int]
     calibrated: bool = False
     """Whether the labels agree with people as well as the collection's maker asked for."""
@@ -119,6 +122,7 @@ def export_collection(
     out: Path | str,
     *,
     slices: Slices = None,
+    nuggets: NuggetsName = "supported",
     replace: bool = False,
 ) -> Export:
     """Export queries of a collection, with their nuggets, judgments and chunks, for another tool.
@@ -132,6 +136,7 @@ def export_collection(
         format: The layout.
         out: A folder that does not exist; it appears whole or not at all.
         slices: Which queries; None: every query with a supported nugget.
+        nuggets: Which of their nuggets: those that the corpus supports, or all. `hf` has all.
         replace: Whether an earlier export at `out` is replaced.
 
     Raises:
@@ -145,7 +150,7 @@ def export_collection(
         raise CollectionError(f"{out} exists; add --replace, or name another folder")
     if out.exists() and not (out / EXPORT_FILE).is_file():
         raise CollectionError(f"{out} is not an export; it is not replaced")
-    selection = Selection(Collection.of(collection), slices, format)
+    selection = Selection(Collection.of(collection), slices, format, nuggets)
     with replace_folder(out) as folder:
         for name, content in chain(_LAYOUTS[format](selection), _about(selection)):
             _write(folder / name, content)
@@ -229,24 +234,38 @@ class Selection:
         queries: Ascending by id.
         nuggets: Of each query, by query id.
         labels: Nugget id -> chunk id -> label, None where the judgment failed.
-        support: Nugget id -> chunk id -> 1 where the label is support, else 0.
+        support: Nugget id -> chunk id -> 1 where the label is support, else 0. A chunk that supports
+            nothing, and of which a judgment failed, is left out, as the measures take it.
     """
 
-    def __init__(self, collection: Collection, slices: Slices, format_: ExportFormat) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        slices: Slices,
+        format_: ExportFormat,
+        nuggets: NuggetsName,
+    ) -> None:
         self.collection, self.slices = collection, slices_of(slices)
         self.format: ExportFormat = format_
+        self.measured_on: NuggetsName = "all" if format_ == "hf" else nuggets
+        self.threshold = collection.threshold
         check_any(collection, self.slices)
-        measured, self.labels = collection.measured(self.slices, every_nugget=format_ == "hf")
-        self.support = {
-            nugget_id: {
-                chunk_id: int(label >= collection.threshold)
-                for chunk_id, label in labels.items()
-                if label is not None
-            }
-            for nugget_id, labels in self.labels.items()
-        }
-        nuggets = {nugget.nugget_id: nugget for nugget in collection.nuggets}
-        self.nuggets = {query: [nuggets[id_] for id_ in ids] for query, ids in measured.items()}
+        measured, self.labels = collection.measured(
+            self.slices, self.measured_on, doubtful=format_ == "hf"
+        )
+        self.support: dict[str, dict[str, int]] = {}
+        for ids in measured.values():
+            rated = [self.labels[nugget_id] for nugget_id in ids]
+            supporting = {c for of in rated for c, n in of.items() if (n or 0) >= self.threshold}
+            failed = {c for of in rated for c, n in of.items() if n is None} - supporting
+            for nugget_id, of in zip(ids, rated, strict=True):
+                self.support[nugget_id] = {
+                    chunk_id: int(label >= self.threshold)
+                    for chunk_id, label in of.items()
+                    if label is not None and chunk_id not in failed
+                }
+        by_id = {nugget.nugget_id: nugget for nugget in collection.nuggets}
+        self.nuggets = {query: [by_id[id_] for id_ in ids] for query, ids in measured.items()}
         self.queries = self.of_queries(collection.queries)
 
     def of_queries(self, records: Iterable[R]) -> list[R]:
@@ -262,15 +281,15 @@ class Selection:
         return {chunk_id: found[chunk_id] for chunk_id in sorted(found)}
 
     def grades(self) -> Iterator[tuple[str, str, int]]:
-        """Grade each judged chunk of each query by how many of its nuggets it supports.
-
-        A chunk that supports none is graded 0 only if no judgment of it failed: a failure is no 0.
-        """
-        for query_id in self.nuggets:
-            for chunk_id, labels in self.by_chunk(query_id).items():
-                grade = sum(self.support[nugget].get(chunk_id, 0) for nugget in labels)
-                if grade or None not in labels.values():
-                    yield query_id, chunk_id, grade
+        """Grade each judged chunk of each query as `Judged.grades` does, 0 where it supports nothing."""
+        for query_id, nuggets in self.nuggets.items():
+            grades: Counter[str] = Counter()
+            for nugget in nuggets:
+                for chunk_id, supports in self.support[nugget.nugget_id].items():
+                    label = self.labels[nugget.nugget_id][chunk_id] or 0
+                    grades[chunk_id] += supports * (label if self.collection.plain else 1)
+            for chunk_id in sorted(grades):
+                yield query_id, chunk_id, grades[chunk_id]
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -293,7 +312,7 @@ class Selection:
 
     def left_out(self) -> tuple[str, ...]:
         """Say what of the collection is not exported."""
-        queries = left_out(self.collection, self.slices)
+        queries = left_out(self.collection, self.slices, self.measured_on)
         if self.format == "hf":  # has every nugget of its queries
             others = len(self.collection.queries) - len(self.queries)
             queries = f"{others:,} queries of other slices are left out" if others else ""
@@ -318,15 +337,19 @@ class Selection:
                 f"**{synthetic} of the queries are synthetic: a language model wrote them, no "
                 "person asked them.**"
             )
-        parts.append(f"## How to load it\n\n{_HOW_TO_LOAD[self.format]}")
+        how_to = _HOW_TO_LOAD[self.format]
+        if self.collection.plain:
+            how_to = how_to.replace(_NUMBER, "the grade that it was imported with")
+        parts.append(f"## How to load it\n\n{how_to}")
         licences = f"in `{LICENCES_FILE}`" if self.collection.licences else "not recorded"
         parts.append(f"The licences and notices of the corpus are {licences}.")
         return "\n\n".join([*filter(None, parts), attribution(self.queries)])
 
 
+_NUMBER = "the number of the query's nuggets that it supports"
 _GRADES = (
-    "The score of a chunk is the number of the query's nuggets that it supports. It is 0 where the "
-    "chunk was judged and supports none; where a judgment of it failed, it has no line."
+    f"The score of a chunk is {_NUMBER}. It is 0 where the chunk was judged and supports none; where "
+    "a judgment of it failed, it has no line."
 )
 _HOW_TO_LOAD: dict[ExportFormat, str] = {
     "freshstack": """\
@@ -391,6 +414,7 @@ def _about(selection: Selection) -> Files:
         format=selection.format,
         collection=manifest.name,
         slices=selection.slices,
+        nuggets=selection.measured_on,
         counts=selection.counts,
         imported_from=origin,
         calibrated=manifest.trust is not None and manifest.trust.calibrated,
@@ -820,13 +844,13 @@ def _crux(selection: Selection) -> Files:
         ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in labels))
         passages.update(zip(ids, labels, strict=True))
         ratings = [[found.get(nugget) for nugget in nuggets] for found in labels.values()]
-        for id_, rated in zip(ids, ratings, strict=True):
+        for id_, chunk_id, rated in zip(ids, labels, ratings, strict=True):
             row = [-1 if rating is None else rating for rating in rated]
             judgements.append({"example_id": topic, "pid": id_, "rating": row})
             subtopics += [
-                f"{topic} {number} {id_} {int(rating >= threshold)}"
-                for number, rating in enumerate(rated, start=1)
-                if rating is not None
+                f"{topic} {number} {id_} {selection.support[nugget][chunk_id]}"
+                for number, nugget in enumerate(nuggets, start=1)
+                if chunk_id in selection.support[nugget]
             ]
         labelled = required_subset(ratings, threshold)
         required = [ids[place] for place, label in labelled.items() if label == REQUIRED]
@@ -856,12 +880,17 @@ def _crux(selection: Selection) -> Files:
 def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
     """Give CRUX's ids, `{topic}:{document}#{passage}`: files and chunks are numbered through.
 
-    CRUX's tools take the topic of a passage to be what is before the first `:`.
+    CRUX's tools take the topic of a passage to be what is before the first `:`. Numbers are of equal
+    width, so that ids sort as those of the chunks do, by which equal scores and gains are ordered.
     """
+    given = list(chunks)
     files: dict[tuple[str, str], int] = {}
+    for chunk in given:
+        files.setdefault((chunk.source, chunk.path), len(files))
+    wide, wider = len(str(len(files) - 1)), len(str(len(given) - 1))
     return [
-        f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
-        for number, chunk in enumerate(chunks)
+        f"{topic}:{files[chunk.source, chunk.path]:0{wide}}#{number:0{wider}}"
+        for number, chunk in enumerate(given)
     ]
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.manifest import makers
+from freshstack_dspy.collection.manifest import is_dry_run, makers
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.measures.evaluation import (
@@ -149,13 +149,15 @@ class TopicData(Record):
     collection: str
     content_hash: str
     labels: str
+    dry_run: bool = False
+    """Whether a word counter made labels, so that nothing is concluded of the values."""
     queries: int
 
 
 class Results(Record):
     """Everything that `compute` finds; collections by topic, entries in the order of their names."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     name: str
     measures_version: int = MEASURES_VERSION
     measures: tuple[str, ...]
@@ -228,6 +230,7 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
             collection=each.name,
             content_hash=each.manifest.content_hash,
             labels=", ".join(makers(each.manifest)),
+            dry_run=is_dry_run(each.manifest),
             queries=len(each.query_ids()),
         )
         for topic, each in collections.items()

@@ -188,6 +188,11 @@ def is_baseline(model: str) -> bool:
     return model.startswith("extractive/")
 
 
+def is_dry_run(manifest: Manifest) -> bool:
+    """Tell whether some label may be by the baseline, so that nothing is concluded of them."""
+    return any(map(is_baseline, makers(manifest)))
+
+
 def exported_from(manifest: Manifest) -> dict[str, str]:
     """Give `collection`, `content_hash`, `recipe` and `model` of the export this was imported from.
 

@@ -97,6 +97,7 @@ def _fault(files: Files, hit: Hit) -> str | None:
         return f"the collection has no file {wanted!r:.200}{hint}"
     if hit.text is not None:
         return None
+    named = files.exact(wanted, named) or named
     if len(named) > 1:
         sources = ", ".join(f"{source}/{path}" for source, path in named[:3])
         return f"{wanted!r:.200} may be {sources}: give the source and the whole path"

@@ -146,19 +146,31 @@ class Files:
             if wanted[-len(own) :] == own or own[-len(wanted) :] == wanted
         ]
 
+    def exact(self, path: str, named: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those of several files whose whole path it is, as README.md is of the one at the root."""
+        wanted = PurePosixPath(path.replace("\\", "/"))
+        of_corpus = [key for key in named if PurePosixPath(key[1]) == wanted]
+        return of_corpus or [key for key in named if PurePosixPath(*key) == wanted]
+
     def place(self, hit: Hit) -> Place | None:
         """The place of a result; None where it is not known."""
         if hit.chunk_id is not None and hit.chunk_id in self._places:
             return self._places[hit.chunk_id]
         if hit.path is None:
             return None
-        files = [(key, self.text(*key)) for key in self.named(hit.path, hit.source)]
+        named = self.named(hit.path, hit.source)
+        exact = self.exact(hit.path, named)
+        if hit.text is None:
+            named = exact or named
+        files = [(key, self.text(*key)) for key in named]
         # Of many files of one name most differ by the text alone, which is quick.
         if hit.text is not None and len(files) > 1:
             files = [one for one in files if hit.text in one[1].text] or files
         found = [
             Place(*key, *span) for key, file in files if (span := _span(file, hit)) is not None
         ]
+        if len(found) > 1:
+            found = [place for place in found if (place.source, place.path) in exact]
         return found[0] if len(found) == 1 else None
 
     def chunks_at(self, place: Place) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Literal, get_args
 
 from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
-from freshstack_dspy.collection.contents import SLICES, Contents
+from freshstack_dspy.collection.contents import SLICES, Contents, NuggetsName
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import (
     RELEVANT,
@@ -42,14 +42,18 @@ def slices_of(slices: Slices) -> tuple[SliceName, ...]:
     return tuple(name for name in SLICES if name in given)
 
 
-def left_out(contents: Contents, slices: Slices = None) -> str:
+def left_out(
+    contents: Contents, slices: Slices = None, measured_on: NuggetsName = "supported"
+) -> str:
     """Say in one line which queries and nuggets measures on these slices leave out; or nothing."""
     chosen = slices_of(slices)
     total = len(contents.slices)
     found = [part for part in contents.slices if part.slice in chosen and part.nuggets]
     ids = {part.query_id for part in found}
     nuggets = sum(part.nuggets for part in found)
-    supported = sum(part.supported or part.nuggets for part in found)
+    supported = sum(
+        (measured_on == "supported" and part.supported) or part.nuggets for part in found
+    )
     if len(found) == total and supported == nuggets:
         return ""
     others = Counter(part.slice for part in contents.slices if part.query_id not in ids)
@@ -74,9 +78,10 @@ def check_any(contents: Contents, slices: Slices = None) -> None:
             f"({there or 'no query has nuggets'}); add documents that answer the questions, or "
             "look at the judgments with freshstack show"
         )
-    raise CollectionError(
-        f"no query is in the slices {', '.join(slices_of(slices))}; there are: {there}"
-    )
+    chosen = slices_of(slices)
+    if chosen == ("without_nuggets",):
+        raise CollectionError("queries without nuggets have nothing to be measured on")
+    raise CollectionError(f"no query is in the slices {', '.join(chosen)}; there are: {there}")
 
 
 DIFFICULTY_DEPTH = 20

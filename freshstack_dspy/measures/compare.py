@@ -14,7 +14,7 @@ from freshstack_dspy.measures.evaluation import (
     evaluate,
 )
 from freshstack_dspy.measures.passages import read_run_of
-from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
+from freshstack_dspy.measures.qrels import DRY_RUN, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.measures.statistics import (
     FEWEST,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ALPHA = round(1 - LEVEL, 12)
 """A difference is found where its adjusted p is at most this."""
-Verdict = Literal["higher", "lower", "not found", "untested"]
+Verdict = Literal["higher", "lower", "not found", "untested", "dry run"]
 
 
 class RunDifference(Record):
@@ -75,8 +75,15 @@ class RunDifference(Record):
     """By query id, the run's value minus the other's."""
 
     @property
+    def is_worse(self) -> bool:
+        """Whether the run was found to be worse; of a dry run too, for gates that are tried out."""
+        return _verdict(self.interval.value, self.adjusted_p) == "lower"
+
+    @property
     def conclusion(self) -> str:
         """The verdict in words; "not found" never reads as "not there"."""
+        if self.verdict == "dry run":
+            return f"nothing is concluded ({DRY_RUN})"
         if self.verdict == "untested":
             return f"no test could be made: {self.significance.reason}"
         if self.verdict != "not found":
@@ -132,8 +139,12 @@ class Comparison(Record):
     """By measure, then in the order of the runs."""
     agreements: tuple[RankingAgreement, ...]
     """For every two measures, how alike they order the runs; none below 3 runs."""
+    dry_run: bool = False
+    """Whether a word counter made labels: then there is no verdict."""
 
     def __repr__(self) -> str:
+        if self.dry_run:
+            return f"Comparison({', '.join(self.runs)}; {DRY_RUN})"
         found = sum(each.verdict in ("higher", "lower") for each in self.differences)
         return (
             f"Comparison({', '.join(self.runs)}; {found} of {len(self.differences)} differences "
@@ -153,6 +164,8 @@ class Comparison(Record):
             ends = {"difference": each.interval.value, "low": each.interval.low}
             ends |= {"high": each.interval.high, "p": each.significance.p_value}
             values = {**dict(each), **ends}
+            if self.dry_run:
+                values |= dict.fromkeys(("p", "adjusted_p", "detectable"))
             rows.append({name: values[name] for name in fields})
         return rows
 
@@ -228,10 +241,7 @@ def compare_evaluations(
     _check(evaluations, baseline)
     runs = list(evaluations)
     measures = evaluations[runs[0]].measures
-    if baseline is None:
-        pairs = [(run, other) for place, run in enumerate(runs) for other in runs[:place]]
-    else:
-        pairs = [(run, baseline) for run in runs if run != baseline]
+    pairs = _pairs(runs, baseline)
     compared = [(measure, run, other) for measure in measures for run, other in pairs]
     per_query = [_differences(evaluations, *each) for each in compared]
     columns = [list(differences.values()) for differences in per_query]
@@ -239,6 +249,7 @@ def compare_evaluations(
     p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
     adjusted = dict(zip(p_values, adjust(list(p_values.values())), strict=True))
     strictest = ALPHA / max(1, len(p_values))
+    dry_run = any(of.dry_run for of in evaluations.values())
     differences = []
     for place, (measure, run, against) in enumerate(compared):
         column, mean, test = columns[place], means[place], tested[place]
@@ -262,7 +273,7 @@ def compare_evaluations(
                 significance=test,
                 adjusted_p=adjusted.get(place),
                 detectable=detectable,
-                verdict=_verdict(mean.value, adjusted.get(place)),
+                verdict="dry run" if dry_run else _verdict(mean.value, adjusted.get(place)),
                 per_query=per_query[place],
             )
         )
@@ -274,7 +285,14 @@ def compare_evaluations(
         means={run: dict(evaluation.means) for run, evaluation in evaluations.items()},
         differences=tuple(differences),
         agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
+        dry_run=dry_run,
     )
+
+
+def _pairs(runs: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:
+    if baseline is None:
+        return [(run, other) for place, run in enumerate(runs) for other in runs[:place]]
+    return [(run, baseline) for run in runs if run != baseline]
 
 
 def _verdict(mean: float | None, adjusted_p: float | None) -> Verdict:

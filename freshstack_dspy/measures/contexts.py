@@ -63,7 +63,8 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
             chunks by id. CRUX takes the passages of the topic's own documents, in the order of its
             file.
     """
-    chunks = sorted(judged.chunks) if candidates is None else list(candidates)
+    rated = set().union(*judged.labels.values())
+    chunks = sorted(rated) if candidates is None else list(candidates)
     ratings = [[of.get(chunk) for of in judged.labels.values()] for chunk in chunks]
     return {chunks[at]: label for at, label in required_subset(ratings, judged.rel).items()}
 

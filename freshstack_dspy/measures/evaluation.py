@@ -12,7 +12,7 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
 from freshstack_dspy.measures.measure import Cutoff, Measure, parse_measure
 from freshstack_dspy.measures.passages import judge_passages, read_run_of
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
+from freshstack_dspy.measures.qrels import DRY_RUN, Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.records import Record
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FRESHSTACK_MEASURES = ("alpha_nDCG@10", "Coverage@20", "Recall@50")
 """What the FreshStack paper reports."""
 
-MEASURES_VERSION = 1
+MEASURES_VERSION = 2
 """Raised whenever a value of a measure, of the same run on the same judgments, may change: a
 formula, a tie rule, what a missing query counts, how an interval is drawn. Values of two versions
 are not compared; they are computed again from the stored runs."""
@@ -37,8 +37,8 @@ class Unjudged(Record):
     k: Cutoff
     shares: dict[str, float]
     """By query with results, the share of its top k chunks (of those there are, where they are
-    fewer) that have a label for none of the query's nuggets. Of a run of passages, the mean share
-    of the bytes of each that are in no chunk with such a label."""
+    fewer) that are not judged: no label, or none of support and a failed judgment. Of a run of
+    passages, the mean share of the bytes of each that are in no judged chunk."""
     mean: float | None
     """Of these shares; None where no query has results."""
     failed: dict[str, int]
@@ -104,12 +104,20 @@ class Evaluation(Record):
     that was not judged."""
     passages: PassageNotes | None = None
     """Of a run of passages."""
+    dry_run: bool = False
+    """Whether a word counter made labels, so that nothing is concluded of the values."""
+
+    @property
+    def mostly_unjudged(self) -> tuple[Cutoff, ...]:
+        """The cut-offs at which most of the top is unjudged, so that values tell little of the run."""
+        return tuple(of.k for of in self.unjudged if of.mean is not None and of.mean > 0.5)
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.means.items())
         notes = self.passages
         placed = "" if notes is None else f", {notes.placed_share:.1%} of the results placed"
-        return f"Evaluation({self.run!r}, {len(self.per_query):,} queries{placed}, {means})"
+        dry = f", {DRY_RUN}" if self.dry_run else ""
+        return f"Evaluation({self.run!r}, {len(self.per_query):,} queries{placed}, {means}{dry})"
 
     __str__ = __repr__
 
@@ -221,6 +229,7 @@ def _evaluate(
         tied=tuple(query for query in judgments.nuggets if _all_tied(known, query)),
         conventions=rules.name,
         unjudged=tuple(_unjudged(judgments, known, each, rules.order) for each in cutoffs),
+        dry_run=judgments.dry_run,
     )
 
 
@@ -291,13 +300,12 @@ def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure, order: Order) -> U
     failed: dict[str, int] = {}
     for query, nuggets in qrels.nuggets.items():
         ranking = order.chunks(run, query)
-        judged = None if measure.budget is None else qrels.judged(query)
-        top = set(ranking[: measure.k] if judged is None else measure.top(ranking, judged))
+        judged = qrels.judged(query)
+        top = set(measure.top(ranking, judged))
         if not top:
             continue
         if qrels.passages is None:
-            unjudged = top.difference(*(qrels.labels[nugget] for nugget in nuggets))
-            shares[query] = len(unjudged) / len(top)
+            shares[query] = len(top - judged.chunks) / len(top)
         else:
             shares[query] = fmean(map(qrels.passages.unjudged[query].__getitem__, sorted(top)))
         if met := sum(len(top & qrels.failed[nugget]) for nugget in nuggets):

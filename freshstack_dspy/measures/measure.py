@@ -77,7 +77,7 @@ collection's. `judged_only`: chunks without a label are taken out before the cut
 
 _ALPHA = {"alpha": _number(0.5, 0, 1)}
 _ALPHA_BETA = {**_ALPHA, "beta": _number(0.5, 0, 1)}
-_NDCG = {"dcg": _choice("log2", "exp-log2"), "grade": _choice("sum", "count", "max")}
+_NDCG = {"dcg": _choice("log2", "exp-log2"), "grade": _choice("count", "sum", "max")}
 
 FAMILIES: dict[str, Family] = {
     "alpha_nDCG": Family(diversity.alpha_ndcg, _ALPHA, ("α_nDCG",), "optional"),

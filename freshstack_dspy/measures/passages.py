@@ -68,7 +68,7 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
     found: dict[str, dict[str, list[tuple[str, int]]]] = {}
     unjudged: dict[str, dict[str, float]] = {}
     for query, nuggets in qrels.nuggets.items():
-        by_file = files.labels(query)
+        by_file, judged_chunks = files.labels(query), qrels.judged(query).chunks
         taken: set[tuple[str, str]] = set()
         found[query], unjudged[query] = defaultdict(list), {}
         for passage, _ in placed.rankings.get(query, ()):
@@ -87,7 +87,7 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
                     labels[nugget][passage] = max((label for _, label in fresh), default=0)
                 elif _within(span, (one.span for one in near if nugget in one.labels), covered):
                     failed[nugget].add(passage)
-            known = (each for nugget in nuggets for each in _judged(near, nugget))
+            known = (chunk.span for chunk in near if chunk.chunk_id in judged_chunks)
             unjudged[query][passage] = 1 - shared([span], known) / (span[1] - span[0])
     judged = replace(
         qrels,

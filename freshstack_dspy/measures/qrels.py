@@ -19,7 +19,12 @@ NuggetLabels = Mapping[str, Mapping[str, int]]
 NuggetSet = tuple[int, ...]
 """The places, among the query's nuggets, of those that a chunk supports, ascending."""
 GradeRule = Literal["sum", "count", "max"]
-"""How a chunk's labels, one for each nugget, become its one grade for the query."""
+"""How a chunk's labels, one for each nugget, become its one grade for the query. Of plain qrels, which
+have no nuggets, all are the grade in the file."""
+
+
+DRY_RUN = "dry run: labels by a word counter"
+"""What stands in place of a conclusion where no judge made the labels."""
 
 
 class Judged:
@@ -39,6 +44,10 @@ class Judged:
 
     budget: int | None = None
     """How many tokens the top of a ranking may have, for measures at a token budget."""
+    plain: bool = False
+    """Whether the labels are grades for the query, which has no nuggets."""
+    failed: frozenset[str] = frozenset()
+    """The chunks of which a judgment failed, for any nugget."""
 
     def __init__(
         self,
@@ -156,16 +165,28 @@ class Judged:
 
     @cached_property
     def chunks(self) -> frozenset[str]:
-        """The chunks that have any label for any nugget."""
-        return frozenset().union(*self.labels.values())
+        """The judged chunks: those that support a nugget, and those known to support none.
 
-    def grades(self, rule: GradeRule = "sum") -> Mapping[str, int]:
+        A chunk without support, of which a judgment failed, could be either: it is not judged.
+        """
+        undetermined = self.failed - self.supported.keys()
+        return frozenset().union(*self.labels.values()) - undetermined
+
+    @cached_property
+    def not_relevant(self) -> frozenset[str]:
+        """The chunks judged not relevant. As in trec_eval, a label below 0 is no such judgment."""
+        rated = {chunk for of in self.labels.values() for chunk, label in of.items() if label >= 0}
+        return (self.chunks & rated) - self.supported.keys()
+
+    def grades(self, rule: GradeRule = "count") -> Mapping[str, int]:
         """Give each relevant chunk its one grade for the query, 1 or more.
 
-        Only labels from `rel` on count. `sum` adds them up: FreshStack's own, where labels are 0
-        and 1, and BEIR's, where a query has one nugget with a graded label; `count` is how many
-        nuggets the chunk supports; `max` is its highest label (RUBRIC's qrels).
+        Only labels from `rel` on count. `count` is how many nuggets the chunk supports
+        (FreshStack's own gain); `sum` adds the labels up; `max` is the highest (RUBRIC's qrels). Of
+        plain qrels each is the grade itself.
         """
+        if rule == "count" and self.plain:
+            rule = "sum"
         if rule not in self._grades:
             grades: dict[str, int] = {}
             for labels in self.labels.values():
@@ -239,7 +260,7 @@ class PassageLabels:
     """Query id -> passage id -> (chunk id, label) of the chunks of which no passage above it holds
     this evidence; the passages best first."""
     unjudged: Mapping[str, Mapping[str, float]]
-    """Query id -> passage id -> the share of its bytes that are in no chunk with a label."""
+    """Query id -> passage id -> the share of its bytes that are in no judged chunk."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -260,6 +281,11 @@ class NuggetQrels:
     """Nugget id -> ids of the chunks whose judgment failed. They have no label."""
     threshold: int = 1
     """The lowest label with which a chunk supports the nugget."""
+    plain: bool = False
+    """Whether labels are grades for the query, as in trec_eval's qrels: there are no nuggets, and the
+    one of each query stands for it."""
+    dry_run: bool = field(default=False, compare=False)
+    """Whether a word counter made labels, of which nothing is concluded."""
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Chunk id -> its length in tokens; only Density and token budgets need it."""
     chunk_ids: Collection[str] | None = field(default=None, compare=False)
@@ -308,7 +334,7 @@ class NuggetQrels:
             CollectionError: They are not such qrels.
         """
         labels = {query: _grades(f"query {query!r}", of) for query, of in qrels.items()}
-        return cls({query: (query,) for query in qrels}, labels, threshold=threshold)
+        return cls({query: (query,) for query in qrels}, labels, threshold=threshold, plain=True)
 
     @classmethod
     def from_diversity_qrels(
@@ -336,23 +362,19 @@ class NuggetQrels:
         """Give the judgments of one query; `rel` is the lowest label of support, or None."""
         labels = {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
         rel = rel or self.threshold
-        if self.passages is None:
-            return Judged(labels, rel, self.tokens, spans=self.spans, query_id=query_id)
-        seen: set[str] = set()
-        found = {}
-        for passage, chunks in self.passages.found.get(query_id, {}).items():
-            new = {chunk for chunk, label in chunks if label >= rel} - seen
-            seen |= new
-            found[passage] = len(new)
-        return Judged(
-            labels,
-            rel,
-            self.tokens,
-            of=self.passages.of.judged(query_id, rel),
-            found=found,
-            spans=self.spans,
-            query_id=query_id,
+        of, found = None, None
+        if self.passages is not None:
+            of, seen, found = self.passages.of.judged(query_id, rel), set[str](), dict[str, int]()
+            for passage, chunks in self.passages.found.get(query_id, {}).items():
+                new = {chunk for chunk, label in chunks if label >= rel} - seen
+                seen |= new
+                found[passage] = len(new)
+        judged = Judged(
+            labels, rel, self.tokens, of=of, found=found, spans=self.spans, query_id=query_id
         )
+        judged.plain = self.plain
+        judged.failed = frozenset().union(*(self.failed[nugget] for nugget in labels))
+        return judged
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""

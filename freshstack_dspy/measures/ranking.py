@@ -101,19 +101,20 @@ def bpref(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
 
         1 / R * sum over found relevant chunks of 1 - min(n, R) / min(N, R)
 
-    with R relevant chunks, N judged not relevant, n of these above. Unjudged chunks do not count.
+    with R relevant chunks, N judged not relevant, n of these above. Unjudged chunks do not count,
+    nor do those with a label below 0.
 
     Source: Buckley and Voorhees, Retrieval Evaluation with Incomplete Information, SIGIR 2004;
     `bpref` of trec_eval.
     """
     relevant = judged.relevant
-    at_most = max(1, min(len(judged.of.chunks) - relevant, relevant))
+    at_most = max(1, min(len(judged.of.not_relevant), relevant))
     above = 0
     gains = []
     for chunk in ranking:
         if chunk in judged.supported:
             gains.append(judged.finds(chunk) * (1 - min(above, at_most) / at_most))
-        elif chunk in judged.chunks:
+        elif chunk in judged.not_relevant:
             above += 1
     return math.fsum(gains) / relevant
 
@@ -129,7 +130,7 @@ def rbp(ranking: Sequence[str], judged: Judged, k: int | None, *, p: float = 0.8
 
 
 def judged_share(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
-    """Compute Judged@k: the share of the top k chunks that have a label for any nugget.
+    """Compute Judged@k: the share of the top k chunks that are judged.
 
     Where fewer than k were found it is the share of those; None where the ranking is empty.
 
@@ -144,7 +145,7 @@ def ndcg(
     k: int | None,
     *,
     dcg: Literal["log2", "exp-log2"] = "log2",
-    grade: GradeRule = "sum",
+    grade: GradeRule = "count",
 ) -> float:
     """Compute nDCG@k: sum of gain / log2(rank + 1), as a share of that of the best ranking.
 
@@ -156,8 +157,8 @@ def ndcg(
     to Rank using Gradient Descent, ICML 2005.
 
     The gain of a grade g is g itself (`log2`), or 2^g - 1 (`exp-log2`). `grade` is how a chunk's
-    labels for the nuggets become its grade: their `sum`, the `count` of nuggets that it supports,
-    or the `max`.
+    labels for the nuggets become its grade: the `count` of nuggets that it supports, their `sum`,
+    or the `max`. Of plain qrels each is the grade in the file.
     """
     grades, ideal = judged.grades(grade), judged.of.grades(grade)
     found = [(rank, g) for rank, g in enumerate(map(grades.get, ranking), 1) if g]

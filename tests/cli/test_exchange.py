@@ -97,6 +97,17 @@ def test_leaderboard_has_an_average_and_every_topic(freshstack: Command, board: 
     assert (board / "leaderboard.json").is_file()
 
 
+def test_a_leaderboard_on_a_word_counters_labels_says_so_above_its_tables(
+    freshstack: Command, board: Path
+) -> None:
+    edit(board / "one/manifest.json", "openai/some-model", "extractive/baseline")
+    done = freshstack("leaderboard", board)
+
+    assert "dry run: labels by a word counter (one). Small: mean over 2 topics" in done.out
+    assert "dry run: labels by a word counter. one: 2 queries" in done.out
+    assert "word counter. two" not in done.out
+
+
 def test_leaderboard_takes_token_budgets(freshstack: Command, board: Path) -> None:
     edit(board / "leaderboard.toml", '"Recall@1"', '"Recall@5tok"')
     done = freshstack("leaderboard", board)

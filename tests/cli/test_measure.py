@@ -4,19 +4,32 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.evaluating import evaluate as evaluate_any
+from freshstack_dspy.collection.exports import word
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.groups import grouped
-from freshstack_dspy.measures.run import Run, write_run
+from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.measures.statistics import mean_intervals
 from freshstack_dspy.records import ScoredChunk
-from tests.collection.small import write_small
+from tests.collection.small import (
+    CHUNKS,
+    CONTENTS,
+    PROVENANCE,
+    A,
+    B,
+    chunk,
+    judgment,
+    write_small,
+)
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 
@@ -347,6 +360,92 @@ def test_a_difference_that_is_found_fails_and_noise_does_not(
     assert "noise.run" not in worse.err
     assert freshstack("compare", "qrels.txt", "noise.run", *gate, "main.run").code == 0
     assert freshstack("compare", "qrels.txt", "main.run", *gate, "worse.run").code == 0
+
+
+# What is chosen, and what is not concluded
+
+
+@pytest.mark.usefixtures("small")
+def test_slices_choose_queries_and_nuggets_whether_unsupported_ones_count(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    """Of query 12 the corpus supports one nugget of two."""
+    judgments = tuple(
+        judgment(one.nugget_id, one.chunk_id, 0) if one.nugget_id == "12_1" else one
+        for one in CONTENTS.judgments
+    )
+    write_collection(tmp_path / "half", replace(CONTENTS, judgments=judgments), CHUNKS, PROVENANCE)
+    in_words = {
+        query: {word(chunk_id): score for chunk_id, score in ranking}
+        for query, ranking in read_run("a.run").rankings.items()
+    }
+    measures = ["Coverage@10", "StRecall@10"]
+    values = {}
+    for nuggets in ("supported", "all"):
+        chosen = ("--nuggets", nuggets)
+        words = ("a.run", "-m", "Coverage@10", "-m", "Cov@10", "--json", *chosen)
+        found = json.loads(freshstack("evaluate", "half", *words).out)
+        freshstack("export", "half", "--format", "trec", "--out", nuggets, *chosen)
+        exported = evaluate(tmp_path / nuggets / "diversity_qrels.txt", in_words, measures)
+        values[nuggets] = found["evaluations"][0]["per_query"]["12"]
+
+        assert found["nuggets"] == nuggets
+        assert exported.per_query["12"] == values[nuggets]
+
+    in_python = evaluate_any("half", "a.run", measures, nuggets="all")
+    assert in_python.per_query["12"] == values["all"]
+    assert values["supported"] == {"Coverage@10": 1, "StRecall@10": 1}
+    assert values["all"] == {"Coverage@10": 0.5, "StRecall@10": 1}
+    compared = freshstack("compare", "half", "a.run", "b.run", "--nuggets", "all")
+    assert compared.out.startswith("small: 2 queries, on all nuggets")
+    without = freshstack("evaluate", "half", "a.run", "--slices", "without_nuggets")
+    assert "queries without nuggets have nothing to be measured on" in without.err
+    undetermined = freshstack("evaluate", "half", "a.run", "--slices", "undetermined")
+    assert "no query is in the slices undetermined" in undetermined.err
+
+
+@pytest.mark.usefixtures("small")
+def test_of_a_word_counters_labels_nothing_is_concluded(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    made = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
+    write_collection(tmp_path / "dry", CONTENTS, CHUNKS, made)
+    runs = ("dry", "a.run", "b.run")
+
+    evaluated = freshstack("evaluate", *runs, "--by", "slice", "--fail-under", "AP=1")
+    compared = freshstack("compare", *runs)
+    as_json = json.loads(freshstack("compare", *runs, "--json").out)
+    rows = rows_of(freshstack("compare", *runs, "--format", "csv").out)
+
+    assert evaluated.out.startswith("dry run: labels by a word counter. small: 2 queries\n")
+    assert "dry run: labels by a word counter. small, by slice" in evaluated.out
+    assert "(--fail-under; dry run: labels by a word counter)" in evaluated.err
+    assert "dry run: labels by a word counter. alpha_nDCG@10\n" in compared.out
+    assert "So no run is called better." in compared.out
+    assert [name for name in ("found", "Holm", "detectable") if name in compared.out] == []
+    assert as_json["dry_run"] is as_json["comparison"]["dry_run"] is True
+    assert {(row["verdict"], row["p"]) for row in rows} == {("dry run", "")}
+    assert "dry run" not in freshstack("compare", "small", "a.run", "b.run").out
+    assert freshstack("diagnose", "dry").out.startswith("dry run: labels by a word counter. small:")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_where_most_of_a_top_is_unjudged_every_cutoff_is_named_and_what_judges_it(
+    freshstack: Command, tmp_path: Path, command: str
+) -> None:
+    others = tuple(chunk(f"docs/{letter}.md_0_5", "text") for letter in "efgh")
+    write_collection(tmp_path / "c", CONTENTS, (*CHUNKS, *others), PROVENANCE)
+    found = [A, B, *(one.chunk_id for one in others)]
+    ranking = tuple(ScoredChunk(chunk_id, -float(place)) for place, chunk_id in enumerate(found))
+    for name in ("one.run", "two.run"):
+        write_run(Run(name, {"12": ranking, "123": ranking}), tmp_path / name)
+
+    measures = ("-m", "RR@2", "-m", "AP@5", "-m", "nDCG@50")
+    text = " ".join(freshstack(command, "c", "one.run", "two.run", *measures).out.split())
+
+    assert "most of the top 5 and 50 is unjudged" in text
+    assert "freshstack extend c one.run --config FILE --k 50" in text
+    assert "freshstack extend c two.run --config FILE --k 50" in text
 
 
 # Passages

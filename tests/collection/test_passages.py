@@ -91,6 +91,19 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: Any, message: str) -> None:
         read_passages(path, FILES)
 
 
+def test_the_whole_path_of_a_file_at_the_root_is_never_ambiguous(tmp_path: Path) -> None:
+    chunks = [
+        chunk
+        for name in ("README.md", "docs/README.md")
+        for chunk in chunk_file(SourceFile("lib", name, TEXT.encode()), 16)
+    ]
+    line = LINE | {"source": "lib", "path": "README.md", "start": 0, "end": 8}
+
+    found = read_passages(written(tmp_path, line), Files(chunks))
+
+    assert [hit.path for hit in found["q"]] == ["README.md"]
+
+
 # Measured by evidence
 
 Label = tuple[int | None, tuple[tuple[int, int], ...]]

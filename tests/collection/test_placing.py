@@ -74,6 +74,38 @@ def test_a_path_is_a_file_by_its_end(path: str, source: str | None, expected: li
     assert sorted(path for _, path in FILES.named(path, source)) == expected
 
 
+ROOT_AND_FOLDER = Files(
+    [
+        *chunks_of(TEXT, path="README.md"),
+        *chunks_of(f"# More\n\n{TEXT}", path="docs/README.md"),
+        *chunks_of("Only here.\n", path="lib/README.md"),
+    ]
+)
+
+
+@pytest.mark.parametrize("source", [None, "lib"])
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("README.md", None, "README.md"),
+        ("docs/README.md", None, "docs/README.md"),
+        ("lib/README.md", None, "lib/README.md"),
+        ("README.md", "The end.", "README.md"),
+        ("README.md", "# More", "docs/README.md"),
+    ],
+)
+def test_an_exact_path_is_that_file_though_its_name_occurs_in_a_folder_too(
+    path: str, text: str | None, expected: str, source: str | None
+) -> None:
+    offsets = {} if text else {"start": 0, "end": 5, "unit": "bytes"}
+    hit = Hit(1.0, source=source, path=path, text=text, **offsets)  # type: ignore[arg-type]
+
+    place = ROOT_AND_FOLDER.place(hit)
+
+    assert place is not None
+    assert place.path == expected
+
+
 def test_a_base_name_of_several_files_is_placed_by_its_text() -> None:
     assert FILES.place(Hit(1.0, path="size.md", text="Other.")) == Place("lib", "src/size.md", 0, 6)
 

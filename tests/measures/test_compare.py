@@ -163,3 +163,19 @@ def test_python_takes_lists_dictionaries_and_gives_tables() -> None:
     evaluation = evaluate(qrels, one, "RR")
     assert evaluation.to_pandas()["RR"].to_dict() == {"q1": 1.0, "q2": 0.0}
     assert repr(evaluation) == "Evaluation('run', 2 queries, RR 0.5000)"
+
+
+def test_a_dry_run_has_differences_and_no_verdict_and_gates_can_still_be_tried() -> None:
+    dry = {
+        name: of.model_copy(update={"dry_run": True}) for name, of in drawn(40, 0.5, 0.0).items()
+    }
+    found = compare_evaluations(dry)
+    (difference,) = found.differences
+
+    assert found.dry_run
+    assert difference.verdict == "dry run"
+    assert difference.is_worse
+    assert difference.interval.low is not None
+    assert "labels by a word counter" in difference.conclusion
+    assert "labels by a word counter" in repr(found)
+    assert (found.to_rows()[0]["p"], found.to_rows()[0]["detectable"]) == (None, None)

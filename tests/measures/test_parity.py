@@ -2,6 +2,8 @@
 
 import csv
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import log2
@@ -116,16 +118,17 @@ def asked(cutoffs: Iterable[int]) -> Iterable[str]:
 
 
 def grades(of: Example) -> dict[str, dict[str, int]]:
-    """Sum the labels that count. Negative ones, which pytrec_eval writes out of bounds with, do
-    not; to trec_eval they are as 0."""
-    summed: dict[str, dict[str, int]] = {}
+    """Count the nuggets that a chunk supports. A chunk whose labels are all below 0, with which
+    pytrec_eval writes out of bounds, is left out."""
+    counted: dict[str, dict[str, int]] = {}
     for query, nuggets in of.qrels.nuggets.items():
-        summed[query] = {}
+        counted[query] = {}
         for nugget in nuggets:
             for chunk, label in of.qrels.labels[nugget].items():
-                counts = label if label >= of.qrels.threshold else 0
-                summed[query][chunk] = summed[query].get(chunk, 0) + counts
-    return summed
+                if label >= 0:
+                    supports = int(label >= of.qrels.threshold)
+                    counted[query][chunk] = counted[query].get(chunk, 0) + supports
+    return counted
 
 
 def as_official(of: Example) -> None:
@@ -148,7 +151,7 @@ def as_official(of: Example) -> None:
         f"{family}@{k}": f"{family}@{k}" for family in ("Coverage", "Recall") for k in cutoffs
     }
     printed |= official.evaluate_custom(counts, results, "ndcg")
-    names |= {f"nDCG(grade='count')@{k}": f"NDCG@{k}" for k in cutoffs}
+    names |= {f"nDCG@{k}": f"NDCG@{k}" for k in cutoffs}
 
     ours = evaluate(of.qrels, of.run, list(names), conventions="freshstack")
 
@@ -173,6 +176,35 @@ def test_the_mode_equals_the_program_on_thousands_of_collections(
     for seed in range(BY_DEFAULT, IN_ALL):
         if seed % len(PROGRAMS) == PROGRAMS.index(compare):
             compare(example(seed))
+
+
+_NEGATIVE = """
+import random, sys
+import pytrec_eval
+from freshstack_dspy import evaluate
+
+for seed in range(200):
+    chance = random.Random(seed)
+    documents = [f"d{number}" for number in range(12)]
+    qrels = {"q": {one: chance.randint(int(sys.argv[1]), 2) for one in chance.sample(documents, 8)}}
+    run = {"q": {one: chance.random() for one in chance.sample(documents, 9)}}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"bpref", "map", "ndcg"}).evaluate(run)["q"]
+    ours = evaluate(qrels, run, ["Bpref", "AP", "nDCG"]).means
+    for name, their_name in {"Bpref": "bpref", "AP": "map", "nDCG": "ndcg"}.items():
+        assert abs(ours[name] - theirs[their_name]) < 1e-12, (seed, name, ours, theirs)
+"""
+
+
+@pytest.mark.parametrize("lowest", [-1, -2])
+def test_grades_below_0_are_taken_as_trec_eval_takes_them(lowest: int) -> None:
+    """In a process of its own, as pytrec_eval writes out of bounds with them."""
+    done = subprocess.run(
+        [sys.executable, "-c", _NEGATIVE, str(lowest)], check=False, capture_output=True, text=True
+    )
+
+    if done.returncode < 0:
+        pytest.skip("pytrec_eval ended the process")
+    assert done.returncode == 0, done.stderr
 
 
 def by_definition(ranking: list[str], labels: NuggetLabels, k: int, alpha: float) -> float:

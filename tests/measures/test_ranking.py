@@ -154,7 +154,7 @@ GRADED = {"n": {"d1": 3, "d2": 2, "d3": 0, "d4": 0, "d5": 1}}
 
 
 def test_the_worked_example_of_the_benchmarks_chapter() -> None:
-    found = value("nDCG(dcg='exp-log2')@5", FIVE, Judged(GRADED))
+    found = value("nDCG(dcg='exp-log2',grade='sum')@5", FIVE, Judged(GRADED))
     dcg, ideal = 7 + 3 / log2(3) + 1 / log2(6), 7 + 3 / log2(3) + 1 / log2(4)
 
     assert (round(dcg, 3), round(ideal, 3)) == (9.280, 9.393)
