@@ -146,7 +146,7 @@ class _Labels:
         query_id, who = row.id(*_NAMES["query_id"]), _NAMES["annotator"]
         named = row.values.get(row.name(*who)) is not None
         if not named and self._annotator is None:
-            raise SourceError(f"{row.place}: does not say who labelled; add --annotator NAME")
+            raise SourceError(f"{row.place}: does not say who labelled; name the annotator")
         fields: dict[str, Any] = {
             "kind": kind,
             "query_id": query_id,

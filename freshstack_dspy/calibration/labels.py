@@ -153,8 +153,10 @@ def _what(label: AnyLabel) -> str:
     return "pair" if isinstance(label, HumanLabel) else label.kind.replace("_", " ")
 
 
-def check_labels(placed: Iterable[tuple[str, AnyLabel]], collection: "Collection") -> None:
-    """Check that labels, each with its place, are of a collection and on its scale.
+def check_labels(
+    placed: Iterable[tuple[str, AnyLabel | LabelTask]], collection: "Collection"
+) -> None:
+    """Check that labels or tasks, each with its place, are of a collection and on its scale.
 
     Where the scale is yes and no, a person's may be finer.
 
@@ -188,7 +190,7 @@ def check_labels(placed: Iterable[tuple[str, AnyLabel]], collection: "Collection
 
 
 def _named(
-    label: AnyLabel, nuggets: Mapping[str, Ids[str]], collection: "Collection"
+    label: AnyLabel | LabelTask, nuggets: Mapping[str, Ids[str]], collection: "Collection"
 ) -> Iterator[tuple[str, str, Ids[str], str]]:
     """Give each id that a label names: of what, of which ids it must be, and where they are."""
     yield "query", label.query_id, nuggets.keys(), "queries.jsonl"

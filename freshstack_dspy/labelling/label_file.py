@@ -149,7 +149,7 @@ def _locked(path: Path) -> IO[str]:
     except BlockingIOError:
         lock.close()
         raise ConfigError(
-            f"{path}: another freshstack label writes it; use that one, or give another --out"
+            f"{path}: another freshstack label writes it; use that one, or another file"
         ) from None
     return lock
 

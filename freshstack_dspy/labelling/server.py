@@ -131,7 +131,7 @@ class Labelling:
     async def _verdict(self, request: Request) -> Response:
         number = request.path_params["number"]
         if self._blind or number >= len(self._ids) or not self._given(number):
-            return _fault("the judge's label is shown after yours, and never with --blind", 409)
+            return _fault("the judge's label is shown after yours, and never to the blind", 409)
         return JSONResponse(self._tasks.verdict(self._tasks.by_id[self._ids[number]]))
 
     async def _undo(self, _: Request) -> Response:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from freshstack_dspy.calibration.labels import AnyLabel, pair_of, read_label, task_id
+from freshstack_dspy.calibration.labels import AnyLabel, check_labels, pair_of, read_label, task_id
 from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
@@ -70,7 +70,7 @@ class Tasks:
         Raises:
             CollectionError: It is neither, or was drawn from another collection.
         """
-        if path.is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - False for a name that no file can have
             collection = Collection.load(path)
             named = {"query_id", "nugget_id", "chunk_id"}
             pairs = [
@@ -82,13 +82,14 @@ class Tasks:
             return cls(collection, pairs)
         header, tasks = read_tasks(path)
         folder = path.parent / header.collection
-        if not os.path.exists(folder):  # noqa: PTH110 - a name that no file can have is not there
+        if not os.path.exists(folder):  # noqa: PTH110 - as above
             raise CollectionError(
                 f"{path}: the collection that it was drawn from is not at "
                 f"{str(folder)[-200:]!r}; tasks name it relative to their own folder"
             )
         collection = Collection.load(folder)
         read_tasks(path, collection)
+        check_labels(((f"{path}:{n}", one) for n, one in enumerate(tasks, start=2)), collection)
         return cls(collection, tasks)
 
     def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:

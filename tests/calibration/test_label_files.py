@@ -126,7 +126,7 @@ def test_a_label_is_the_same_whichever_tool_wrote_it(
         ),
         ("csv", CSV.replace("2 full", "3"), ":2: the label is 3; allowed: 0 to 2"),
         ("csv", CSV.replace("fact 12_0", "a fact"), ":2: there is no nugget of query 12 'a fact';"),
-        ("csv", CSV.replace(";ana;yes", ";;yes"), ":2: does not say who labelled; add --annotator"),
+        ("csv", CSV.replace(";ana;yes", ";;yes"), ":2: does not say who labelled; name the anno"),
         (
             "csv",
             "qid,label\n12,\n",

@@ -323,6 +323,14 @@ def test_tasks_of_a_collection_with_an_impossible_name(tmp_path: Path) -> None:
         assert str(caught.value).isprintable()
 
 
+def test_a_task_of_what_the_collection_lacks_is_named(collection: Path, tmp_path: Path) -> None:
+    tasks = write_tasks(tmp_path, pair("12_0", A), pair("12_0", "docs/gone.md_0_5"))
+    with pytest.raises(CollectionError, match=r"tasks.jsonl:3: there is no chunk 'docs/gone"):
+        Tasks.open(tasks)
+    with pytest.raises(CollectionError, match="cannot be read"):
+        Tasks.open(tmp_path / ("t" * 3000))
+
+
 def test_answers_and_answerability_have_two_labels(
     serve: Serve, collection: Path, tmp_path: Path
 ) -> None:
