@@ -1,6 +1,7 @@
 """Progress: bars on a terminal and in a notebook, and a line for each step that is done elsewhere."""
 
 import sys
+import textwrap
 import threading
 import time
 from collections import deque
@@ -22,6 +23,8 @@ _NAMES = {
 }
 _BAR = 8
 _NAME = 20
+_HANGING = 33
+"""Where the note of a finished step begins."""
 _RECENT = 100
 """Parts that the time left is estimated from."""
 
@@ -137,7 +140,8 @@ class ProgressBars:
         with self._lock:
             running = self._running.pop(step)
             if self._display is not None and (note or running.total or running.seconds > 1):
-                self._display.say(f"{running.name:<22} {running.seconds:6.1f} s  {note}")
+                line = f"{running.name:<22} {running.seconds:6.1f} s  {note}"
+                self._display.say(line.rstrip())
 
     def _bars(self) -> list[str]:
         with self._lock:
@@ -227,7 +231,10 @@ class _Terminal(_Lines):
         self._live.start()
 
     def say(self, line: str) -> None:
-        self._live.console.print(line, soft_wrap=True)
+        self._live.refresh()  # its bar is gone
+        console = self._live.console
+        for part in textwrap.wrap(line, console.width - 1, subsequent_indent=" " * _HANGING):
+            console.print(part, soft_wrap=True)
 
     def moved(self, step: _Step) -> None:
         pass

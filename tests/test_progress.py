@@ -141,7 +141,7 @@ def test_in_a_notebook_the_same_is_shown(notebook: list[str]) -> None:
         re.fullmatch(r"support judgments    ━━╌╌╌╌╌╌ 1/4, 0:0\d, 0:0\d left, 1 calls", text)
         for text in notebook
     )
-    assert lines(notebook[-1]) == ["support judgments s  ", *STEPS]
+    assert lines(notebook[-1]) == ["support judgments s", *STEPS]
 
 
 def test_nothing_is_shown_where_nobody_looks_on(capsys: pytest.CaptureFixture[str]) -> None:
