@@ -142,11 +142,11 @@ def _show_slices(report: "AgreementReport") -> None:
     if report.slices:
         metrics = ("kappa", "precision of support", "recall of support")
         slices: list[Sequence[Cell]] = [
-            (part.name, part.pairs, *_cells(part.metrics[name] for name in metrics))
+            (part.name, part.pairs, *(_stacked(part.metrics[name]) for name in metrics))
             for part in report.slices
         ]
-        header = ["part", "pairs", *("kappa", "95 %", "precision", "95 %", "recall", "95 %")]
-        show(Table(header, slices, digits=3))
+        show(Table(("part", "pairs", "kappa", "precision", "recall"), slices))
+        say("below each value: its 95 % interval")
     left_out = {"that were not judged": report.unjudged, "whose judgment failed": report.failed}
     for what, items in left_out.items():
         if items:
@@ -166,6 +166,12 @@ def _show(
             reasons.setdefault(reason, []).append(name)
     for reason, names in sorted(reasons.items()):
         say(f"no interval for {', '.join(names)}: {reason}")
+
+
+def _stacked(found: "Interval | None") -> str:
+    """A value above its interval."""
+    value, interval = cells(found)
+    return f"–\n{interval}" if value is None else f"{value:.3f}\n{interval}"
 
 
 def _cells(found: Iterable["Interval | None"]) -> list[Cell]:

@@ -1,6 +1,7 @@
 """`freshstack show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
 
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from freshstack_dspy.records import Candidate, Chunk, Query
 
 
+_SUPPORTS = 24
+"""How many characters of nugget ids are in a line of a table."""
+
+
 def show(
     collection: CollectionArgument,
     query: Annotated[str | None, typer.Argument(help="Id of a query.")] = None,
@@ -66,7 +71,7 @@ def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> No
     if as_json:
         show_json([dict(zip(header, row, strict=True)) for row in rows])
         return
-    longest = max(20, width() - 57)
+    longest = max(20, width() - 49 - max((len(part.query_id) for part in parts), default=0))
     title = f"{collection.name}: {counted(len(rows), 'query', 'queries')}"
     shown = [(id_, cut(text, longest), *others) for id_, text, *others in rows]
     show_table(Table(header, shown, title=title, keys=2))
@@ -109,9 +114,14 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
         by = f"supported by {counted(one['supported_by'], 'chunk')}"
         supported = "doubtful, so not judged" if one["doubtful"] else by
         say_wrapped(f"{one['nugget_id']}{rated}, {supported}: {one['text']}", 2)
-    rows = [(one["chunk_id"], one["best_rank"], ", ".join(one["supports"])) for one in chunks]
+    rows = [
+        (one["chunk_id"], one["best_rank"], textwrap.fill(", ".join(one["supports"]), _SUPPORTS))
+        for one in chunks
+    ]
+    print()
     title = f"chunks pooled or judged ({len(chunks):,})"
-    _print_table(title, ("chunk", "best rank", "supports"), rows, labels_by(collection), keys=1)
+    show_table(Table(("chunk", "best rank", "supports"), rows, title, ids=(0,)))
+    say_wrapped(labels_by(collection))
     say(f"one chunk: freshstack explain COLLECTION {query.query_id} CHUNK")
 
 

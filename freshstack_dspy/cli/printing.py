@@ -7,6 +7,7 @@ characters, so that nothing in them moves the cursor.
 import csv
 import io
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -27,6 +28,7 @@ _LATEX = {
     "–": "--",
     **{letter: f"\\{letter}" for letter in "{}$&#_%"},
 }
+_LEAST_ID = 24
 
 
 # Lines
@@ -105,6 +107,7 @@ class Table:
         digits: How many decimals of a float are shown; CSV gives them in full.
         keys: How many leading columns say what a row is: they are flush left, and repeated
             where a wide table is shown in several parts.
+        ids: Columns whose texts are shortened in the middle where the screen is too narrow.
     """
 
     header: Sequence[str]
@@ -112,6 +115,7 @@ class Table:
     title: str = ""
     digits: int = 4
     keys: int = 1
+    ids: Sequence[int] = ()
 
     def texts(self) -> list[list[str]]:
         """The cells as they are shown."""
@@ -130,7 +134,8 @@ class Table:
 def show(table: Table, form: TableFormat | None = None) -> None:
     """Print a table: for the screen, or in a format to paste elsewhere.
 
-    A table that is wider than the screen is shown in several parts, one below the other.
+    Where the screen is too narrow, names of columns have several lines and ids are shortened; a
+    table that is still wider is shown in several parts, one below the other.
     """
     if form is not None:
         print(_WRITERS[form](table), end="")
@@ -170,15 +175,26 @@ def _print_for_screen(table: Table) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    texts, right = table.texts(), table.flush_right()
-    columns = list(zip(table.header, *texts, strict=True))
-    widths = [
-        3 + max(cell_len(line) for text in column for line in text.split("\n"))
-        for column in columns
-    ]
+    texts, right, header = table.texts(), table.flush_right(), list(table.header)
+
+    def widest() -> list[int]:
+        return [
+            3 + max(cell_len(line) for text in column for line in text.split("\n"))
+            for column in zip(header, *texts, strict=True)
+        ]
+
+    if sum(widths := widest()) >= width():
+        header = [name.replace(" ", "\n") for name in header]
+        widths = widest()
+    # What reads a pipe wants whole ids.
+    for column in table.ids if sys.stdout.isatty() or "COLUMNS" in os.environ else ():
+        most = max(_LEAST_ID, widths[column] - 3 - (sum(widths) + 1 - width()))
+        for row in texts:
+            row[column] = _shortened(row[column], most)
+        widths = widest()
     keys = list(range(table.keys))
     parts = [keys[:]]
-    for column in range(table.keys, len(columns)):
+    for column in range(table.keys, len(header)):
         if parts[-1] != keys and sum(widths[one] for one in (*parts[-1], column)) >= width():
             parts.append(keys[:])
         parts[-1].append(column)
@@ -186,13 +202,21 @@ def _print_for_screen(table: Table) -> None:
         shown: RichTable = RichTable()
         for column in part:
             justify: Literal["left", "right"] = "right" if right[column] else "left"
-            shown.add_column(table.header[column], justify=justify, no_wrap=True)
+            shown.add_column(header[column], justify=justify, no_wrap=True)
         for row in texts:
             shown.add_row(*(row[column] for column in part))
         console = Console(highlight=False, markup=False, emoji=False)
         # rich would cut what does not fit
         console.width = max(console.width, sum(widths[column] for column in part) + 1)
         console.print(shown)
+
+
+def _shortened(text: str, longest: int) -> str:
+    """An id with … in its middle where it is longer; its end, which tells it apart, is kept."""
+    if len(text) <= longest:
+        return text
+    start = (longest - 1) // 2
+    return f"{text[:start]}…{text[start + 1 - longest :]}"
 
 
 def _pasted_rows(table: Table) -> list[list[str]]:

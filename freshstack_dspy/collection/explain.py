@@ -88,7 +88,7 @@ def explain(
     Args:
         collection: The collection, or its folder.
         query_id: The query.
-        chunk_id: The chunk; pooled or judged for the query.
+        chunk_id: The chunk; pooled or judged for the query. With … for its middle if that will do.
         replies: Where the replies may be recorded; the first that has one is believed.
 
     Raises:
@@ -101,6 +101,10 @@ def explain(
     candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
     judgments = [each for each in collection.judgments if each.query_id == query_id]
     of_query = candidates.keys() | {each.chunk_id for each in judgments}
+    if "…" in chunk_id:  # as a narrow screen shows it
+        start, _, end = chunk_id.partition("…")
+        alike = [each for each in of_query if each.startswith(start) and each.endswith(end)]
+        chunk_id = alike[0] if len(alike) == 1 else chunk_id
     if chunk_id not in of_query:
         ids: Ids[str] = collection.corpus.rows
         what = f"there is no chunk {chunk_id!r} among its {len(ids):,}"

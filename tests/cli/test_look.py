@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from freshstack_dspy.records import Judgment, Vote
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, D, write_small
 
 from .conftest import Command
+from .test_measure import cells_of
 
 COUNTER = "labels by extractive/baseline, a word counter"
 
@@ -59,6 +61,34 @@ def test_diff_names_what_moved(freshstack: Command, tmp_path: Path) -> None:
     (change,) = found["changes"]
     assert (change["move"], change["before"]["label"], change["after"]["label"]) == ("down", 1, 0)
     assert "labels" not in same
+
+
+def test_ids_are_shortened_in_the_middle_and_explain_takes_them_so(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    long = {chunk.chunk_id: f"docs/{'very/' * 20}{chunk.chunk_id}" for chunk in CHUNKS}
+
+    def moved(record: Any) -> Any:
+        return record.model_copy(update={"chunk_id": long[record.chunk_id]})
+
+    changed = dataclasses.replace(
+        CONTENTS,
+        judgments=tuple(map(moved, CONTENTS.judgments)),
+        pool=tuple(map(moved, CONTENTS.pool)),
+        failures=(),
+        contamination=(),
+    )
+    write_collection(tmp_path / "long", changed, [*map(moved, CHUNKS)], PROVENANCE)
+
+    done = freshstack("show", "long", "12")
+
+    assert done.code == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert done.out.count("┏") == 1, "one table"
+    shown = [cells[0] for cells in cells_of(done.out) if "…" in cells[0]]
+    assert len(shown) == len(set(shown)) > 0
+    for id_ in shown:
+        assert freshstack("explain", "long", "12", id_).code == 0
 
 
 def test_show_of_a_query_has_what_explain_asks_for(
