@@ -29,7 +29,12 @@ from baseline import ASSIGNMENTS, THRESHOLD, assignments, citations
 
 from freshstack_dspy.calibration.sampling import allocated
 from freshstack_dspy.lm.baseline.support import support
-from freshstack_dspy.measures.agreement import disagreement_bound, kappa, least_kappa
+from freshstack_dspy.measures.agreement import (
+    FEW_DISAGREEMENTS,
+    disagreement_bound,
+    kappa,
+    least_kappa,
+)
 from freshstack_dspy.measures.correction import (
     Corrected,
     corrected_mean,
@@ -167,7 +172,7 @@ def agreement() -> None:
     for judge, errors in (JUDGES | NEARLY_PERFECT).items():
         queries = simulated(*errors)
         for limit in (100, 200, 400, "20 queries", "60 queries"):
-            held, halves, exact = [], [], []
+            held, above, halves, exact = [], [], [], []
             for _ in range(DRAWS // 4):
                 chosen = rng.choice(QUERIES, COLLECTION, replace=False)
                 y = np.concatenate([queries[q][0].ravel() for q in chosen])
@@ -188,22 +193,29 @@ def agreement() -> None:
                     table = tables.setdefault(int(query[pair]), np.zeros((2, 2)))
                     table[f[pair], y[pair]] += weight[pair]
                 stacked = np.stack([*tables.values()])
-                exact.append(bool((f[at] == y[at]).all()))
-                if exact[-1]:
-                    by_query = stacked.sum((1, 2)).tolist()
-                    units = weight[at].tolist() if isinstance(limit, int) else by_query
-                    share = float(weight[at] @ f[at] / weight[at].sum())
-                    low, high = least_kappa(share, disagreement_bound(units)), 1.0
-                else:
+                differs = f[at] != y[at]
+                exact.append(not differs.any())
+                low = high = None
+                if not exact[-1]:
                     one = bootstrap_sums(stacked, lambda of: {"kappa": kappa(of)})["kappa"]
                     low, high = one.low, one.high
+                singly = isinstance(limit, int)
+                if exact[-1] or (singly and low is not None and differs.sum() < FEW_DISAGREEMENTS):
+                    units = weight[at].tolist() if singly else stacked.sum((1, 2)).tolist()
+                    given = weight[at][differs].tolist()
+                    share = float(weight[at] @ f[at] / weight[at].sum())
+                    part = None if exact[-1] else float(weight[at] @ (differs * f[at]) / sum(given))
+                    bound = least_kappa(share, disagreement_bound(units, given), part)
+                    low, high = (bound, 1.0) if exact[-1] else (min(low, bound), high)
                 held.append(low is not None and low <= float(kappa(truth)) <= high)
+                above.append(low is not None and float(kappa(truth)) < low)
                 halves.append(np.nan if low is None else (high - low) / 2)
             row(
                 "agreement",
                 judge=judge,
                 labels=limit,
                 these=float(np.mean(held)),
+                below_the_lower_end=float(np.mean(above)),
                 half=float(np.nanmean(halves)),
                 all_agree=float(np.mean(exact)),
                 held_where_all_agree=float(np.mean(np.array(held)[exact])) if any(exact) else None,

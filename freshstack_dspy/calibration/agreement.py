@@ -1,7 +1,7 @@
 """The judge of a collection against people (FreshStack §4.2, with the negatives it left out)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from statistics import fmean
@@ -26,6 +26,7 @@ from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.measures.agreement import (
+    FEW_DISAGREEMENTS,
     Confusion,
     Level,
     Tables,
@@ -437,16 +438,14 @@ def _report(
         return bootstrap_sums(_sums(items, table), metrics)
 
     found = {metric: Compared(judge=one) for metric, one in judge_metrics(given).items()}
-    if all(
-        binary(judge.label or 0, threshold) == binary(label.label, threshold)
-        for judge, label in pairs
-    ):
-        support = {item for item in given if binary(verdicts[item].label or 0, threshold)}
-        for metric, low in _least(support, weight, singly=design.singly).items():
-            one = found[metric].judge
-            if one and one.value is not None:
-                exact = one.model_copy(update={"low": low, "high": one.value, "reason": None})
-                found[metric] = Compared(judge=exact)
+    lower = _lower_ends(verdicts, given, weight, threshold, singly=design.singly)
+    for metric, (low, exact) in lower.items():
+        one = found[metric].judge
+        if one and one.value is not None and exact:
+            ends: dict[str, Any] = {"low": low, "high": one.value, "reason": None}
+            found[metric] = Compared(judge=one.model_copy(update=ends))
+        elif one and one.low is not None:
+            found[metric] = Compared(judge=one.model_copy(update={"low": min(low, one.low)}))
     several = [item for item, of_item in given.items() if len(of_item) > 1]
     among = _among(given, several, weight, highest, threshold, metrics, graded=graded)
     for metric, interval in among.items():
@@ -476,14 +475,36 @@ def _drawn_singly(labels: Iterable[HumanLabel | AnswerLabel]) -> bool:
     return all(label.stratum not in (None, "", WHOLE_QUERIES) for label in labels)
 
 
-def _least(support: Set[Item], weight: Mapping[Item, float], *, singly: bool) -> dict[str, float]:
-    """The lower ends where judge and people agree on all, of pairs or, not drawn singly, queries."""
+def _lower_ends(
+    verdicts: Mapping[Any, _Judged],
+    given: Mapping[Item, Mapping[str, _Label]],
+    weight: Mapping[Item, float],
+    threshold: int,
+    *,
+    singly: bool,
+) -> dict[str, tuple[float, bool]]:
+    """Bound kappa and the share agreed where few disagree; and say whether nobody does."""
+    support, differs = {}, {}
+    for item, labels in given.items():
+        support[item] = binary(verdicts[item].label or 0, threshold)
+        different = [binary(one.label, threshold) != support[item] for one in labels.values()]
+        if any(different):
+            differs[item] = weight[item] * fmean(different)
+    if differs and (not singly or len(differs) >= FEW_DISAGREEMENTS):
+        return {}
     units: defaultdict[Any, float] = defaultdict(float)
     for item, one in weight.items():
         units[item if singly else item[0]] += one
-    bound = disagreement_bound(list(units.values()))
-    share = sum(weight[item] for item in support) / sum(weight.values())
-    return {"share agreed": 1 - bound, "kappa": least_kappa(share, bound)}
+    bound = disagreement_bound([*units.values()], [*differs.values()])
+    share = sum(weight[item] for item, one in support.items() if one) / sum(weight.values())
+    if not 0 < share < 1:
+        return {}
+    part = None
+    if differs:
+        only_judge = sum(one for item, one in differs.items() if support[item])
+        part = only_judge / sum(differs.values())
+    ends = {"share agreed": 1 - bound, "kappa": least_kappa(share, bound, part)}
+    return {name: (end, not differs) for name, end in ends.items()}
 
 
 def _sliced(

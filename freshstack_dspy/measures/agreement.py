@@ -166,16 +166,38 @@ def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]]) -> Interval:
     return bootstrap_sums(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
 
 
-def disagreement_bound(weights: Sequence[float]) -> float:
-    """Bound the share of disagreements where none was seen, at 97.5 %.
+FEW_DISAGREEMENTS = 20
+"""Below so many the resamples of pairs drawn singly hold too few of them (of 100 to 400 pairs the
+lower end of kappa was too high up to 10 times in 100), and `disagreement_bound` is the lower one."""
 
-    Of units drawn independently, of weights w, the largest sum of w d / sum of w over all chances d
-    of a disagreement for which seeing none still has a probability of .025, the product of 1 - d.
-    Of n equal weights it is Clopper and Pearson's 1 - .025^(1/n), about 3.7 / n.
+
+def disagreement_bound(weights: Sequence[float], disagreeing: Sequence[float] = ()) -> float:
+    """Bound the share of disagreements from above, at 97.5 %, where none or few were seen.
+
+    Of units drawn independently, of weights w, where none disagrees: the largest sum of w d / sum of
+    w over all chances d of a disagreement for which seeing none still has a probability of .025, the
+    product of 1 - d. Of n equal weights it is Clopper and Pearson's 1 - .025^(1/n), about 3.7 / n.
+    Where some do, with y and v the sums of their weights and of the squares, m the largest weight and
+    all weights summing to 1, it is
+
+        (v + m²) / (2 (y + m)) times the .975 quantile of χ² with 2 (y + m)² / (v + m²) degrees
 
     Source: Clopper and Pearson, Biometrika 1934; Hanley and Lippman-Hand, If Nothing Goes Wrong, Is
-    Everything All Right?, JAMA 1983; the largest over strata: Buehler, JASA 1957.
+    Everything All Right?, JAMA 1983; the largest over strata: Buehler, JASA 1957; few: Fay and Feuer,
+    Statistics in Medicine 1997.
+
+    Args:
+        weights: Of all units.
+        disagreeing: How much of their weights disagrees, of those that do.
     """
+    if disagreeing:
+        from scipy.special import chdtri
+
+        total, most = sum(weights), max(weights) / sum(weights)
+        shares = [weight / total for weight in disagreeing]
+        mean, variance = sum(shares) + most, sum(one**2 for one in shares) + most**2
+        quantile = float(chdtri(2 * mean**2 / variance, (1 - LEVEL) / 2))
+        return min(1.0, quantile * variance / (2 * mean))
     ordered = sorted(weights, reverse=True)
     left, logs = math.log((1 - LEVEL) / 2), 0.0
     for number, weight in enumerate(ordered, 1):  # the heaviest ones have a chance, 1 - floor / w
@@ -186,20 +208,22 @@ def disagreement_bound(weights: Sequence[float]) -> float:
     return 1.0
 
 
-def least_kappa(support: float, disagreement: float) -> float:
+def least_kappa(support: float, disagreement: float, part: float | None = None) -> float:
     """Give the least kappa, yes or no, at a share of disagreements.
 
     With the judge's share of support p, and of the disagreements D those a where it says support:
 
         kappa = 1 - D / (p (1 - q) + q (1 - p)),    q = p - a + (D - a)
 
-    It is least where a is as small or as large as it can be.
+    It is least where a is as small or as large as it can be; or a is a part of D that is known.
     """
 
     def of(only_judge: float) -> float:
         person = support + disagreement - 2 * only_judge
         return 1 - disagreement / (support * (1 - person) + person * (1 - support))
 
+    if part is not None:
+        return of(min(support, part * disagreement))
     return min(of(max(0.0, disagreement + support - 1)), of(min(support, disagreement)))
 
 

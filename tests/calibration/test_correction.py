@@ -224,3 +224,22 @@ def test_a_judge_that_agrees_on_all_has_an_exact_interval_and_can_be_calibrated(
     assert share.low == pytest.approx(0.025 ** (1 / units), abs=0.004)
     assert kappa.low == pytest.approx(0.63 if whole else 0.94, abs=0.02)
     assert trust.calibrated is not whole
+
+
+def test_few_disagreements_bound_the_interval_from_below(collection: Collection) -> None:
+    """Resamples of three pairs that disagree would have it end higher."""
+    labels = labels_of(draw(collection, limit=150).tasks, collection)
+    some = [
+        one.model_copy(update={"label": 1 - one.label}) if place % 50 == 0 else one
+        for place, one in enumerate(labels)
+    ]
+    unsampled = [one.model_copy(update={"stratum": None, "probability": None}) for one in some]
+
+    found, by_resamples = (agree(collection, of).metrics for of in (some, unsampled))
+
+    for metric in ("share agreed", "kappa"):
+        one, other = found[metric].judge, by_resamples[metric].judge
+        assert one is not None
+        assert other is not None
+        assert one.low < other.low - 0.005  # type: ignore[operator]
+        assert one.high == pytest.approx(other.high, abs=0.02)

@@ -168,6 +168,17 @@ def test_without_a_disagreement_the_bound_is_that_of_clopper_and_pearson(number:
     assert 1 - disagreement_bound([3.0] * number) == pytest.approx(theirs.low, abs=1e-12)
 
 
+@pytest.mark.parametrize(("number", "some"), [(200, 1), (1000, 7), (400, 15)])
+def test_with_few_disagreements_it_is_about_that_of_clopper_and_pearson(
+    number: int, some: int
+) -> None:
+    """The Poisson distribution in place of the binomial one, so a little more."""
+    theirs = binomtest(some, number).proportion_ci(0.95, method="exact").high
+
+    assert theirs < disagreement_bound([3.0] * number, [3.0] * some) < 1.05 * theirs
+    assert least_kappa(0.3, 0.1, 1) < least_kappa(0.3, 0.1, 0.5)
+
+
 @given(st.lists(st.floats(0.1, 20), min_size=2, max_size=6))
 def test_units_of_other_weights_have_the_largest_share_that_is_likely_enough(
     weights: list[float],
