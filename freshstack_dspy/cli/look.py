@@ -283,19 +283,16 @@ def _by(call_id: str | None) -> str:
 def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.manifest import is_dry_run
     from freshstack_dspy.measures.qrels import DRY_RUN
 
     loaded = Collection.load(collection)
     found = loaded.diagnose()
     line = loaded.left_out()
     if as_json:
-        about: dict[str, Any] = {"collection": loaded.name}
-        about["content_hash"] = loaded.manifest.content_hash
-        about["dry_run"] = is_dry_run(loaded.manifest)
+        about = {"collection": loaded.name, "content_hash": loaded.manifest.content_hash}
         show_json({**about, "left_out": line, "diagnosis": found})
         return
-    dry = f"{DRY_RUN}. " if is_dry_run(loaded.manifest) else ""
+    dry = f"{DRY_RUN}. " if found.dry_run else ""
     say_wrapped(f"{dry}{loaded.name}: {counted(found.queries, 'query', 'queries')}")
     say(f"{found.pooled:,} pooled chunks, {found.relevant:,} relevant ones, query by query")
     if found.outside:
@@ -307,7 +304,7 @@ def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> Non
         say_wrapped(f"who found what is not known: {found.unknown}")
     else:
         _print_tables(found)
-    if found.from_passages is not None:
+    if found.from_passages is not None and not found.dry_run:
         print()
         say_wrapped(str(found.from_passages))
     if votes := found.votes:
@@ -360,7 +357,7 @@ def _print_tables(found: "Diagnosis") -> None:
         "at this rank: relevant chunks whose best rank is just this, of all chunks with it.",
         keys=1,
     )
-    if (least := found.estimated_relevant) is not None:
+    if (least := found.estimated_relevant) is not None and not found.dry_run:
         say_wrapped(
             f"by the overlap of the techniques (Chao1) there are at least {least:,.0f} relevant "
             f"chunks, {least - found.relevant:,.0f} of them not pooled"

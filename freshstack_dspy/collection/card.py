@@ -16,9 +16,11 @@ from freshstack_dspy.collection.manifest import (
     Manifest,
     exported_from,
     is_baseline,
+    is_dry_run,
     makers,
 )
 from freshstack_dspy.collection.slices import SUPPORTED
+from freshstack_dspy.measures.qrels import DRY_RUN
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.records import Attribution, Chunk, Query, QueryOrigin, SkippedFile, SliceName
 
@@ -93,8 +95,7 @@ def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -
         _counts(contents, manifest),
         _statistics(contents, chunks),
         _slices(contents, manifest),
-        _contamination(manifest),
-        _pool(contents),
+        *(_dry_run(part, manifest) for part in (_contamination(manifest), _pool(contents))),
         _limits(contents, manifest),
         _HOW_TO_EVALUATE,
         attribution(contents.queries),
@@ -135,6 +136,12 @@ def baseline_warning(manifest: Manifest) -> str:
         "The labels that it made are good for a dry run and as a floor to compare judges with; "
         "they are no ground for choosing a retriever.**"
     )
+
+
+def _dry_run(section: str, manifest: Manifest) -> str:
+    """Say below the heading of a section that nothing is concluded, where the baseline labelled."""
+    found = f"\n\n{DRY_RUN}.\n\n" if is_dry_run(manifest) else "\n\n"
+    return section.replace("\n\n", found, 1)
 
 
 def _section(manifest: Manifest, name: str) -> dict[str, Any]:
@@ -478,6 +485,7 @@ def _limits(contents: Contents, manifest: Manifest) -> str:
 
     failed = sum(judgment.label is None for judgment in contents.judgments)
     shared = sum(judgment.same_as is not None for judgment in contents.judgments)
+    made = None if is_dry_run(manifest) else from_passages(contents)
     return (
         f"## Limits\n\n- {_by_whom(manifest)}\n- {_trust(manifest)}\n"
         "- Only pooled chunks were judged. A chunk without a label is unknown; the measures "
@@ -485,7 +493,7 @@ def _limits(contents: Contents, manifest: Manifest) -> str:
         f"- Judgments that failed: {failed}. They have no label and are counted, never "
         "made 0.\n"
         f"- Evidence: {manifest.counts.missing_evidence}.\n"
-        + (f"- {made}.\n" if (made := from_passages(contents)) else "")
+        + (f"- {made}.\n" if made else "")
         + (
             f"- Judgments of chunks that say the same as another, which was judged: {shared:,}. "
             "`same_as` names that one.\n"

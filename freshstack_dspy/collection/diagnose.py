@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.counts import FROM_PASSAGES
+from freshstack_dspy.collection.manifest import is_dry_run
 from freshstack_dspy.collection.slices import Slices, check_any, slices_of
 from freshstack_dspy.measures.agreement import vote_agreement
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
@@ -419,6 +420,8 @@ def from_passages(contents: Contents) -> FromPassages | None:
 class Diagnosis(Record):
     """What the records say of a pool; where they do not say who found what, why not."""
 
+    dry_run: bool = False
+    """Whether a word counter made labels, so that nothing is concluded of what follows."""
     slices: tuple[SliceName, ...]
     queries: int
     """Queries of these slices that have nuggets."""
@@ -483,6 +486,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         "format that does not say who found what"
     )
     return Diagnosis(
+        dry_run=isinstance(contents, Collection) and is_dry_run(contents.manifest),
         slices=slices,
         queries=len(pool.qrels.nuggets),
         answerable=len(pool.answerable),

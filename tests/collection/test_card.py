@@ -139,6 +139,9 @@ def test_the_baseline_is_warned_of(tmp_path: Path) -> None:
     assert baseline.startswith("# small\n\n**extractive/baseline is a baseline that counts words")
     assert "neither by people nor by a language model" in baseline
     assert "are by a language model" not in baseline
+    for section in ("Contamination", "The pool"):
+        assert f"## {section}\n\ndry run: labels by a word counter.\n\n" in baseline
+    assert "dry run: labels" not in card(tmp_path / "other")
 
 
 def test_a_replay_has_the_card_of_the_build_that_paid(tmp_path: Path) -> None:
