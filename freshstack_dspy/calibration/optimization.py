@@ -1,8 +1,6 @@
 """Optimize a program against people's labels, and report the untouched test split."""
 
-import contextlib
 import importlib.util
-import io
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -571,12 +569,10 @@ def _candidates(
 ) -> list[Any]:
     """The programs that an optimizer makes, its best first, without the plain one."""
     train, dev = ([one.example for one in part] for part in (split.train, split.dev))
-    # The optimizers print their progress; what they found is in the report.
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        try:
-            compiled = _compiled(name, student, train, dev, task, lm)
-        finally:  # also where DSPy goes on after an error
-            lm.raise_if_ended()
+    try:
+        compiled = _compiled(name, student, train, dev, task, lm)
+    finally:  # also where DSPy goes on after an error
+        lm.raise_if_ended()
     made = [compiled, *(one["program"] for one in getattr(compiled, "candidate_programs", ()))]
     if details := getattr(compiled, "detailed_results", None):
         made += details.candidates

@@ -1,12 +1,26 @@
 """The command line: parse, call, print."""
 
 import errno
+import gc
 import io
+import logging
 import os
 import sys
 
 _INTERRUPTED = 130
 _OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
+
+
+def _quiet() -> None:
+    """Silence what libraries print by themselves: this process is ours, a caller's would not be."""
+    for name, value in {
+        "LANCEDB_LOG": "error",  # the warnings of its Rust half
+        "TQDM_DISABLE": "1",  # bars of DSPy's optimizers and of models that are loaded
+    }.items():
+        os.environ.setdefault(name, value)
+    # It logs every reply that it gives up; ours are counted and recorded instead.
+    logging.getLogger("instructor").setLevel(logging.CRITICAL)
+    gc.set_threshold(50_000, 20, 20)  # many records are read, with no cycle among them
 
 
 def main() -> None:
@@ -15,6 +29,7 @@ def main() -> None:
     Exit codes: 0 done; 1 an error of ours or a gate that is not passed, in one line; 2 wrong words;
     3 requests were deferred and wait for replies; 4 the budget is used up; 130 interrupted.
     """
+    _quiet()
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.printing import complain
     from freshstack_dspy.errors import BudgetError, DeferredError, FreshstackError

@@ -1,5 +1,7 @@
 """`freshstack optimize`: a program tuned on people's labels."""
 
+import io
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -52,6 +54,8 @@ def optimize(
     as_json: JsonOption = False,
 ) -> None:
     """Tune a program against people's labels, tested on queries it never saw."""
+    import dspy
+
     from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.calibration.optimization import optimize as compile_program
     from freshstack_dspy.collection.collection import Collection
@@ -60,7 +64,9 @@ def optimize(
     check_out(out, replace=replace)
     given = read_labels(labels, _KINDS[program])
     texts = Collection.load(collection) if collection else None
-    with judging(config, mode) as session:
+    dspy.disable_logging()
+    # DSPy's optimizers print what they do; what they found is in the report.
+    with judging(config, mode) as session, redirect_stdout(io.StringIO()):
         optimized = compile_program(
             given,
             session.lm,

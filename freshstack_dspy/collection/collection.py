@@ -1,13 +1,11 @@
 """The judged collection: what users load, search, measure, look at and export."""
 
 import difflib
-import gc
 import hashlib
 import os
 from bisect import bisect
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
@@ -64,14 +62,13 @@ class Collection(Contents):
         """
         folder = existing_folder(Path(os.path.realpath(path)))
         manifest = read_manifest(folder)
-        with _without_garbage_collection():
-            records: dict[str, Any] = {file.name: file.read(folder) for file in RECORD_FILES}
-            return cls(
-                **records,
-                threshold=manifest.scale.threshold,
-                manifest=manifest,
-                corpus=Corpus(folder / CORPUS_FILE),
-            )
+        records: dict[str, Any] = {file.name: file.read(folder) for file in RECORD_FILES}
+        return cls(
+            **records,
+            threshold=manifest.scale.threshold,
+            manifest=manifest,
+            corpus=Corpus(folder / CORPUS_FILE),
+        )
 
     @classmethod
     def unread(cls, folder: Path, manifest: Manifest) -> Self:
@@ -94,8 +91,7 @@ class Collection(Contents):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if read_manifest(self._unread) != self.manifest:
                 raise CollectionError(f"{self._unread}: another collection by now; load that")
-            with _without_garbage_collection():
-                records = vars(self)[name] = file.sort(file.read(self._unread))
+            records = vars(self)[name] = file.sort(file.read(self._unread))
             return records
 
     @classmethod
@@ -351,18 +347,6 @@ class ChunkLengths(Mapping[str, int]):
     def __repr__(self) -> str:
         """Say what it is and read nothing: the qrels that hold it are printed."""
         return "ChunkLengths(...)"
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Read records in half the time: there are many, and no cycle among them to be found."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 # Ids that are nearly right

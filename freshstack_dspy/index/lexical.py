@@ -107,8 +107,10 @@ class LexicalIndex:
 
 def _bm25s() -> "ModuleType":
     """Import bm25s without the debugging messages that it turns on for the whole program."""
+    logger = logging.getLogger("bm25s")
+    level = logger.level
     import bm25s
 
-    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    logger.setLevel(level)
     module: ModuleType = bm25s
     return module

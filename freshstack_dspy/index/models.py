@@ -4,8 +4,6 @@ import hashlib
 import importlib
 import importlib.util
 import logging
-import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
@@ -336,13 +334,7 @@ def _hash(path: Path) -> str:
 
 def _load(path: Path, kind: str, **settings: Any) -> Any:
     """Load a `SentenceTransformer` or `CrossEncoder` from a folder, offline."""
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        os.environ.setdefault(name, "1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        library = importlib.import_module("sentence_transformers")
-        # It draws a bar for every model that it loads, whoever draws another one.
-        importlib.import_module("transformers.utils.logging").disable_progress_bar()
+    library = importlib.import_module("sentence_transformers")
     try:
         return getattr(library, kind)(str(path), local_files_only=True, **settings)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:

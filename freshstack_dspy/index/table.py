@@ -1,6 +1,5 @@
 """The LanceDB table of an index: chunks, content hashes and one vector column for each embedder."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -79,8 +78,6 @@ def column_of(embedder: str) -> str:
 
 
 def _connected(folder: Path) -> Any:
-    """Connect without the warnings that LanceDB's Rust half prints, which only this stops."""
-    os.environ.setdefault("LANCEDB_LOG", "error")
     import lancedb
 
     return lancedb.connect(folder)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from freshstack_dspy.errors import StoreError
+from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.files import LONGEST_LINE, replace_file
 from freshstack_dspy.lm.reply import Entry, entry_from_json, entry_json, same_content
 from freshstack_dspy.lm.store import Recorded, ReplyStore, Several
@@ -230,8 +231,12 @@ def _checked_lines(
             raise StoreError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes")
         try:
             entry = entry_from_json(data, f"{path}:{number}")
+            check_keys_differ(data)
         except StoreError as error:
             yield place, error
+            continue
+        except ValueError as error:
+            yield place, StoreError(f"{path}:{number}: {error}")
             continue
         twice = StoreError(f"{path}:{number}: the key {entry.key} comes twice")
         yield place, twice if entry.key in keys else entry

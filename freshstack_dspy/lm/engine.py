@@ -4,15 +4,19 @@ Each makes exactly one attempt at a request (`retry.py` repeats), and its errors
 """
 
 import base64
+import contextvars
+import functools
 import json
 import os
 import re
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from dspy import lm15
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 LITELLM_IN_FLIGHT = 64
 """Most requests in flight through LiteLLM: with more threads httpx's pool loses connections."""
 _CLOUDS = ("azure", "bedrock", "sagemaker", "vertex_ai")
+_MOST_LEFT = 64
+"""Connections beyond those in flight, for requests that are waited for no longer."""
 _ANY_KEY = "none"
 """For a local server, which takes any key where a client insists on one."""
 
@@ -50,6 +56,7 @@ class HostedModel(NamedTuple):
 
 
 Model = ModelConfig | HostedModel
+Answer = TypeVar("Answer")
 
 
 class Provider(Protocol):
@@ -132,7 +139,8 @@ class NetworkProvider:
         A TransientModelError: rate limit, timeout, server error, or a reply that cannot be read.
         """
         with errors_explained(self._model):
-            response: Response = self._engine.complete(request)
+            ask = functools.partial(self._engine.complete, request)
+            response: Response = answer_within(self._model.timeout, ask)
         parts, usage = response.message.parts, response.usage
         if usage.input_tokens is None and not any(
             part.type != "text" or part.text for part in parts
@@ -167,12 +175,17 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
     base = model.api_base or base_from_environment(model.name)
     if base and (provider.startswith("azure") or "@" in urlsplit(base).netloc):
         return None  # an address with further parts or a password, which LiteLLM knows to use
-    key = _key_for(model, base)
+
+    def found() -> bool:
+        variable = LM15Engine(lm15.RouterConfig()).resolve(model.name).env_key
+        return bool(os.environ.get(variable or ""))
+
+    key = _key_for(model, base, found)
     config = lm15.RouterConfig(
         api_keys={provider: key} if key else {},
         base_urls={provider: base} if base else {},
         timeouts=lm15.Timeouts(read=model.timeout, write=model.timeout, pool=None),
-        max_connections=model.concurrency,
+        max_connections=model.concurrency + _MOST_LEFT,
     )
     return NetworkProvider(LM15Engine(config), model)
 
@@ -199,12 +212,8 @@ def imported_litellm(model: Model) -> Any:
 
     It fetches its table of prices when it is imported, unless a variable is set.
     """
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            litellm: Any = get_litellm(feature=model.name)
-            litellm.ModelResponse()  # Pydantic warns of its types when the first is made
+        litellm = _litellm()
     except ImportError as error:
         raise FatalModelError(f"{model.name} cannot be asked: {error}") from error
     try:
@@ -218,6 +227,16 @@ def imported_litellm(model: Model) -> Any:
     return litellm
 
 
+@functools.cache
+def _litellm() -> Any:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        litellm = get_litellm(feature="a model of LiteLLM")
+        litellm.ModelResponse()  # Pydantic warns of its types when the first is made
+    return litellm
+
+
 def litellm_options(model: HostedModel) -> dict[str, Any]:
     """The arguments of a call of LiteLLM's functions that makes one attempt."""
     return {"model": model.name, "max_retries": 0, "num_retries": 0, **litellm_address(model)}
@@ -226,16 +245,46 @@ def litellm_options(model: HostedModel) -> dict[str, Any]:
 def litellm_address(model: Model) -> dict[str, Any]:
     """Timeout, endpoint and key, where these are not the provider's own and the environment's."""
     base = model.api_base or base_from_environment(model.name)
-    address = {"timeout": model.timeout, "api_base": base, "api_key": _key_for(model, base)}
+
+    def found() -> bool:
+        known = imported_litellm(model).validate_environment(model.name)
+        return bool(known["keys_in_environment"])
+
+    key = _key_for(model, base, found)
+    address = {"timeout": model.timeout, "api_base": base, "api_key": key}
     return {name: value for name, value in address.items() if value}
 
 
-def _key_for(model: Model, base: str | None) -> str | None:
-    """The configuration's key; None leaves it to the environment."""
+def _key_for(model: Model, base: str | None, found: Callable[[], bool]) -> str | None:
+    """The configuration's key or the provider's variable; None leaves it to the client.
+
+    Of some providers, as `hosted_vllm`, the client reads no variable; of others it reads further
+    ones, and `found` tells whether one is set.
+    """
     if model.api_key is not None:
         return model.api_key.get_secret_value()
     in_environment = os.environ.get(f"{model.name.partition('/')[0].upper()}_API_KEY")
-    return _ANY_KEY if base and not in_environment else None
+    return in_environment or (_ANY_KEY if base and not found() else None)
+
+
+def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
+    """Call a function in a thread, and wait no longer than this for what it gives.
+
+    HTTP clients bound the wait for the next byte, and a server may send one now and then for ever.
+    The thread goes on until its connection ends.
+    """
+    answer: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
+    if not wait([answer], seconds).done:
+        raise lm15.TimeoutError(f"no whole reply within timeout = {seconds:g} s")
+    return answer.result()
 
 
 _FATAL: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (

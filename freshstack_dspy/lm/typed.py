@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.lm.client import RecordedLM, given_out
 from freshstack_dspy.lm.reask import (
     IncompleteReplyError,
@@ -299,9 +300,15 @@ class Answer(BaseModel):
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
         """Validate with the inputs of `validating_against` as the validation context."""
         # Instructor calls this, and would render prompts as Jinja templates if it had the context.
-        return super().model_validate_json(
+        answer = super().model_validate_json(
             json_data, **{**options, "context": options.get("context") or _context.get()}
         )
+        try:
+            check_keys_differ(bytes(json_data) if isinstance(json_data, bytearray) else json_data)
+        except ValueError as error:
+            fault: Any = {"type": "value_error", "loc": (), "input": None, "ctx": {"error": error}}
+            raise ValidationError.from_exception_data(cls.__name__, [fault]) from None
+        return answer
 
 
 @contextmanager
@@ -429,8 +436,6 @@ class _Conversation:
                 latest = self._ask(turns)
             return _completion(latest)
 
-        # It prints every invalid reply; ours are counted and recorded instead.
-        logging.getLogger("instructor").setLevel(logging.CRITICAL)
         client: Any = from_litellm(complete, mode=Mode.JSON_SCHEMA)
         client.on("parse:error", send_back)
         try:

@@ -11,6 +11,7 @@ from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
 from freshstack_dspy.lm.engine import (
     LITELLM_IN_FLIGHT,
     HostedModel,
+    answer_within,
     errors_explained,
     imported_litellm,
     litellm_options,
@@ -125,7 +126,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
         try:
             with errors_explained(self._model):
-                return self._asked(items)
+                return answer_within(self._model.timeout, lambda: self._asked(items))
         except ReplyError as error:
             longest = max((text for one in items for text in (one.text, *one.passages)), key=len)
             raise FatalModelError(

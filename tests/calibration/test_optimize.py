@@ -232,7 +232,7 @@ def test_a_model_that_writes_no_instruction_ends_it(lm_to: Connect, optimizer: A
 
 @pytest.mark.parametrize("optimizer", ["bootstrap_random", "gepa"])
 def test_optimizing_again_asks_nobody_and_gives_the_same_program(
-    lm_to: Connect, optimizer: Any, capfd: pytest.CaptureFixture[str]
+    lm_to: Connect, optimizer: Any
 ) -> None:
     provider = Pupil()
     first = optimize(synthetic_labels(), lm_to(provider), optimizer=optimizer)
@@ -245,7 +245,6 @@ def test_optimizing_again_asks_nobody_and_gives_the_same_program(
     assert all(account.calls == 0 for account in lm.ledger.steps().values())
     assert first.report.test["kappa"].after.value == 1
     assert first.report.new_instructions == (optimizer == "gepa")
-    assert capfd.readouterr() == ("", "")
     if optimizer == "gepa":
         (asked,) = (one["question"] for one in provider.asked if isinstance(one["question"], str))
         assert "a person's label is 2, and the answer's 0. Its reason: whether the words" in asked
@@ -253,9 +252,7 @@ def test_optimizing_again_asks_nobody_and_gives_the_same_program(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["mipro", "simba"])
-def test_the_other_writers_run_to_the_end(
-    lm_to: Connect, optimizer: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_other_writers_run_to_the_end(lm_to: Connect, optimizer: Any) -> None:
     class Unsteady(Pupil):
         """Right in some of its samples, from which SIMBA learns."""
 
@@ -270,7 +267,6 @@ def test_the_other_writers_run_to_the_end(
     assert provider.calls["instructions"] > 0 or optimizer == "simba", "it may add demonstrations"
     assert optimized.report.candidates > 0
     assert optimized.program.predict.signature.__name__ == "JudgeSupportLevel"
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.slow

@@ -22,6 +22,8 @@ class Scripted:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
+    drip: float = 0.0
+    """Seconds after each byte of the body."""
     drop: bool = False
     """Close the connection without a word."""
     body: bytes | None = None
@@ -151,7 +153,11 @@ def _handler(server: LocalServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
-            self.wfile.write(payload)
+            for part in (
+                [payload[i : i + 1] for i in range(len(payload))] if reply.drip else [payload]
+            ):
+                self.wfile.write(part)
+                time.sleep(reply.drip)
 
         do_GET = do_POST = _do
 

@@ -363,3 +363,29 @@ def test_a_message_is_one_short_line_and_a_placeholder_does_not_garble_it() -> N
 
     assert presentable("none\n\tb\x1b[0m\u202ec", model) == "none b[0mc"
     assert len(presentable("x" * 9999, model)) == 400
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("HOSTED_VLLM_API_KEY", "hosted_vllm/scripted"),
+        ("OLLAMA_API_KEY", "ollama/scripted"),
+        ("MOONSHOT_API_KEY", "moonshot/scripted"),
+        ("DEEPSEEK_API_KEY", "deepseek/scripted"),
+        pytest.param("TOGETHERAI_API_KEY", "together_ai/scripted", marks=pytest.mark.slow),
+        pytest.param("LM_STUDIO_API_KEY", "lm_studio/scripted", marks=pytest.mark.slow),
+        pytest.param("FIREWORKS_API_KEY", "fireworks_ai/scripted", marks=pytest.mark.slow),
+        pytest.param("MISTRAL_API_KEY", "mistral/scripted", marks=pytest.mark.slow),
+    ],
+)
+def test_the_key_of_the_environment_is_sent(
+    server: ChatServer,
+    client_for: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    name: str,
+) -> None:
+    monkeypatch.setenv(variable, SECRET)
+    client_for(name=name)("hello")
+
+    assert server.headers[0]["Authorization"] == f"Bearer {SECRET}"

@@ -243,3 +243,24 @@ def test_who_waits_for_the_budget_holds_no_place_in_flight() -> None:
 
     assert retries.complete(request("a"), wait_for_another)[1] == 2
     assert provider.asked == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    "name", ["openai/scripted", pytest.param("together_ai/scripted", marks=pytest.mark.slow)]
+)
+def test_a_reply_that_drips_for_longer_than_the_timeout_is_asked_for_again(
+    server: ChatServer, client_for: Connect, waits: list[float], name: str
+) -> None:
+    client = client_for(name=name, timeout=1.0)
+    server.says(Scripted("slow", drip=0.02), "there")
+
+    assert client(" hello") == ["there"]
+    assert (len(server.requests), len(waits)) == (2, 1)
+
+
+def test_a_server_that_only_drips_says_so(
+    server: ChatServer, client_for: Connect, waits: list[float]
+) -> None:
+    server.says(Scripted("slow", drip=0.02))
+    with pytest.raises(ReplyError, match=r"no whole reply within timeout = 0.3 s.*2 attempts"):
+        client_for(timeout=0.3, retries=1)(request())

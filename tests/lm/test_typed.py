@@ -414,3 +414,13 @@ def test_a_refused_or_truncated_re_ask_does_not_lose_it(
     server.says(MISQUOTED, Scripted(QUOTED[:-9], finish_reason="length"))
 
     assert asked(client_for()).nuggets[0].text == "first"
+
+
+def test_a_reply_with_the_same_key_twice_is_sent_back(
+    server: ChatServer, client_for: Connect
+) -> None:
+    """Which of the two values is meant is not known; parsers take the last."""
+    server.says('{"cities": [{"name": "Bern", "people": 1, "people": 137000}]}', BERN)
+
+    assert ask_cities(client_for()).cities == [City(name="Bern", people=137000)]
+    assert "an object in it has the same key twice" in server.sent()[-1]["content"]

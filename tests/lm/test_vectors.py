@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -463,3 +464,16 @@ def test_tokens_of_a_request_are_divided_by_length_and_add_up(
     client.vectors(texts)
 
     assert [client.reusable(client.request_of(text).key).tokens for text in texts] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("kind", [EmbeddingClient, RerankClient])
+def test_numbers_that_drip_for_longer_than_the_timeout_are_asked_for_again(
+    server: ChatServer, open_client: OpenClient, waits: list[float], kind: Any
+) -> None:
+    name = "openai/scripted" if kind is EmbeddingClient else "infinity/scripted"
+    client = open_client(name=name, kind=kind, model={"timeout": 1.0})
+    server.script = lambda body: replace(answer(body), drip=0.02 if len(waits) == 0 else 0.0)
+    found = client.vectors(["a"]) if kind is EmbeddingClient else client.scores("query", PASSAGES)
+
+    assert np.array_equal(found, expected(["a"]) if kind is EmbeddingClient else SCORES)
+    assert (len(server.requests), len(waits)) == (2, 1)
