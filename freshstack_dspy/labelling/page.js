@@ -45,6 +45,7 @@ async function alone(work) {
     await work();
   } catch (error) {
     $("alert").textContent = error.message;
+    $("status").textContent = "";
     $("alert").hidden = false;
   }
   isBusy = false;
@@ -204,6 +205,7 @@ const gradesOf = () => state.grades[task.kind] || [];
 async function show(wanted) {
   const found = await load(wanted);
   if (!found) return;
+  if (wanted !== number) current = 0; // of its nuggets the first
   [number, task] = [wanted, found];
   draft = drafts.get(wanted) || draftOf(found);
   drafts.set(wanted, draft);

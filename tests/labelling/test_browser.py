@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.writing import write_collection
-from tests.collection.small import CONTENTS, PROVENANCE, chunk, judgment
+from freshstack_dspy.records import LabelTask
+from tests.collection.small import CONTENTS, PROVENANCE, chunk, judgment, write_small
+from tests.labelling.test_server import write_tasks
 
 CHROMIUM = Path("/usr/bin/chromium")
 SCRIPT = "<script>document.title = 'owned'</script> <img src=x onerror=alert(1)> \u202eé word"
@@ -33,9 +35,11 @@ def page() -> Iterator[Any]:
         browser.close()
 
 
-def start(folder: Path, annotator: str = "ana") -> tuple[subprocess.Popen[str], str]:
+def start(
+    folder: Path, annotator: str = "ana", target: str = "many"
+) -> tuple[subprocess.Popen[str], str]:
     """Start `freshstack label` in a process; give it and the address that it prints."""
-    command = [sys.executable, "-m", "freshstack_dspy", "label", "many", "--no-browser"]
+    command = [sys.executable, "-m", "freshstack_dspy", "label", target, "--no-browser"]
     process = subprocess.Popen(
         [*command, "--annotator", annotator], cwd=folder, stdout=subprocess.PIPE, text=True
     )
@@ -107,3 +111,27 @@ def test_forty_labels_and_a_killed_server(page: Any, tmp_path: Path) -> None:
     for one in (process, other):
         one.send_signal(signal.SIGINT)
         assert one.wait() == 0
+
+
+def test_nuggets_without_an_answer_by_keyboard(page: Any, tmp_path: Path) -> None:
+    queries = tuple(one.model_copy(update={"answer": ""}) for one in CONTENTS.queries)
+    write_small(tmp_path / "small", replace(CONTENTS, queries=queries))
+    ids = ("12", "123")
+    write_tasks(tmp_path, *(LabelTask(kind="nuggets", query_id=query_id) for query_id in ids))
+    process, address = start(tmp_path, target="tasks.jsonl")
+    visit(page, address)
+
+    assert page.locator("#texts h2").all_inner_texts() == ["Passage 1: docs/x", "Passage 2: docs/x"]
+    assert "A passage that it is from says it." in page.inner_text("#meanings")
+    assert page.locator(".row-of").all_inner_texts() == ["from passage 1, 2", "from passage 2"]
+    for key in ("e", "End", "!", "Enter", "y", "y"):
+        page.keyboard.press(key)
+    press(page, 1, "Enter")
+    page.locator("#texts h2").nth(1).wait_for(state="detached")
+    page.keyboard.press("y")
+    press(page, 2, "Enter")
+
+    texts = [one["text"] for one in labels(tmp_path)[0]["nuggets"]]
+    assert texts == ["fact 12_0!", "fact 12_1"]
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 0
