@@ -30,7 +30,7 @@ from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.measures.statistics import bootstrap_sums
 from freshstack_dspy.recipes.flow import run_stages
-from freshstack_dspy.recipes.judge import ToJudge, as_chunk, configured_judge, judge
+from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
 from freshstack_dspy.recipes.known import NOTHING
 from freshstack_dspy.recipes.nuggets import WithoutAnswers, is_relevant
 from freshstack_dspy.recipes.session import open_session
@@ -126,7 +126,7 @@ def compare(config: BuildConfig, topics: Topics, folder: Path, name: str, mode: 
             lists.append(ToJudge(queries[topic], of, [as_chunk(text, "\n".join(lines))]))
     asked = [one for one in lists if one.nuggets and one.chunks[0].text]
     with open_session(config, mode="live" if name == BASELINE else mode) as session:
-        found = judge(session, configured_judge(config), asked, step="assignment", once=True)
+        found = judge(session, session.recipe.support_judge, asked, step="assignment", once=True)
         session.stop_if_deferred()
     if found.failures:
         sys.exit(found.failures[0].message)

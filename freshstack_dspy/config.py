@@ -27,6 +27,7 @@ from pydantic_core import PydanticKnownError
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.records import SCALES, TECHNIQUES, Scale, ScaleName, Technique
+from freshstack_dspy.registry import IMPORTED, is_imported
 
 
 class Section(BaseModel):
@@ -465,15 +466,43 @@ _WITHOUT_ANSWERS: dict[str, dict[str, Any]] = {
 """Defaults of recipe = "nuggets" in a TOML file, where they differ."""
 
 
-class ProgramsConfig(Section):
-    """Optimized programs, saved by `freshstack optimize`, to use in place of the plain ones."""
+Imported = Annotated[str, Field(pattern=IMPORTED)]
+"""An object to import, as `mine.steps:MyNuggetizer`."""
 
-    nuggetizer: Path | None = None
-    question_decomposer: Path | None = None
-    closed_book_answerer: Path | None = None
-    support_judge: Path | None = None
-    comparer: Path | None = None
+
+class ProgramConfig(Section):
+    """A program in place of the one that a recipe makes: another class, a saved state, or both."""
+
+    program: Imported | None = None
+    """A `dspy.Module`, or what gives one when it is called; None: the recipe's own."""
+    state: Path | None = None
+    """What `freshstack optimize` or DSPy's `save` wrote of it."""
+
+
+def _program(value: Any) -> Any:
+    """Take the name of an object, or of a file, for a table that has it alone."""
+    if not isinstance(value, str):
+        return value
+    return {"program": value} if is_imported(value) else {"state": value}
+
+
+AnyProgram = Annotated[ProgramConfig, BeforeValidator(_program)]
+
+
+class ProgramsConfig(Section):
+    """Programs to use in place of the plain ones: own ones, and optimized ones."""
+
+    nuggetizer: AnyProgram | None = None
+    question_decomposer: AnyProgram | None = None
+    closed_book_answerer: AnyProgram | None = None
+    support_judge: AnyProgram | None = None
+    comparer: AnyProgram | None = None
     """Of `yes_no` comparisons of answers (LLM-retEval)."""
+
+    @property
+    def named(self) -> dict[str, ProgramConfig]:
+        """Those that are set, by name."""
+        return {name: of for name, of in self if of is not None}
 
 
 def _one_or_several(value: Any) -> Any:
@@ -496,8 +525,9 @@ class BuildConfig(Section):
     """All of a build."""
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    recipe: Literal["freshstack", "crux", "nuggets"] = "freshstack"
-    """`nuggets`: for questions without answers; see `recipes/nuggets.py`."""
+    recipe: Literal["freshstack", "crux", "nuggets"] | Imported = "freshstack"
+    """`nuggets`: for questions without answers; see `recipes/nuggets.py`; or one of your own, as
+    `mine.recipes:MyRecipe`."""
     out: Path
     queries: QueriesConfig
     corpus: tuple[CorpusConfig, ...] = Field(default=(), validate_default=True)
@@ -689,7 +719,7 @@ def _missing_inputs(config: BuildConfig) -> Iterator[str]:
         ("reranker.path", config.reranker.path if config.reranker else None),
         ("nuggets.edited", config.nuggets.edited),
         *(("cache.bundles", bundle) for bundle in config.cache.bundles),
-        *((f"programs.{name}", value) for name, value in config.programs),
+        *((f"programs.{name}", one.state) for name, one in config.programs.named.items()),
         *(("trust.labels", path) for path in config.trust.labels),
     ]
     for key, value in inputs:

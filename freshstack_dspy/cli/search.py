@@ -1,13 +1,10 @@
 """`freshstack index`, `search`, `retrieve`, `topics`."""
 
 import dataclasses
-import importlib
 import inspect
 import json
 import re
-import sys
 import warnings
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +26,6 @@ from freshstack_dspy.cli.printing import (
     say,
     show_json,
 )
-from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
@@ -156,7 +152,7 @@ def retrieve(
         warnings.simplefilter("always", UserWarning)
         run: Run | PassageRun = run_retriever(
             searched,
-            _imported(module, own) if module else name,
+            _imported(name) if module else name,
             depth=k,
             models=models,
             fusion=settings.fusion,
@@ -208,20 +204,11 @@ def topics(
     say(f"{out}: {counted(len(queries), 'query', 'queries')}")
 
 
-def _imported(module_name: str, name: str) -> Any:
+def _imported(name: str) -> Any:
     """Import a retriever; what can be called without arguments is called, and gives it."""
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"--retriever {module_name}:{name}: {error}") from error
-    if not hasattr(module, name):
-        near = get_close_matches(name, dir(module), n=1)
-        hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
-        raise ConfigError(
-            f"--retriever {module_name}:{name}: {module.__file__} has no {name}{hint}"
-        )
-    found = getattr(module, name)
+    from freshstack_dspy.registry import imported
+
+    found = imported(name, "--retriever", Path.cwd())
     try:
         inspect.signature(found).bind()
     except (TypeError, ValueError):  # no function, or it needs the text

@@ -95,6 +95,9 @@ class Provenance(Record):
     """Other models that were asked before a refresh, and some of whose labels may be kept."""
     prompts: dict[str, str] = Field(default_factory=dict)
     """SHA-256 of the prompt, by signature."""
+    programs: dict[str, str] = Field(default_factory=dict)
+    """Those that are not this package's: by name, or `recipe`, the class and a hash of its source and
+    prompts."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Version by package, of those that shape the outcome."""
     ledger: dict[str, StepLedger] = Field(default_factory=dict)

@@ -30,7 +30,6 @@ from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.programs.answers import AnswerGenerator
-from freshstack_dspy.recipes.judge import configured_judge
 from freshstack_dspy.recipes.provenance import prompt_hash
 from freshstack_dspy.recipes.reteval import (
     SAMPLED_TEMPERATURE,
@@ -243,10 +242,8 @@ def answering_account(
 ) -> AnsweringAccount:
     """Record how answers were made."""
     model = session.config.model
-    judge = configured_judge(session.config).predict
-    asking = [
-        answer_comparer(session.config, one) for one in ("yes_no", "graded") if one in comparers
-    ]
+    judge = session.recipe.support_judge.predict
+    asking = [answer_comparer(session, one) for one in ("yes_no", "graded") if one in comparers]
     predictors = [AnswerGenerator().predict, *(one.predict for one in asking), judge]
     return AnsweringAccount(
         collection=collection.manifest.name,

@@ -38,7 +38,6 @@ from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
     from freshstack_dspy.questions.reading import QueryReading
-    from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.known import Known
 
 UNCHANGED = "unchanged"
@@ -76,17 +75,16 @@ def build(
         options["progress"] = progress
         config = with_repositories(config, mode, progress)
         with one_part(progress, "inputs"):
-            inputs = fingerprint_inputs(config)
+            inputs = fingerprint_inputs(config, options.get("recipe"), options.get("programs"))
             replies = stack.enter_context(open_replies(config, mode))
             found = unchanged(config, mode, inputs, replies)
         if found is not None:
             report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
             return found
         session = stack.enter_context(open_session(config, replies=replies, **options))
-        recipe = recipe_of(config)
-        made = make(session, recipe)
+        made = make(session)
         with one_part(progress, "collection"):
-            described = provenance(session, recipe, made.contents, inputs)
+            described = provenance(session, made.contents, inputs)
             collection = write_collection(
                 config.out,
                 made.contents,
@@ -108,38 +106,24 @@ class Made(NamedTuple):
     """Questions that use words that the corpus lacks, by id; see `check_overlap`."""
 
 
-def make(
-    session: Session, recipe: "FreshStack", known: "Known | None" = None, *, most: int | None = None
-) -> Made:
+def make(session: Session, known: "Known | None" = None, *, most: int | None = None) -> Made:
     """Make a collection: begin as the recipe does, and run its stages.
 
     Args:
-        session: Whom it asks, for which configuration.
-        recipe: What is made.
+        session: Whom it asks, by which recipe.
         known: What is reused.
         most: How many of the questions are taken; by default all.
     """
     from freshstack_dspy.recipes.flow import run_stages
     from freshstack_dspy.recipes.known import NOTHING
 
-    begun = recipe.begin(session, known or NOTHING, most)
-    made = run_stages(begun.work, begun.made, recipe.stages)
+    begun = session.recipe.begin(session, known or NOTHING, most)
+    made = run_stages(begun.work, begun.made, session.recipe.stages)
     threshold = session.config.judge.graded.threshold
     slices = slice_queries(made.queries, made.nuggets, made.judgments, threshold, made.pool)
     contents = with_changes(made, slices=tuple(slices))
     chunks = [*begun.work.corpus.chunks(), *made.passages]
     return Made(contents, chunks, begun.reading, begun.little_overlap)
-
-
-def recipe_of(config: BuildConfig) -> "FreshStack":
-    """Make the recipe that a configuration names."""
-    # DSPy and the index are imported here, where there is something to ask.
-    from freshstack_dspy.recipes.crux import Crux
-    from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.nuggets import WithoutAnswers
-
-    recipes = {"freshstack": FreshStack, "nuggets": WithoutAnswers, "crux": Crux}
-    return recipes[config.recipe](config)
 
 
 def check_place(config: BuildConfig) -> None:

@@ -19,7 +19,7 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
-from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, configured_judge, judge
+from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, judge
 from freshstack_dspy.recipes.reteval import check_shown
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import OmittedChunk, Query, Record, Status
@@ -214,7 +214,7 @@ def _rated(
         for one in reports
         if one.status == "ok"
     ]
-    found = judge(session, configured_judge(session.config), pairs, step="assignment", once=True)
+    found = judge(session, session.recipe.support_judge, pairs, step="assignment", once=True)
     session.stop_if_deferred()
     labels: dict[tuple[str, str], dict[str, int]] = {}
     threshold = session.config.judge.graded.threshold

@@ -329,7 +329,6 @@ def _judged(
     session: Session, before: Collection, pool: Iterable[Candidate], runs: Iterable[RunTop]
 ) -> Contents:
     """Ask about the pairs of the runs that have no label."""
-    from freshstack_dspy.recipes.build import recipe_of
     from freshstack_dspy.recipes.corpus import CutCorpora
     from freshstack_dspy.recipes.flow import Work, run_stages
     from freshstack_dspy.recipes.freshstack import judge_pool
@@ -337,7 +336,7 @@ def _judged(
     from freshstack_dspy.recipes.pooling import Searches
 
     corpus = Searches(session, CutCorpora(list(before.chunks()), [], [], []))
-    work = Work(session, recipe_of(session.config), corpus, Known(before))
+    work = Work(session, session.recipe, corpus, Known(before))
     candidates = _to_judge(pool, runs, before.nuggets, _labelled(before))
     asked = Contents(queries=before.queries, nuggets=before.nuggets, pool=tuple(candidates))
     return run_stages(work, asked, ((judge_pool,),))

@@ -14,7 +14,6 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.corpus import cut_corpora
@@ -33,6 +32,7 @@ from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches, technique_texts, with_seeds
 from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
+from freshstack_dspy.recipes.recipe import put_programs
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Query
 
@@ -148,9 +148,8 @@ class FreshStack(dspy.Module):
         self.query_synthesizer = (
             QuerySynthesizer(config.queries.per_seed) if config.queries.is_synthetic else None
         )
-        for name, path in config.programs:
-            if path is not None and hasattr(self, name):  # a build has no comparer
-                load_program(getattr(self, name), path)
+        own = {name: of for name, of in config.programs.named.items() if hasattr(self, name)}
+        put_programs(self, own, config.file.parent)
 
     @property
     def expanders(self) -> dict[ExpansionKind, dspy.Module]:

@@ -22,7 +22,6 @@ from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.typed import answer_schema, messages_of, plain
-from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import (
     Passage,
     SupportJudge,
@@ -104,12 +103,6 @@ class Judged(NamedTuple):
 
     judgments: tuple[Judgment, ...]
     failures: tuple[Failure, ...]
-
-
-def configured_judge(config: BuildConfig) -> SupportJudge:
-    """Make the judge of a configuration: on its scale, optimized if it names a program."""
-    program, path = SupportJudge(config.judge.scale), config.programs.support_judge
-    return program if path is None else load_program(program, path)
 
 
 def as_chunk(chunk_id: str, text: str) -> Chunk:

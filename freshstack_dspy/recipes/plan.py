@@ -27,7 +27,7 @@ from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
-from freshstack_dspy.recipes.build import check_place, make, recipe_of
+from freshstack_dspy.recipes.build import check_place, make
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.judge import counted
 from freshstack_dspy.recipes.session import Session, open_replies
@@ -115,7 +115,7 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | bool | None =
         shown = stack.enter_context(showing(progress))
         config = with_repositories(config, "live", shown)
         session, dry_run = stack.enter_context(_dry_session(config, shown))
-        made = make(session, recipe_of(session.config), most=SAMPLE)
+        made = make(session, most=SAMPLE)
         queries = made.contents.queries
         embeddings = tuple(
             estimate_embedding(

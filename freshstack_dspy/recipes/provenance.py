@@ -35,6 +35,7 @@ from freshstack_dspy.lm.typed import instructions, name_of
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
 from freshstack_dspy.records import SourceFile
+from freshstack_dspy.registry import is_imported
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.session import Replies, Session
@@ -57,16 +58,12 @@ _PRIVATE = frozenset(["api_key", "api_base"])
 
 
 def provenance(
-    session: "Session",
-    recipe: Any,
-    contents: Contents | None = None,
-    inputs: Mapping[str, str] | None = None,
+    session: "Session", contents: Contents | None = None, inputs: Mapping[str, str] | None = None
 ) -> Provenance:
     """Describe how a collection is made, without secrets and names of machines.
 
     Args:
-        session: What was asked, for which configuration.
-        recipe: The module with the programs that asked.
+        session: What was asked, for which configuration, by which recipe.
         contents: Its records; replies that were used and that none of these names are listed.
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
     """
@@ -78,7 +75,8 @@ def provenance(
         recipe=config.recipe,
         model=config.model.name,
         scale=config.judge.graded,
-        prompts=dict(prompt_hash(predictor) for _, predictor in recipe.named_predictors()),
+        prompts=dict(prompt_hash(predictor) for _, predictor in session.recipe.named_predictors()),
+        programs=session.own_programs,
         versions=_versions(),
         ledger=session.lm.ledger.steps(),
         config=shareable(config.model_dump()),
@@ -212,8 +210,10 @@ def unchanged(
     return Collection.unread(config.out, manifest) if same else None
 
 
-def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
-    """Fingerprint what a build would be made from now.
+def fingerprint_inputs(
+    config: BuildConfig, recipe: Any = None, programs: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """Fingerprint what a build would be made from now, by a recipe or programs of one's own.
 
     Returns:
         SHA-256 by part (`code`, `settings`, `queries`, `corpus`); nothing at all where an input
@@ -228,7 +228,7 @@ def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
             "config": config.model_dump(mode="json", exclude=without),
             "endpoint": endpoint_identity(config.model.name, config.model.api_base),
             "edited": config.nuggets.edited and _sha256(config.nuggets.edited),
-            "programs": {name: path and _sha256(path) for name, path in config.programs},
+            "programs": _own_programs(config, recipe, programs),
             "trust": [config.trust.min_kappa, *map(_sha256, config.trust.labels)],
         }
         queries = {
@@ -298,6 +298,19 @@ def _files(corpus: CorpusConfig, most: int) -> Iterator[Any]:
             yield "read", file.path, file.encoding, file.revision or "", content
         else:
             yield type(file).__name__, file.model_dump(mode="json")
+
+
+def _own_programs(
+    config: BuildConfig, recipe: Any, programs: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """What is not ours of the recipe and the programs; DSPy is imported only where there is any."""
+    names = {*config.programs.named, *(programs or {})}
+    if not names and recipe is None and not is_imported(config.recipe):
+        return {}
+    from freshstack_dspy.recipes.recipe import identities, recipe_of, with_programs
+
+    used = recipe_of(config) if recipe is None else recipe
+    return identities(with_programs(used, programs or {}), names)
 
 
 def _sha256(path: Path) -> str:

@@ -12,7 +12,7 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.progress import showing
-from freshstack_dspy.recipes.build import check_place, make, recipe_of
+from freshstack_dspy.recipes.build import check_place, make
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import added, provenance
 from freshstack_dspy.recipes.session import SessionOptions, open_session
@@ -75,10 +75,9 @@ def refresh(
         session = stack.enter_context(open_session(config, **options))
         from freshstack_dspy.recipes.known import Known
 
-        recipe = recipe_of(config)
-        _check_judge(old, provenance(session, recipe), config, keep_labels=keep_labels)
-        made = make(session, recipe, Known(before))
-        now = provenance(session, recipe, made.contents)
+        _check_judge(old, provenance(session), config, keep_labels=keep_labels)
+        made = make(session, Known(before))
+        now = provenance(session, made.contents)
 
     chunks, rejected = sorted_chunks(made.chunks), made.reading.rejected
     chunks_before = list(before.chunks())
@@ -152,6 +151,9 @@ def _other_judges(before: Manifest, now: Provenance) -> Iterator[str]:
     for name in sorted(before.prompts.keys() & now.prompts.keys()):
         if before.prompts[name] != now.prompts[name]:
             yield f"another prompt of {name}"
+    for name in sorted(before.programs.keys() | now.programs.keys()):
+        if before.programs.get(name) != now.programs.get(name):
+            yield f"another program {name}"
 
 
 def _of_the_data(described: Provenance) -> dict[str, object]:

@@ -84,18 +84,16 @@ def rejudge(
     old_scale, scale = before.manifest.scale, config.judge.graded
     differ = scale.name != old_scale.name
     with open_session(config, searching=False, **options) as session:
-        from freshstack_dspy.recipes.build import recipe_of
         from freshstack_dspy.recipes.judge import judge
 
-        recipe = recipe_of(config)
-        judged = judge(session, recipe.support_judge, pairs)
+        judged = judge(session, session.recipe.support_judge, pairs)
         session.stop_if_deferred()
         if out is None:
             agreement = agree_with_judge(judged.judgments, scale, before.judgments, old_scale)
             return Rejudged(None, agreement, differ, None, 0)
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
         contents = _contents(before, judged, textless, scale)
-        now, old = provenance(session, recipe, contents), before.manifest
+        now, old = provenance(session, contents), before.manifest
         rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
         judge_now = {name: now.config[name] for name in ("model", "judge")}
         described = now.model_copy(

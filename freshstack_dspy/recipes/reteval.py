@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.exports import assignment
-from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.measures.contexts import REQUIRED, required_chunks
@@ -23,15 +22,14 @@ from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
-from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.recipes.judge import (
     ToJudge,
     Window,
     as_chunk,
-    configured_judge,
     grouped,
     judge,
 )
+from freshstack_dspy.recipes.recipe import program_in_place_of
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -305,18 +303,18 @@ def _check_embedder(session: Session, comparers: Mapping[str, float]) -> None:
         )
 
 
-def answer_comparer(config: BuildConfig, name: str) -> AnswerComparer:
-    """The comparer `yes_no` or `graded`; the first may be an optimized program."""
-    program, path = AnswerComparer(graded=name == "graded"), config.programs.comparer
-    if path is not None and name == "yes_no":
-        load_program(program, path)
-    return program
+def answer_comparer(session: Session, name: str) -> Any:
+    """The comparer `yes_no` or `graded`; the first may be one of the user's own."""
+    plain, own = AnswerComparer(graded=name == "graded"), session.comparer
+    if own is None or name != "yes_no":
+        return plain
+    return program_in_place_of(plain, own, "comparer", session.config.file.parent)
 
 
 def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
     """Make the comparer of a name; an embedder embeds all texts at once."""
     if name in ("yes_no", "graded"):
-        program = answer_comparer(session.config, name)
+        program = answer_comparer(session, name)
         return lambda query, references, answer: program(query, references, answer).toDict()
     similarity = SIMILARITIES.get(name)
     if similarity is None:
@@ -449,7 +447,7 @@ def assign(
         for one in answers
         if one.is_answered
     ]
-    found = judge(session, configured_judge(session.config), pairs, step="assignment", once=True)
+    found = judge(session, session.recipe.support_judge, pairs, step="assignment", once=True)
     judged = {(one.chunk_id, one.nugget_id): one for one in found.judgments}
     assigned = [
         AssignedAnswer(
@@ -528,7 +526,7 @@ def judge_citations(
         of = chunks.get(one.topic_id, {})
         shown = [of[id_] for id_ in one.references if id_ in of]
         pairs += grouped(queries[one.topic_id], sentences, shown, cited)
-    found = judge(session, configured_judge(session.config), pairs, step="citation", once=True)
+    found = judge(session, session.recipe.support_judge, pairs, step="citation", once=True)
     judged = {(one.nugget_id, one.chunk_id): one for one in found.judgments}
     failures = {
         (runs[one.nugget_id], one.query_id, one.call_id): AnsweringFailure(

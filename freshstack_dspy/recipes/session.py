@@ -3,11 +3,12 @@
 It is the only place that wires replies, recorded LM, embedders, reranker, budget and progress.
 """
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, Unpack
 
 from pydantic import JsonValue
 
@@ -32,16 +33,16 @@ from freshstack_dspy.records import Failure
 
 if TYPE_CHECKING:
     from freshstack_dspy.lm.client import RecordedLM
+    from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.recipe import Programs
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class SessionOptions(TypedDict, total=False):
-    """How a recipe asks; every function that opens a session takes these as keywords."""
+class AskingOptions(TypedDict, total=False):
+    """Who is asked, by which programs, and who is notified."""
 
-    mode: Mode
-    """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
     progress: Progress | bool | None
     """Notified of every step; True: bars, or lines in a pipe; False: nothing; None (the default):
     bars on a terminal and in a notebook."""
@@ -49,6 +50,17 @@ class SessionOptions(TypedDict, total=False):
     """What answers, in place of the one that the model's name chooses."""
     callback: Callback | None
     """Notified of every request to a model, by many threads."""
+    recipe: "FreshStack | None"
+    """What is run, in place of the recipe that the configuration names."""
+    programs: "Programs | None"
+    """By name, programs in place of the recipe's own: modules, or names of some; see `recipe.py`."""
+
+
+class SessionOptions(AskingOptions, total=False):
+    """How a recipe asks; every function that opens a session takes these as keywords."""
+
+    mode: Mode
+    """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
 
 
 class Replies(NamedTuple):
@@ -71,12 +83,32 @@ class Session:
         *,
         models: Models | None = None,
         progress: Progress | None = None,
+        recipe: "FreshStack | None" = None,
+        programs: "Programs | None" = None,
     ) -> None:
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
+        self._recipe, self._programs = recipe, dict(programs or {})
+        self.comparer = self._programs.pop("comparer", config.programs.comparer)
         self.models = models or Models()
         self.progress = progress or NoProgress()
         self._done: dict[str, str] = {}
         self._searches: dict[str, SearchResult] = {}
+
+    @functools.cached_property
+    def recipe(self) -> "FreshStack":
+        """The recipe that is run, with its programs."""
+        from freshstack_dspy.recipes.recipe import recipe_of, with_programs
+
+        if self._recipe is None:
+            return recipe_of(self.config, self._programs)
+        return with_programs(self._recipe, self._programs)
+
+    @property
+    def own_programs(self) -> dict[str, str]:
+        """What the recipe has that is not of this package, by name; see `identities`."""
+        from freshstack_dspy.recipes.recipe import identities
+
+        return identities(self.recipe, {*self.config.programs.named, *self._programs})
 
     def each(
         self, name: str, function: Callable[[Item], Result], items: Sequence[Item]
@@ -184,11 +216,9 @@ def open_session(
     config: BuildConfig,
     mode: Mode = "live",
     *,
-    progress: Progress | bool | None = None,
-    provider: Provider | None = None,
-    callback: Callback | None = None,
     replies: Replies | None = None,
     searching: bool = True,
+    **options: Unpack[AskingOptions],
 ) -> Iterator[Session]:
     """Open a session, and close it at the end; its recorded LM is DSPy's meanwhile.
 
@@ -200,6 +230,7 @@ def open_session(
         FatalModelError: The model's provider is not known, or there is no key for it.
         FreshstackError: A model or the store cannot be opened; see `errors.py`.
     """
+    provider, callback = options.get("provider"), options.get("callback")
     check_mode(config, mode)
     if provider is None and mode in ("live", "rerecord"):
         with file_named(config.file):
@@ -226,8 +257,17 @@ def open_session(
             access = Access(mode, store, bundles, account, lm.ledger, callback)
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
-        shown = stack.enter_context(showing(progress))
-        yield Session(config, mode, lm, replies, models=models, progress=shown)
+        shown = stack.enter_context(showing(options.get("progress")))
+        yield Session(
+            config,
+            mode,
+            lm,
+            replies,
+            models=models,
+            progress=shown,
+            recipe=options.get("recipe"),
+            programs=options.get("programs"),
+        )
 
 
 @contextmanager

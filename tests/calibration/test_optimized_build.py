@@ -17,6 +17,7 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.provenance import export_replies
 from freshstack_dspy.recipes.reteval import answer_comparer
+from freshstack_dspy.recipes.session import open_session
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 
@@ -76,7 +77,7 @@ def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved:
 def test_a_hostile_one_stops_the_build_before_anything_is_asked(tmp_path: Path, saved: str) -> None:
     """What is refused in such a file: `tests/programs/test_saved.py`."""
     program = json.loads(saved)
-    program["predictors"]["predict"]["lm"] = {"model": "openai/x", "api_base": "http://evil"}
+    program["predict"]["lm"] = {"model": "openai/x", "api_base": "http://evil"}
     (tmp_path / "judge.json").write_text(json.dumps(program))
     provider = ScriptedProvider()
 
@@ -107,6 +108,7 @@ def test_answers_are_compared_by_the_program_that_is_named_for_it(tmp_path: Path
     save_program(program, tmp_path / "comparer.json")
     config = domain(tmp_path, programs={"comparer": "comparer.json"})
 
-    assert answer_comparer(config, "yes_no").predict.signature.instructions == "Compare."
-    assert answer_comparer(config, "graded").predict.signature.instructions != "Compare."
-    FreshStack(config)  # a build passes it over
+    with open_session(config, provider=ScriptedProvider(), searching=False) as session:
+        assert answer_comparer(session, "yes_no").predict.signature.instructions == "Compare."
+        assert answer_comparer(session, "graded").predict.signature.instructions != "Compare."
+        assert session.recipe.support_judge, "a build passes it over"

@@ -114,7 +114,7 @@ def test_an_optimized_program_is_one_that_a_build_takes(
     )
     assert "the plain program stays: kappa is 1 already on the train and dev queries\n" in done.out
     assert (done.code, built.code) == (0, 0)
-    assert load_config(config).programs.support_judge == tmp_path / "judge.json"
+    assert load_config(config).programs.named["support_judge"].state == tmp_path / "judge.json"
 
 
 def test_optimization_is_reported_as_json_and_replaces_nothing_unasked(

@@ -75,7 +75,7 @@ def test_every_path_is_relative_to_the_file(folder: Path, monkeypatch: pytest.Mo
     assert config.corpus[0].path == folder / "docs"
     assert config.index.path == folder / ".freshstack/index"
     assert config.cache.bundles == (bundle, absolute)
-    assert config.programs.support_judge == program
+    assert config.programs.named["support_judge"].state == program
 
 
 FAULTS = {

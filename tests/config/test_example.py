@@ -51,7 +51,7 @@ def test_the_examples_commented_lines_are_valid_too(path: Path) -> None:
 
     assert config.trust.labels == (labels,)
     assert "\n# " not in text[text.index("[queries]") :]
-    assert config.programs.support_judge == path.with_name("judge.json")
+    assert config.programs.named["support_judge"].state == path.with_name("judge.json")
     assert config.cache.bundles == (path.with_name("replies.jsonl"),)
     assert config.queries.since == "2023-01-01"
     usual = BuildConfig.model_fields["pool"].default

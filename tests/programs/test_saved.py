@@ -76,9 +76,21 @@ def test_a_loaded_program_asks_exactly_as_the_saved_one(
     assert loaded.predict.lm is None
     saved = path.read_text(encoding="utf-8")
     assert "scripted" not in saved, "the model is not in the file"
-    assert json.loads(saved)["predictors"]["predict"]["demos"][1].keys() == {
+    assert json.loads(saved)["predict"]["demos"][1].keys() == {
         "question", "nuggets", "chunks", "verdicts",
     }  # fmt: skip
+
+
+def test_dspy_loads_what_we_save_and_we_load_what_dspy_saves(
+    judge: SupportJudge, path: Path, tmp_path: Path
+) -> None:
+    save_program(judge, path)
+    by_dspy = SupportJudge()
+    by_dspy.load(path)
+    by_dspy.save(tmp_path / "theirs.json")
+
+    assert messages(by_dspy) == messages(judge)
+    assert messages(load_program(SupportJudge(), tmp_path / "theirs.json")) == messages(judge)
 
 
 def test_a_program_of_another_kind_is_refused(path: Path) -> None:
@@ -93,16 +105,15 @@ def test_a_program_of_another_kind_is_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"schema_version": 1},
         {"extra": 1},
-        {"predictors": {}},
-        {"predictors.predict.lm": {"model": "openai/x", "api_base": "http://evil"}},
-        {"predictors.predict.demos": [{"question": "incomplete"}]},
-        {"predictors.predict.demos.0.verdicts": []},
-        {"predictors.predict.demos.0.chunks": [{"number": 1}]},
-        {"predictors.predict.demos.0.chunks": [CHUNK, {**CHUNK, "number": 2}]},
-        {"predictors.predict.demos.0.note": "x"},
-        {"predictors.predict.instructions": 7},
+        {"freshstack_dspy": {"program": "Nuggetizer"}},
+        {"predict.lm": {"model": "openai/x", "api_base": "http://evil"}},
+        {"predict.demos": [{"question": "incomplete"}]},
+        {"predict.demos.0.verdicts": []},
+        {"predict.demos.0.chunks": [{"number": 1}]},
+        {"predict.demos.0.chunks": [CHUNK, {**CHUNK, "number": 2}]},
+        {"predict.signature.instructions": 7},
+        {"predict.signature.fields": []},
     ],
     ids=str,
 )
