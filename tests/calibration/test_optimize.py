@@ -331,7 +331,7 @@ def test_the_judge_of_every_scale_is_optimized_and_saved(
     assert len(loaded.predict.demos) == 3
     assert optimized.report.test["kappa"].after.value == 1
     saved = json.loads((tmp_path / "judge.json").read_text())
-    assert saved["report"]["labels"] == optimized.report.labels
+    assert saved["freshstack_dspy"]["report"]["labels"] == optimized.report.labels
     if name != "binary":
         wrong = [labels[0].model_copy(update={"label": top + 1}), *labels[1:]]
         with pytest.raises(CollectionError, match=f"a label is {top + 1}, and the scale {name}"):
