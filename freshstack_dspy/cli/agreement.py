@@ -103,6 +103,8 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
     if report.kind == "support":
         title += f", support from {report.threshold} on"
     show_metrics(report, title)
+    if any(name.startswith("kappa from") for name in report.metrics):
+        say("kappa from N on: only labels from N on count as support")
     if report.weighted:
         say("each pair counts for the judged pairs that it was sampled from")
     else:

@@ -37,6 +37,10 @@ JudgingOption = Annotated[
     Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
 ]
 
+_STEPS = (
+    "recorded: replies that were there; re-asked: invalid ones, sent back; closed-book answers: "
+    "without documents, to search with; contamination: what the model knows without them (docs/glossary.md)"
+)
 _COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")
 _WITHOUT_NUGGETS = "without nuggets, as the answer states no fact or the step failed"
 
@@ -130,7 +134,7 @@ def extend(
     if found.failed:
         say(f"{found.failed:,} pairs failed; extend again to retry them")
     say(labels_by(found.collection))
-    say(f"{out or collection}: content {found.collection.manifest.content_hash}")
+    say(f"{out or collection}: content hash {found.collection.manifest.content_hash}")
 
 
 def refresh(
@@ -225,7 +229,7 @@ def rechunk(
             f"labels of support that are lost, as no chunk holds all of their evidence: "
             f"{found.lost:,}; nuggets that are supported no more: {len(found.lost_nuggets):,}"
         )
-    say(f"{out}: content {manifest.content_hash}")
+    say(f"{out}: content hash {manifest.content_hash}")
 
 
 def plan_asking(config: Path, collection: "Collection", ask: "Callable[[Session], object]") -> None:
@@ -338,6 +342,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
             for name, one in steps
         ]
         show(Table(header, rows, f"{manifest.name}: {path}"))
+        say_wrapped(_STEPS)
         if recorded := sum(one.cached_cost for _, one in steps):
             say(f"what was recorded had cost {_money(recorded)}")
     counts = manifest.counts
@@ -347,7 +352,8 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         + (f", {counts.unlabelled:,} without a label" if counts.unlabelled else "")
     )
     _say_left_out(counts.rejected)
-    say(f"slices: {listed(counts.slices)}")
+    slices = {name: number for name, number in counts.slices.items() if number}
+    say_wrapped(f"slices, by how many nuggets the corpus supports: {listed(slices)}")
     without = {one.query_id: one.slice for one in collection.slices if not one.nuggets}
     irrelevant = [query_id for query_id, name in without.items() if name == "unanswerable"]
     _say_ids(irrelevant, "for which nothing relevant was found")
@@ -371,7 +377,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     if manifest.scale.name == "support" and counts.evidence < counts.supported:
         say(f"{counts.missing_evidence}: no quote of the judge is in the chunk")
     say(labels_by(collection))
-    say(f"content {manifest.content_hash}")
+    say(f"content hash {manifest.content_hash}")
 
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:
@@ -395,4 +401,4 @@ def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Pa
         say(f"{failed:,} pairs failed; rejudge again to retry them")
     say(f"{found.difference.judgments.changed:,} pairs have another label than before: {changes}")
     say(labels_by(found.collection))
-    say(f"{out}: content {manifest.content_hash}")
+    say(f"{out}: content hash {manifest.content_hash}")

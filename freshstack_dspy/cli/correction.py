@@ -33,7 +33,7 @@ def show_correction(found: "Correction | None", form: TableFormat | None = None)
         ],
     }
     between = ", " if form else "\n"
-    intervals = f"these queries{between}others like these"
+    intervals = f"95 %: these queries{between}95 %: new queries"
     reasons: dict[str, list[str]] = {}
     for key, of in rows.items():
         if any(one.value is not None for _, one in of):
@@ -54,8 +54,8 @@ def show_correction(found: "Correction | None", form: TableFormat | None = None)
     if not any(one.value is not None for of in rows.values() for _, one in of):
         print()
     say_wrapped(
-        "corrected: had people made all labels, with its 95% intervals for these queries, and for "
-        "others like them"
+        "corrected: had people made all labels; its first interval is for these queries, where only "
+        "the labels are a sample, the second for new queries of the same kind"
     )
     for reason, values in reasons.items():
         more = f" and {len(values) - 2} more" if len(values) > 2 else ""

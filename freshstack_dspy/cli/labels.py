@@ -74,7 +74,7 @@ def sample(
     rows = [(name, size, drawn, drawn / size) for name, (size, drawn) in found.strata.items()]
     what = {"nuggets": "queries", "answer": "answers"}.get(kind, "pairs")
     title = f"{out}: {counted(len(found.tasks), 'task')} of kind {kind}"
-    header = ("stratum", "queries" if purpose == "runs" else what, "drawn", "probability")
+    header = ("part", "queries" if purpose == "runs" else what, "drawn", "probability")
     show(Table(header, rows, title))
     if found.kept:
         say(f"{found.kept:,} of them were there before, and stay")

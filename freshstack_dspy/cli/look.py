@@ -359,7 +359,7 @@ def _print_tables(found: "Diagnosis") -> None:
     )
     if (least := found.estimated_relevant) is not None and not found.dry_run:
         say_wrapped(
-            f"by the overlap of the techniques (Chao1) there are at least {least:,.0f} relevant "
+            f"by the overlap of the techniques (Chao1, which estimates what none found) there are at least {least:,.0f} relevant "
             f"chunks, {least - found.relevant:,.0f} of them not pooled"
         )
     _print_table(

@@ -751,22 +751,20 @@ def _show_comparison(
 def _comparison_notes(comparison: "Comparison", letters: Mapping[str, str]) -> Iterable[str]:
     from freshstack_dspy.measures.qrels import DRY_RUN
 
-    yield "difference: the first run of the pair minus the second; below 0 the second is better."
+    yield (
+        "difference: the first run of the pair minus the second; below 0 the second is better. "
+        "+/=/−: queries on which the first is better, equal, worse; below them the effect size d: "
+        "mean difference over its standard deviation."
+    )
     if comparison.dry_run:
-        yield (
-            f"{DRY_RUN}. So no run is called better. 95% bootstrap intervals over queries. d: mean "
-            "difference over its standard deviation."
-        )
+        yield (f"{DRY_RUN}. So no run is called better. 95% bootstrap intervals over queries.")
         return
     yield (
         "p of the paired permutation test, two-sided, adjusted by Holm over "
         f"{counted(comparison.tests, 'test')}; 95% bootstrap intervals over queries. Not found "
         "does not mean equal."
     )
-    yield (
-        "d: mean difference over its standard deviation. detectable: the smallest true difference "
-        "that so many queries show four times in five."
-    )
+    yield ("detectable: the smallest true difference that so many queries show four times in five.")
     yield from _exceptions(comparison, letters)
 
 

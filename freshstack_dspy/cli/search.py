@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.recipes.corpus import CutCorpora
 
 _LINE_WIDTH = 100
-RetrieverHelp = "bm25, lsa, the name of an embedder, hybrid or hybrid+rerank."
+RetrieverHelp = "bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank."
 
 
 def index(config: ConfigArgument, as_json: JsonOption = False) -> None:

@@ -37,7 +37,7 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
     assert "5 chunks" in done.out
     assert f"1 files skipped (1 binary); see {tmp_path / 'collection/skipped.jsonl'}" in lines
     assert lines[-2:] == [
-        f"content {collection.manifest.content_hash}",
+        f"content hash {collection.manifest.content_hash}",
         f"look at it: freshstack show {tmp_path / 'collection'}",
     ]
     assert [line.split("  ")[0] for line in done.err.splitlines()] == [

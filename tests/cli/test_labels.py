@@ -27,7 +27,7 @@ def test_a_sample_is_a_table_and_a_file_that_grows(freshstack: Command, built: P
     assert "they do not tell the value of a run" in " ".join(first.out.split())
     assert "2 queries are too few, 10 are needed" in " ".join(whole.out.split())
     assert "│ whole queries │" in whole.out
-    assert "│ stratum       │ queries │ drawn │ probability │".replace("│", "┃") in whole.out
+    assert "│ part          │ queries │ drawn │ probability │".replace("│", "┃") in whole.out
     assert (table.code, table.err) == (1, "error: tasks.jsonl exists; name another\n")
 
 

@@ -104,7 +104,7 @@ def test_a_replay_sends_nothing(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert f"content {first.manifest.content_hash}" in done.stdout
+    assert f"content hash {first.manifest.content_hash}" in done.stdout
 
 
 @pytest.mark.slow
