@@ -88,7 +88,7 @@ class Description(BaseModel):
     scale: Scale
     slices: tuple[str, ...]
     nuggets: NuggetsName = "supported"
-    """Which nuggets of these queries it has."""
+    """On which nuggets of these queries the grades are; `hf` has every nugget besides."""
     counts: dict[str, int]
     calibrated: bool = False
     """Whether the labels agree with people as well as the collection's maker asked for."""
@@ -136,7 +136,8 @@ def export_collection(
         format: The layout.
         out: A folder that does not exist; it appears whole or not at all.
         slices: Which queries; None: every query with a supported nugget.
-        nuggets: Which of their nuggets: those that the corpus supports, or all. `hf` has all.
+        nuggets: Which of their nuggets: those that the corpus supports, or all. `hf` has every
+            nugget, and grades of these.
         replace: Whether an earlier export at `out` is replaced.
 
     Raises:
@@ -247,11 +248,11 @@ class Selection:
     ) -> None:
         self.collection, self.slices = collection, slices_of(slices)
         self.format: ExportFormat = format_
-        self.measured_on: NuggetsName = "all" if format_ == "hf" else nuggets
+        self.measured_on: NuggetsName = nuggets
         self.threshold = collection.threshold
         check_any(collection, self.slices)
         measured, self.labels = collection.measured(
-            self.slices, self.measured_on, doubtful=format_ == "hf"
+            self.slices, "all" if format_ == "hf" else nuggets, doubtful=format_ == "hf"
         )
         self.support: dict[str, dict[str, int]] = {}
         for ids in measured.values():
@@ -786,7 +787,8 @@ def _hf(selection: Selection) -> Files:
     collection = selection.collection
     chunks = list(collection.chunks())
     qrels = {"query_id": str, "chunk_id": str, "score": int}
-    grades = (dict(zip(qrels, grade, strict=True)) for grade in selection.grades())
+    measured = Selection(collection, selection.slices, "trec", selection.measured_on)
+    grades = (dict(zip(qrels, grade, strict=True)) for grade in measured.grades())
     own = sorted({name for query in selection.queries for name in query.fields})
     queries = _kinds(Query) | {"fields": dict.fromkeys(own, str) or str}
     tables: dict[str, tuple[pa.Schema, Iterable[dict[str, Any]]]] = {

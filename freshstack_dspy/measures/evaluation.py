@@ -204,9 +204,10 @@ def _evaluate(
     ordered = [(each, rules.order_of(each, [of.k for of in chosen])) for each in chosen]
     without_value: dict[str, list[str]] = {}
     reference = judgments if judgments.passages is None else judgments.passages.of
+    judged = {query: judgments.judged(query) for query in judgments.nuggets}
     per_query = {
-        query: _measured(query, judgments, known, ordered, rules, without_value)
-        for query in judgments.nuggets
+        query: _measured(query, judgments, {None: of}, known, ordered, rules, without_value)
+        for query, of in judged.items()
     }
     cuts = {each.cutoff: each for each in chosen if each.cutoff is not None}
     cutoffs = sorted(cuts.values(), key=lambda each: (each.budget or 0, each.k or 0))
@@ -228,7 +229,7 @@ def _evaluate(
         ),
         tied=tuple(query for query in judgments.nuggets if _all_tied(known, query)),
         conventions=rules.name,
-        unjudged=tuple(_unjudged(judgments, known, each, rules.order) for each in cutoffs),
+        unjudged=tuple(_unjudged(judgments, judged, known, each, rules.order) for each in cutoffs),
         dry_run=judgments.dry_run,
     )
 
@@ -259,15 +260,18 @@ def _notes(
 def _measured(
     query: str,
     qrels: NuggetQrels,
+    judged: dict[int | None, Judged],
     run: Run,
     measures: Sequence[tuple[Measure, Order]],
     rules: Conventions,
     without_value: dict[str, list[str]],
 ) -> dict[str, float]:
-    """Give the value of each measure for a query, and note those without one."""
+    """Give the value of each measure for a query, and note those without one.
+
+    `judged` has its judgments by `rel`, as far as they are made.
+    """
     if rules.skips(run, query):
         return {}
-    judged: dict[int | None, Judged] = {}
     rankings: dict[Order, Sequence[str]] = {}
     values = {}
     for measure, order in measures:
@@ -295,17 +299,18 @@ def _mean(
     return rules.mean(measure.family, list(in_qrels.values()), in_run)
 
 
-def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure, order: Order) -> Unjudged:
+def _unjudged(
+    qrels: NuggetQrels, judged: Mapping[str, Judged], run: Run, measure: Measure, order: Order
+) -> Unjudged:
     shares: dict[str, float] = {}
     failed: dict[str, int] = {}
     for query, nuggets in qrels.nuggets.items():
         ranking = order.chunks(run, query)
-        judged = qrels.judged(query)
-        top = set(measure.top(ranking, judged))
+        top = set(measure.top(ranking, judged[query]))
         if not top:
             continue
         if qrels.passages is None:
-            shares[query] = len(top - judged.chunks) / len(top)
+            shares[query] = len(top - judged[query].chunks) / len(top)
         else:
             shares[query] = fmean(map(qrels.passages.unjudged[query].__getitem__, sorted(top)))
         if met := sum(len(top & qrels.failed[nugget]) for nugget in nuggets):

@@ -54,7 +54,7 @@ def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> 
         "model": "openai/some-model",
         "scale": {"name": "graded_3", "threshold": 2},
         "slices": ["answerable", "partly_supported"],
-        "nuggets": "all" if format_ == "hf" else "supported",
+        "nuggets": "supported",
         "counts": counts,
         "calibrated": False,
         "agreement": "agreement with people: not measured",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import ir_measures
+import pyarrow.parquet as pq
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
@@ -71,10 +72,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
                 update={"nugget_id": f"{one.query_id}_{number}", "query_id": one.query_id}
             )
             nuggets.append(nugget)
-            judgments += [
-                judgment(nugget.nugget_id, chunk, chance.choice((0, 0, 0, 0, 1, 2, 3, None)))
-                for chunk in pool
-            ]
+            # Of every query, the second nugget is supported by nothing.
+            given = (0, 0, 1, None) if number == 1 else (0, 0, 0, 0, 1, 2, 3, None)
+            judgments += [judgment(nugget.nugget_id, chunk, chance.choice(given)) for chunk in pool]
     slices = tuple(slice_queries(queries, nuggets, judgments, 2))
     contents = type(CONTENTS)(
         queries=queries,
@@ -131,6 +131,19 @@ def test_every_measure_has_one_value_on_a_collection_and_on_its_qrels(
     assert theirs.per_query == ours.per_query
     assert theirs.means == ours.means
     assert theirs.unjudged[0].shares == ours.unjudged[0].shares
+
+
+def test_and_on_the_grades_of_a_data_set_of_the_hub(exported: Exported) -> None:
+    """Which has the nuggets too that nothing supports, and failed judgments of these."""
+    [file] = (exported.folder / "hf/qrels").glob("*.parquet")
+    qrels: dict[str, dict[str, int]] = {}
+    for row in pq.read_table(file).to_pylist():
+        qrels.setdefault(row["query_id"], {})[row["chunk_id"]] = row["score"]
+    measures = names(of_nuggets=False)
+
+    theirs = evaluate(qrels, exported.run, measures)
+
+    assert theirs.per_query == evaluate(exported.collection, exported.run, measures).per_query
 
 
 def test_and_on_the_data_sets_that_are_imported_again(exported: Exported) -> None:
