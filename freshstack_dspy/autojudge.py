@@ -25,7 +25,7 @@ from freshstack_dspy.collection.nugget_banks import BankNugget, bank, by_text, c
 from freshstack_dspy.config import BuildConfig, Mode, Section, load_judging
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.files import encode_records
+from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.measures.answers import (
     NUGGET_RECALLS,
@@ -255,9 +255,9 @@ class Judge(Nuggets, Qrels):
             session.stop_if_deferred()
         _report([*failures, *more])
         if chosen.filebase:
-            Path(f"{chosen.filebase}.assignments.jsonl").write_bytes(encode_records(answers))
+            write_file(f"{chosen.filebase}.assignments.jsonl", encode_records(answers))
         if chosen.filebase and cited:
-            Path(f"{chosen.filebase}.citations.jsonl").write_bytes(encode_records(cited))
+            write_file(f"{chosen.filebase}.citations.jsonl", encode_records(cited))
         scores = [score_assignments(map(assignments_of, answers))]
         scores += [score_citations(map(citations_of, cited))] if cited else []
         measures = (*NUGGET_RECALLS, *(CITATION_SUPPORTS if cited else ()))

@@ -1,13 +1,26 @@
 """Files: canonical lines, JSON of others, and writing whole or not at all."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.files import canonical_json, canonical_line, json_file, read_lines, write_file
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.files import (
+    canonical_json,
+    canonical_line,
+    check_writable,
+    json_file,
+    only_writer,
+    read_lines,
+    write_file,
+)
 from freshstack_dspy.records import Query
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -58,3 +71,62 @@ def test_a_file_is_written_whole_or_not_at_all(
         write_file(path, b"new")
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_a_file_brings_its_folders_and_clears_what_killed_writers_left(tmp_path: Path) -> None:
+    """What a living process holds, what is young, and what has another name stay."""
+    folder = tmp_path / "new/folder"
+    write_file(folder / "out.json", "old")
+    left = [folder / f".{name}.partial" for name in ("out.json.1", "out.json.2", "other.json.1")]
+    for path in left:
+        path.write_text("half")
+        os.utime(path, (0, 0))
+    left += [folder / ".out.json.3.partial"]
+    left[-1].write_text("half")
+    with running(
+        "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX)", left[1]
+    ):
+        write_file(folder / "out.json", "new")
+
+    assert (folder / "out.json").read_text() == "new"
+    assert [path.exists() for path in left] == [False, True, True, True]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from freshstack_dspy.files import only_writer
+held = only_writer(Path(sys.argv[1]), "the other")
+held.__enter__()
+"""
+
+
+@contextmanager
+def running(code: str, path: Path) -> Iterator[int]:
+    """A process that runs some Python and then waits until it is killed."""
+    wait = "\nprint('ready', flush=True); import time; time.sleep(600)"
+    command = [sys.executable, "-c", code + wait, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+        process.kill()
+
+
+def test_one_process_writes_at_a_time_and_a_killed_one_holds_nobody_up(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with running(HOLD, path) as pid, pytest.raises(ConfigError) as refused:
+        only_writer(path, "we").__enter__()
+    assert f"{path} is being written by the other (process {pid} on " in str(refused.value)
+
+    with only_writer(path, "we"), pytest.raises(ConfigError, match="being written by we"):
+        only_writer(path, "we too").__enter__()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["x" * 240, "file/out"])
+def test_what_cannot_be_written_is_found_before_it_is_made(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ConfigError, match="cannot be written"):
+        check_writable(tmp_path / name)

@@ -9,6 +9,13 @@ import sys
 
 _INTERRUPTED = 130
 _OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
+_EXIT_CODES = {"DeferredError": 3, "BudgetError": 4}
+_OPTIONS = {
+    "replace=True": "--replace",
+    "keep_labels=True": "--keep-labels",
+    "unknown_ids='drop'": "--unknown-ids drop",
+}
+"""Of the command line, for the arguments of Python that messages name."""
 
 
 def _quiet() -> None:
@@ -32,7 +39,7 @@ def main() -> None:
     _quiet()
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.printing import complain
-    from freshstack_dspy.errors import BudgetError, DeferredError, FreshstackError
+    from freshstack_dspy.errors import FreshstackError
 
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode shows escapes rather than a traceback.
@@ -40,23 +47,29 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="freshstack")
-    except DeferredError as error:
-        complain(str(error))
-        sys.exit(3)
-    except BudgetError as error:
-        complain(str(error))
-        sys.exit(4)
-    except FreshstackError as error:
-        complain(f"error: {error}")
-        sys.exit(1)
-    except OSError as error:
-        if error.errno not in _OUTPUT_GONE:
+    except (FreshstackError, MemoryError, OSError) as error:
+        if (
+            isinstance(error, OSError)
+            and error.filename is None
+            and error.errno not in _OUTPUT_GONE
+        ):
             raise
-        complain(f"error: the output cannot be written: {error.strerror}")
-        sys.exit(1)
+        complain(_line(error))
+        sys.exit(_EXIT_CODES.get(type(error).__name__, 1))
     except SystemExit as left:
         if left.code == _INTERRUPTED:
             complain("interrupted; run it again to go on: every reply that came is recorded")
             sys.stdout.flush()
             os._exit(_INTERRUPTED)  # threads may still wait for a server
         raise
+
+
+def _line(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "error: there is not enough memory; every reply that came is recorded"
+    if isinstance(error, OSError):
+        return f"error: {error.filename or 'the output cannot be written'}: {error.strerror}"
+    text = str(error)
+    for argument, option in _OPTIONS.items():
+        text = text.replace(argument, option)
+    return text if type(error).__name__ in _EXIT_CODES else f"error: {text}"

@@ -67,7 +67,7 @@ def answer(
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.run import read_run
 
-    check_out(out, replace=replace)
+    check_out(out, replace=replace, folder=True)
     depths = k or [10]
     comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1", "rouge_l"])
     loaded = Collection.load(collection)
@@ -79,7 +79,7 @@ def answer(
 
         plan_asking(config, loaded, lambda session: answer_from_runs(session, loaded, read, **how))
         return
-    with judging(config, mode, searching="embedding" in comparers) as session:
+    with judging(config, mode, out=out, searching="embedding" in comparers) as session:
         from freshstack_dspy.recipes.answers import (
             answer_metrics,
             answering_account,

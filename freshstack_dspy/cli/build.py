@@ -1,5 +1,6 @@
 """`freshstack init`, `plan`, `build`, `extend`, `refresh`, `rejudge` and `rechunk`."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -49,9 +50,10 @@ def init(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
 ) -> None:
     """Write a commented example of a configuration."""
+    from freshstack_dspy.files import write_file
+
     check_out(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(Path(__file__).with_name("example.toml").read_bytes())
+    write_file(path, Path(__file__).with_name("example.toml").read_bytes())
     say(f"{path} written; name your questions and your corpus in it, then: freshstack plan {path}")
 
 
@@ -150,7 +152,7 @@ def refresh(
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
     settings = load_config(config)
-    changes = settings.out.with_name(f"{settings.out.name}.changes.jsonl")
+    changes = _changes_file(settings.out)
     with asking(mode) as (options, _):
         found = refresh_collection(
             settings, keep_labels=keep_labels, difference_file=changes, **options
@@ -170,6 +172,12 @@ def refresh(
     say(f"in another slice than before: {found.difference.resliced} queries")
     say(f"all changes: {changes}")
     say(f"{found.calls:,} calls for this refresh; above are those before it too")
+
+
+def _changes_file(out: Path) -> Path:
+    """Next to a collection; here, where that folder cannot be written."""
+    name = f"{out.name}.changes.jsonl"
+    return out.with_name(name) if os.access(out.absolute().parent, os.W_OK) else Path(name)
 
 
 def rejudge(
@@ -193,7 +201,7 @@ def rejudge(
         found = judge_again(collection, settings, out, sample=sample, **options)
     changes = None
     if out is not None and found.difference is not None:
-        changes = out.with_name(f"{out.name}.changes.jsonl")
+        changes = _changes_file(out)
         write_changes(found.difference, changes)
     if as_json:
         values = {name: getattr(found, name) for name in ("agreement", "on_support", "textless")}
@@ -213,7 +221,7 @@ def rechunk(
     from freshstack_dspy.collection.counts import listed
     from freshstack_dspy.collection.rechunk import rechunk as rechunk_collection
 
-    check_out(out)
+    check_out(out, folder=True)
     found = rechunk_collection(collection, max_tokens, out)
     manifest = found.collection.manifest
     if as_json:

@@ -49,7 +49,7 @@ def contexts(
 ) -> None:
     """Measure contexts and the reports from them, next to the bounds of CRUX."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.files import encode_records
+    from freshstack_dspy.files import encode_records, write_file
     from freshstack_dspy.measures.run import read_run
 
     check_out(out, replace=replace)
@@ -68,13 +68,13 @@ def contexts(
             lambda session: evaluate_contexts(session, loaded, read, k=k, tokens=tokens),
         )
         return
-    with judging(config, mode) if config else nullcontext() as session:
+    with judging(config, mode, out=out) if config else nullcontext() as session:
         from freshstack_dspy.recipes.contexts import evaluate_contexts
 
         found = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
         model = session.config.model.name if session else None
     if out is not None:
-        out.write_bytes(encode_records(found.reports))
+        write_file(out, encode_records(found.reports))
     size = f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size"
     _show(found, size)
     if model:

@@ -90,7 +90,7 @@ def import_(
     from freshstack_dspy.cli.printing import complain, counted, labels_by, say
     from freshstack_dspy.collection.imports import NO_TEXT, import_collection
 
-    check_out(out, replace=replace)
+    check_out(out, replace=replace, folder=True)
     collection = import_collection(
         format,
         path,

@@ -1,6 +1,6 @@
 """Options that several commands have, and the session of those that ask a model."""
 
-import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -71,27 +71,29 @@ OutOption = Annotated[Path | None, typer.Option(help="File or folder to write.")
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is at --out.")]
 
 
-def check_out(out: Path | None, *, replace: bool | None = None) -> None:
+def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = False) -> None:
     """Check that an output can be written, before anything is read or paid for.
 
     Args:
         out: The file or folder.
         replace: Whether one that exists is replaced; None: there is no such option.
+        folder: Whether it is a folder.
 
     Raises:
         ConfigError: Something is there and is not to be replaced, or its folder does not exist or
             cannot be written.
     """
     from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.files import check_writable
 
     if out is None:
         return
     if out.exists() and not replace:
         hint = "name another" if replace is None else "add --replace, or name another --out"
         raise ConfigError(f"{out} exists; {hint}")
-    folder = next(parent for parent in out.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ConfigError(f"{out} cannot be written: {folder} is no folder that can be written")
+    if out.is_dir() and not folder:
+        raise ConfigError(f"{out} is a folder, and a file is wanted")
+    check_writable(out)
 
 
 @contextmanager
@@ -108,14 +110,25 @@ def asking(
 
 @contextmanager
 def judging(
-    config: Path, mode: ModeName = "live", *, searching: bool = False
+    config: Path,
+    mode: ModeName = "live",
+    *,
+    out: Path | None = None,
+    searching: bool = False,
 ) -> Iterator["Session"]:
-    """Open a session for a configuration's model, and its embedders if searching, with progress."""
+    """Open a session for a configuration's model, and its embedders if searching, with progress.
+
+    Another process is kept from asking for the same `out`.
+    """
     from freshstack_dspy.config import load_judging
+    from freshstack_dspy.files import only_writer
     from freshstack_dspy.recipes.session import open_session
 
     settings = load_judging(config)
     with (
+        only_writer(out, " ".join(["freshstack", *sys.argv[1:2]]))
+        if out is not None
+        else nullcontext(),
         asking(mode) as (options, _),
         open_session(settings, searching=searching, **options) as session,
     ):

@@ -66,7 +66,7 @@ def optimize(
     texts = Collection.load(collection) if collection else None
     dspy.disable_logging()
     # DSPy's optimizers print what they do; what they found is in the report.
-    with judging(config, mode) as session, redirect_stdout(io.StringIO()):
+    with judging(config, mode, out=out) as session, redirect_stdout(io.StringIO()):
         optimized = compile_program(
             given,
             session.lm,

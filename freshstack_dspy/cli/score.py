@@ -50,6 +50,7 @@ def score(
 ) -> None:
     """Score answers, citations and nuggets, from the labels of judges or people."""
     from freshstack_dspy.collection import answers as reading
+    from freshstack_dspy.files import write_file
     from freshstack_dspy.measures import answers as scoring
 
     check_out(leaderboard)
@@ -74,7 +75,7 @@ def score(
     if leaderboard is not None:
         rows = scoring.leaderboard_rows(scores)
         lines = (f"{one}\t{of}\t{name}\t{n}\n" for one, of, own in rows for name, n in own.items())
-        leaderboard.write_text("".join(lines), encoding="utf-8")
+        write_file(leaderboard, "".join(lines))
     if as_json:
         show_json({**dict(scores), "pooled": pooled})
         return

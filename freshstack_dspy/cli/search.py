@@ -164,7 +164,6 @@ def retrieve(
     if isinstance(run, Run) and out is not None and out.suffix == ".jsonl":
         run = passages_of(searched, run)
     path = passages_path if isinstance(run, PassageRun) else run_path
-    path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(run, PassageRun):
         write_passages(run, path)
         found = {
@@ -186,6 +185,7 @@ def topics(
     """Write the queries for a system elsewhere: JSON Lines, or a table for --out FILE.tsv."""
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.retrieve import queries_of
+    from freshstack_dspy.files import write_file
 
     check_out(out, replace=replace)
     queries = queries_of(Collection.load(collection))
@@ -199,8 +199,7 @@ def topics(
     if out is None:
         print("\n".join(lines))
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    write_file(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {counted(len(queries), 'query', 'queries')}")
 
 

@@ -113,7 +113,7 @@ def synthesize(
     from freshstack_dspy.recipes.documents import synthesize as from_documents
 
     check_out(out, replace=replace)
-    with judging(config) as session:
+    with judging(config, out=out) as session:
         _write(from_documents(session, path, limit=limit), out, "questions")
 
 
@@ -128,7 +128,7 @@ def decontextualize(
     from freshstack_dspy.recipes.documents import decontextualize as from_documents
 
     check_out(out, replace=replace)
-    with judging(config) as session:
+    with judging(config, out=out) as session:
         _write(from_documents(session, path, limit=limit), out, "passages")
 
 
@@ -154,9 +154,9 @@ def _queries(source: Path) -> "QueriesConfig":
 
 
 def _write(harvest: "Harvest", out: Path, what: str) -> None:
-    from freshstack_dspy.files import encode_records
+    from freshstack_dspy.files import encode_records, write_file
 
-    out.write_bytes(encode_records(harvest.records))
+    write_file(out, encode_records(harvest.records))
     say(f"{out}: {len(harvest.records)} {what}")
     for failure in harvest.failures:
         place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"

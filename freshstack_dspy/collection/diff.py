@@ -145,7 +145,6 @@ def match_chunks(before: Iterable[Chunk], after: Iterable[Chunk]) -> dict[str, s
 
 def write_changes(found: Difference, path: Path) -> None:
     """Write the changes as JSON Lines, one for each, in their order; the file appears as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, encode_records(found.changes))
 
 

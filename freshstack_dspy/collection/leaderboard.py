@@ -22,6 +22,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.manifest import is_dry_run, makers
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
+from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
     MEASURES_VERSION,
@@ -287,7 +288,7 @@ def write_results(folder: Path | str, results: Results) -> None:
         values[OFFICIAL_FILE] = official_data(results)
     for name, value in values.items():
         text = json.dumps(value, ensure_ascii=False, indent=1, sort_keys=name == RESULTS_FILE)
-        (Path(folder) / name).write_text(f"{text}\n", encoding="utf-8", newline="\n")
+        write_file(Path(folder) / name, f"{text}\n")
 
 
 def differences(folder: Path | str, results: Results) -> list[str]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from freshstack_dspy.collection.placing import Files, Hit, Unit
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place, Span, merged
@@ -133,8 +134,7 @@ def write_passages(run: PassageRun, path: Path | str) -> None:
         for query, scores in run.unplaced.items()
         for score in scores
     ]
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    Path(path).write_text(text, encoding="utf-8", newline="\n")
+    write_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def place_all(files: Files, hits: Mapping[str, Iterable[Hit]], name: str) -> PassageRun:

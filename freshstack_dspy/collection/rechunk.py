@@ -15,6 +15,7 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
 from freshstack_dspy.corpus.encodings import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import only_writer
 from freshstack_dspy.measures.passages import chunks_under, held_labels
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Place, Span, shared
@@ -61,10 +62,14 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
     """
     out = Path(out)
     if max_tokens < SMALLEST_LIMIT:
-        raise ConfigError(f"--max-tokens is {max_tokens}; allowed: {SMALLEST_LIMIT} or more")
+        raise ConfigError(f"max_tokens is {max_tokens}; allowed: {SMALLEST_LIMIT} or more")
     if out.exists():
         raise ConfigError(f"{out} exists; name a folder that does not")
-    before = Collection.of(collection)
+    with only_writer(out, "freshstack rechunk"):
+        return _rechunk(Collection.of(collection), max_tokens, out)
+
+
+def _rechunk(before: Collection, max_tokens: int, out: Path) -> Rechunked:
     old = _by_file(before.chunks())
     new = {key: _cut(chunks, max_tokens) for key, chunks in old.items()}
     over = {

@@ -28,7 +28,7 @@ from freshstack_dspy.collection.manifest import (
     is_collection,
 )
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import encode_records, replace_folder
+from freshstack_dspy.files import encode_records, is_ours, replace_folder
 from freshstack_dspy.records import Chunk
 
 FOLDER = "folder"
@@ -96,7 +96,7 @@ def check_replaceable(path: Path) -> None:
         return
     if not path.is_dir():
         raise CollectionError(f"{path}: a file, and the folder of a collection is wanted")
-    names = {entry.name for entry in path.iterdir()}
+    names = {entry.name for entry in path.iterdir() if not is_ours(entry.name)}
     if names and not is_collection(path):
         raise CollectionError(
             f"{path}: the folder is not empty and not a collection, so nothing was written; "
@@ -113,7 +113,7 @@ def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
     """SHA-256 over all in a collection's folder, and over the manifest but for this fingerprint."""
     hashes = {}
     for path in folder.iterdir():
-        if path.name != MANIFEST_FILE:
+        if path.name in COLLECTION_FILES and path.name != MANIFEST_FILE:
             with path.open("rb") as file:
                 hashes[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
     others = {name: value for name, value in manifest.fingerprints.items() if name != FOLDER}

@@ -96,7 +96,6 @@ def write_bundle(keys: Iterable[str], recorded: Recorded, path: Path) -> int:
     written = 0
     compression = "zstd" if path.suffix == ".zst" else None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with (
             replace_file(path) as partial,
             pa.output_stream(str(partial), compression=compression) as file,

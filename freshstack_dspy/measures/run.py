@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import ScoredChunk, ranked
 
@@ -260,7 +261,9 @@ def write_run(run: Run, path: Path | str) -> None:
             )
     if not any(run.rankings.values()):
         raise CollectionError(f"run {run.name!r} has no results, so there is nothing to write")
-    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
-        for query_id, ranking in run.rankings.items():
-            for rank, (chunk_id, score) in enumerate(ranking, start=1):
-                file.write(f"{query_id} Q0 {chunk_id} {rank} {score!r} {run.name}\n")
+    lines = (
+        f"{query_id} Q0 {chunk_id} {rank} {score!r} {run.name}\n"
+        for query_id, ranking in run.rankings.items()
+        for rank, (chunk_id, score) in enumerate(ranking, start=1)
+    )
+    write_file(path, "".join(lines))

@@ -84,7 +84,6 @@ def save_program(program: Any, path: Path, report: BaseModel | None = None) -> N
     state[_METADATA] = {"dependency_versions": get_dependency_versions()}
     state[OURS] = SavedOurs(program=_kind(program), report=made).model_dump()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, json.dumps(state, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
         raise CollectionError(f"{path}: the program cannot be written: {error}") from error

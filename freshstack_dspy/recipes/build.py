@@ -17,6 +17,7 @@ from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import check_replaceable, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import check_writable, only_writer
 from freshstack_dspy.progress import one_part, report, showing
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import (
@@ -30,7 +31,6 @@ from freshstack_dspy.recipes.session import (
     Session,
     SessionOptions,
     check_mode,
-    check_writable,
     open_replies,
     open_session,
 )
@@ -66,6 +66,13 @@ def build(
         FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
     """
     config = as_config(config)
+    with only_writer(config.out, "freshstack build"):
+        return _build(config, replace=replace, **options)
+
+
+def _build(
+    config: BuildConfig, *, replace: bool = False, **options: Unpack[SessionOptions]
+) -> Collection:
     mode = options.get("mode", "live")
     check_mode(config, mode)
     check_place(config)

@@ -14,11 +14,12 @@ from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.counts import some_of
 from freshstack_dspy.collection.evaluating import runs_of
-from freshstack_dspy.collection.manifest import Extension
+from freshstack_dspy.collection.manifest import Extension, read_manifest
 from freshstack_dspy.collection.passages import CollectionSpans
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import existing_folder, only_writer
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.measures.passages import by_passage_id
 from freshstack_dspy.measures.run import (
@@ -34,7 +35,6 @@ from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import (
     Session,
     SessionOptions,
-    check_writable,
     open_session,
 )
 from freshstack_dspy.records import (
@@ -119,13 +119,25 @@ def extend(
     """
     config = config if isinstance(config, BuildConfig) else load_judging(config)
     folder = Path(collection)
-    before = Collection.load(folder)
-    tops = _tops(before, runs, config, k)
+    read_manifest(existing_folder(folder))
     if out is not None and out.resolve() != folder.resolve():
         if out.exists():
             raise ConfigError(f"{out} exists; name a folder that does not")
         folder = out
-    check_writable(folder)
+    with only_writer(folder, "freshstack extend"):
+        return _extend(Path(collection), runs, config, k, folder, **options)
+
+
+def _extend(
+    collection: Path,
+    runs: Sequence[Any],
+    config: BuildConfig,
+    k: int,
+    folder: Path,
+    **options: Unpack[SessionOptions],
+) -> Extended:
+    before = Collection.load(collection)
+    tops = _tops(before, runs, config, k)
     with showing(options.get("progress")) as progress:
         options["progress"] = progress
         for run in tops:

@@ -11,6 +11,7 @@ from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import showing
 from freshstack_dspy.recipes.build import check_place, make
 from freshstack_dspy.recipes.corpus import with_repositories
@@ -58,14 +59,25 @@ def refresh(
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops it, in one line; the collection is as it was.
     """
-    config, mode = as_config(config), options.get("mode", "live")
-    if mode == "rerecord":
+    config = as_config(config)
+    if options.get("mode") == "rerecord":
         raise ConfigError("refresh asks only for what changed; allowed modes: live, replay, defer")
     if not config.out.exists():
         raise ConfigError(
             f"{config.out}: no collection to refresh; type: freshstack build {config.file}"
         )
     _check_questions_stay(config)
+    with only_writer(config.out, "freshstack refresh"):
+        return _refresh(config, keep_labels, difference_file, **options)
+
+
+def _refresh(
+    config: BuildConfig,
+    keep_labels: bool,
+    difference_file: Path | None,
+    **options: Unpack[SessionOptions],
+) -> Refreshed:
+    mode = options.get("mode", "live")
     check_place(config)
     before = Collection.load(config.out)
     old = before.manifest

@@ -1,6 +1,7 @@
 """Rejudge a collection: another judge labels the same pairs, and the labels are compared."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, Unpack
@@ -12,8 +13,9 @@ from freshstack_dspy.collection.diff import Difference, difference
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import only_writer
 from freshstack_dspy.recipes.provenance import provenance
-from freshstack_dspy.recipes.session import SessionOptions, check_writable, open_session
+from freshstack_dspy.recipes.session import SessionOptions, open_session
 from freshstack_dspy.records import Chunk, Judgment, Scale
 
 if TYPE_CHECKING:
@@ -63,11 +65,20 @@ def rejudge(
     """
     config = config if isinstance(config, BuildConfig) else load_judging(config)
     if (out is None) == (sample is None):
-        raise ConfigError("name either --out, for a collection with new labels, or --sample")
-    if out is not None:
-        if out.exists():
-            raise ConfigError(f"{out} exists; name a folder that does not")
-        check_writable(out)
+        raise ConfigError("name either out, for a collection with new labels, or sample")
+    if out is not None and out.exists():
+        raise ConfigError(f"{out} exists; name a folder that does not")
+    with only_writer(out, "freshstack rejudge") if out is not None else nullcontext():
+        return _rejudge(collection, config, out, sample, **options)
+
+
+def _rejudge(
+    collection: Path | str,
+    config: BuildConfig,
+    out: Path | None,
+    sample: int | None,
+    **options: Unpack[SessionOptions],
+) -> Rejudged:
     before = Collection.load(collection)
     chunks = {one.chunk_id: one for one in before.chunks()}
     pairs = _pairs(before, chunks)

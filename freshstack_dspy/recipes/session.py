@@ -4,10 +4,8 @@ It is the only place that wires replies, recorded LM, embedders, reranker, budge
 """
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, Unpack
 
 from pydantic import JsonValue
@@ -293,14 +291,3 @@ def check_mode(config: BuildConfig, mode: Mode) -> None:
             f"them with: freshstack requests status {config.file} --wait, or give a batch up by "
             f"deleting its record in {folder.path}"
         )
-
-
-def check_writable(folder: Path) -> None:
-    """Check that a folder can be made or replaced there, before anything is paid for.
-
-    Raises:
-        ConfigError: Its parent is no folder, or cannot be written.
-    """
-    parent = next(one for one in folder.absolute().parents if one.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ConfigError(f"{folder} cannot be written: {parent} is no folder that can be written")

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -346,8 +348,12 @@ def test_a_collection_left_aside_by_a_killed_write_is_found_and_put_back(tmp_pat
     assert not (tmp_path / ".c.previous").exists()
 
 
+needs_mounts = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root can mount"
+)
+
 KILLED = """
-import os, shutil, signal, sys
+import os, shutil, signal, subprocess, sys
 from pathlib import Path
 import pyarrow.parquet
 sys.path.insert(0, sys.argv[1])
@@ -372,6 +378,8 @@ write_small(old.parent / "warm")  # so that no child has to import what a write 
 for step in range(1, 1000):
     folder = place / str(step)
     shutil.copytree(old, folder / "c")
+    if sys.argv[4] == "mounted":
+        subprocess.run(["mount", "--bind", folder / "c", folder / "c"], check=True)
     child = os.fork()
     if child == 0:
         die_before(step)
@@ -383,15 +391,18 @@ for step in range(1, 1000):
 
 
 @pytest.mark.slow
-def test_killed_before_any_step_it_leaves_the_old_collection_or_the_new(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["plain", pytest.param("mounted", marks=needs_mounts)])
+def test_killed_before_any_step_it_leaves_the_old_collection_or_the_new(
+    tmp_path: Path, where: str
+) -> None:
     """SIGKILL before each call that touches the disk, one after the other."""
     old = write_small(tmp_path / "old", replace(CONTENTS, skipped=()))
     new = write_small(tmp_path / "new")
     place = tmp_path / "killed"
     tests = Path(__file__).parent.parent
-    subprocess.run(
-        [sys.executable, "-c", KILLED, tests, tmp_path / "old", place], check=True, timeout=120
-    )
+    script: list[str | Path] = [sys.executable, "-c", KILLED, tests, tmp_path / "old", place, where]
+    namespace = ["unshare", "-m"] if where == "mounted" else []
+    subprocess.run([*namespace, *script], check=True, timeout=120)
     left = [Collection.load(folder / "c") for folder in place.iterdir()]
 
     assert len(left) > 25
@@ -401,3 +412,51 @@ def test_killed_before_any_step_it_leaves_the_old_collection_or_the_new(tmp_path
     for folder in place.iterdir():
         assert new == write_small(folder / "c")
         assert files_of(tmp_path / "new") == files_of(folder / "c")
+
+
+FULL = """
+import subprocess, sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from collection.small import CONTENTS, write_small
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.errors import CollectionError
+
+place, folder = Path(sys.argv[2]), Path(sys.argv[3])
+place.mkdir(exist_ok=True)
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", place], check=True)
+old = write_small(folder, replace(CONTENTS, skipped=()))
+filler = place / ".filler.partial"
+texts = replace(CONTENTS, skipped=()), CONTENTS
+for round_, size in enumerate(range(0, 260, 4)):
+    with filler.open("wb", buffering=0) as file:
+        with suppress(OSError):
+            file.write(bytes(1024 * size))
+    before = Collection.load(folder)
+    try:
+        after = write_small(folder, texts[round_ % 2])
+        assert Collection.load(folder) == after
+    except CollectionError as error:
+        assert "No space left on device" in str(error), error
+        after = write_small(place.with_name("elsewhere"), texts[round_ % 2])
+        assert Collection.load(folder) in (before, after)
+        print("full")
+    filler.unlink(missing_ok=True)
+"""
+
+
+@pytest.mark.slow
+@needs_mounts
+@pytest.mark.parametrize("folder", [".", "c"])
+def test_on_a_full_disk_the_old_collection_stays_whole(tmp_path: Path, folder: str) -> None:
+    """A tmpfs of 256 KiB, filled more and more: the collection's own folder, or one above it."""
+    tests, place = Path(__file__).parent.parent, tmp_path / "disk"
+    script = [sys.executable, "-c", FULL, tests, place, place / folder]
+
+    done = subprocess.run(
+        ["unshare", "-m", *map(str, script)], check=True, timeout=120, stdout=subprocess.PIPE
+    )
+
+    assert done.stdout.count(b"full") > 5

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import BudgetError
+from freshstack_dspy.errors import BudgetError, ConfigError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import export_replies
+from freshstack_dspy.recipes.refresh import refresh
 
 from .conftest import Built
 from .domain import QUESTIONS, domain, files_of, write_domain
@@ -175,3 +176,35 @@ def test_a_used_up_budget_stops_cleanly_and_a_larger_one_goes_on(
 
     assert provider.calls == usual.provider.calls
     assert collection.manifest.content_hash == usual.collection.manifest.content_hash
+
+
+_HELD = """
+import sys
+from freshstack_dspy.files import only_writer
+held = only_writer(sys.argv[1], "freshstack build")
+held.__enter__()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("what", [build, refresh])
+def test_a_second_writer_of_a_collection_is_refused_before_it_asks(
+    usual: Built, tmp_path: Path, what: Any
+) -> None:
+    shutil.copytree(usual.folder, tmp_path, dirs_exist_ok=True)
+    config, provider = domain(tmp_path, pool={"depth": 2, "top_k": 2}), ScriptedProvider()
+    before = files_of(config.out)
+    with subprocess.Popen(
+        [sys.executable, "-c", _HELD, str(config.out)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        with pytest.raises(ConfigError, match=rf"freshstack build \(process {other.pid} on"):
+            what(config, provider=provider)
+        other.kill()
+
+    assert not provider.calls
+    assert files_of(config.out) == before

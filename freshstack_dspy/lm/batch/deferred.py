@@ -38,7 +38,6 @@ def write_requests(store: ReplyStore, path: Path, keys: Container[str]) -> int:
     """Write the deferred requests of these keys as an OpenAI batch file; return how many."""
     lines = [request_line(request) + b"\n" for request in store.deferred() if request.key in keys]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, b"".join(lines))
     except OSError as error:
         raise StoreError(f"{path}: the requests cannot be written: {error}") from error

@@ -333,7 +333,6 @@ class JobFolder:
     def save(self, job: Job, **changes: Any) -> Job:
         """Write a record with some changes, so that it is there and whole at any stop."""
         job = job.model_copy(update=changes)
-        self.path.mkdir(parents=True, exist_ok=True)
         write_file(self.record(job), job.model_dump_json())
         return job
 
