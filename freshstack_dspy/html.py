@@ -9,10 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
+from bs4.element import CData, NavigableString
 from markdownify import ATX, MarkdownConverter
 
 _Markdownify: Any = MarkdownConverter  # its stubs leave most methods out
 _SAFE_URL = re.compile(r"(?:https?:|mailto:|ftp:|[^:]*$|[^:]*[/?#])", re.IGNORECASE)
+_COMMENT_END = re.compile(r"--\s*>")
+_SECTION = re.compile(
+    r"<!\[(?!(?:CDATA\[[^\]<]*\]\]|(?:if|else|endif)\b[^\]<>]*\])>)", re.IGNORECASE
+)
+_TEXT = (NavigableString, CData)  # but no comment
 _LANGUAGE = re.compile(r"\blang(?:uage)?-(?!(?:none|default)\b)([\w+#.-]+)")
 
 
@@ -23,12 +29,24 @@ def html_to_markdown(html: str) -> str:
     fence is longer than any run of backticks inside. Links to anything but web, mail and relative
     addresses keep their text only. HTML that is nested too deeply is reduced to its text.
     """
-    soup = BeautifulSoup(html, "html.parser")
+    soup = BeautifulSoup(_without_open_ends(html), "html.parser")
     try:
         text: str = _Converter().convert_soup(soup)
     except RecursionError:
         text = soup.get_text()
     return text.strip()
+
+
+def _without_open_ends(html: str) -> str:
+    """Write as text what begins a comment, a section or a tag and has no end.
+
+    For each of them html.parser would read on to the end of the document, and find nothing.
+    """
+    html = _SECTION.sub("&lt;![", html)
+    ends = [0, *(found.end() for found in _COMMENT_END.finditer(html))]
+    html = html[: ends[-1]] + html[ends[-1] :].replace("<!--", "&lt;!--")
+    end = html.rfind(">") + 1
+    return html[:end] + html[end:].replace("<", "&lt;")
 
 
 def _inline(mark: Callable[..., str]) -> Callable[..., str]:
@@ -47,6 +65,10 @@ class _Converter(_Markdownify):  # type: ignore[misc]
         table_infer_header = True
         wrap = True
         wrap_width = None  # no line is wrapped: line breaks in a paragraph become spaces
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items: dict[int, int] = {}  # of each ordered list, the number of its next item
 
     def escape(self, text: str, parent_tags: set[str]) -> str:
         return text.replace("\xa0", " ")
@@ -78,6 +100,18 @@ class _Converter(_Markdownify):  # type: ignore[misc]
         fence = "`" * (_longest_backticks(code) + 1)
         pad = " " if code.startswith("`") or code.endswith("`") else ""
         return f"{fence}{pad}{code}{pad}{fence}" if code else ""
+
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        parent, text = el.parent, text.strip()
+        if parent is None or parent.name != "ol" or not text:
+            item: str = super().convert_li(el, text, parent_tags)
+            return item
+        start = str(parent.get("start", ""))
+        number = self._items.get(id(parent), int(start) if start.isdecimal() else 1)
+        self._items[id(parent)] = number + 1
+        bullet = f"{number}. "
+        lines = (f"{' ' * len(bullet)}{line}" if line else "" for line in text.split("\n"))
+        return bullet + "\n".join(lines)[len(bullet) :] + "\n"
 
     convert_samp = convert_tt = convert_code
 
@@ -123,9 +157,11 @@ def _is_safe(url: Any) -> bool:
 
 def _verbatim(element: Tag) -> str:
     """Give the text of an element as it is, with a line break for each `<br>`."""
-    for line_break in element.find_all("br"):
-        line_break.insert_before("\n")
-    return element.get_text()
+    return "".join(
+        "\n" if isinstance(each, Tag) else str(each)
+        for each in element.descendants
+        if (each.name == "br" if isinstance(each, Tag) else type(each) in _TEXT)
+    )
 
 
 def _longest_backticks(text: str) -> int:

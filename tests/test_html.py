@@ -166,3 +166,36 @@ def test_all_code_of_a_real_dump_is_kept() -> None:
                 compared += bool(line.strip())
 
     assert compared > 1_500
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["<!--", "<!--a>", "<a", '<a b="', "a<b ", "<a b='>", "</", "<?a", "<![", "<![CDATA[", "<!a"],
+)
+@pytest.mark.parametrize("end", ["", ">"])
+def test_what_has_no_end_is_read_once(part: str, end: str) -> None:
+    """Read on for its end from each of them, this would take minutes."""
+    html_to_markdown(f"<p>before</p>{part * (300_000 // len(part))}{end}")
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("a <b c", "a <b c"),
+        ("a<!--x", "a<!--x"),
+        ("a<!-- x -- >b<!--c", "ab<!--c"),
+        ("a<![x", "a<![x"),
+        ("a<![CDATA[x]]>b", "axb"),
+        ("<ol start='3'>" + "<li>a</li>" * 3 + "</ol>", "3. a\n4. a\n5. a"),
+    ],
+)
+def test_what_has_no_end_is_text(html: str, markdown: str) -> None:
+    assert html_to_markdown(html) == markdown
+
+
+@pytest.mark.parametrize("html", ["<pre>{}</pre>", "<ol>{}</ol>"])
+def test_long_lists_and_code_take_time_by_their_length(html: str) -> None:
+    """Of 20,000 items; to look at all others for each would take minutes."""
+    item = "<br>a" if "pre" in html else "<li>a</li>"
+
+    assert html_to_markdown(html.format(item * 20_000)).count("a") == 20_000
