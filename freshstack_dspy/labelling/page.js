@@ -31,6 +31,7 @@ async function ask(path, sent) {
   } catch {
     throw new Error("The server does not answer, and this was not saved. Start freshstack label again and open the address that it prints; what was saved before is in the file.");
   }
+  if (state && sent !== undefined) state.isStale = reply.status === 409; // the file is not as it was left
   const found = await reply.json();
   if (!reply.ok) throw new Error(found.error);
   return found;
@@ -46,6 +47,7 @@ async function alone(work) {
   } catch (error) {
     $("alert").textContent = error.message;
     $("status").textContent = "";
+    if (task) renderProgress();
     $("alert").hidden = false;
   }
   isBusy = false;
@@ -263,10 +265,10 @@ function render() {
 }
 
 function renderProgress() {
-  const { done, total, seconds_left: left } = state;
+  const { done, total, seconds_left: left, isStale } = state;
   $("progress").max = total;
-  $("progress").value = done.length;
-  $("count").textContent = `${number + 1} of ${total} · ${done.length} labelled`;
+  $("progress").value = isStale ? 0 : done.length;
+  $("count").textContent = `${number + 1} of ${total} · ${isStale ? "?" : done.length} labelled`;
   const minutes = Math.ceil(left / 60);
   $("left").textContent = left === null || done.length === total ? "" : minutes < 90 ? `about ${minutes} min left` : `about ${(minutes / 60).toFixed(1)} h left`;
 }

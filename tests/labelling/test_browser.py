@@ -100,6 +100,7 @@ def test_forty_labels_and_a_killed_server(page: Any, tmp_path: Path) -> None:
     file.unlink()
     page.keyboard.press("1")
     page.get_by_text("was changed, replaced or removed by another program").wait_for()
+    page.locator("#count", has_text="· ? labelled").wait_for()
     assert not file.exists()
     Path(f"{file}.before").replace(file)
     press(page, 41, "1")
