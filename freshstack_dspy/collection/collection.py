@@ -228,11 +228,17 @@ class Collection(Contents):
 
         return explain(self, query_id, chunk_id, **options)
 
-    def export(self, format: "ExportFormat", out: Path | str, **options: Any) -> None:  # noqa: A002
+    def export(
+        self,
+        format: "ExportFormat",  # noqa: A002
+        out: Path | str,
+        slices: Slices = None,
+        nuggets: NuggetsName = "supported",
+    ) -> None:
         """Write the layout of another tool, as `freshstack_dspy.export_collection` does."""
         from freshstack_dspy.collection.exports import export_collection
 
-        export_collection(self, format, out, **options)
+        export_collection(self, format, out, slices=slices, nuggets=nuggets)
 
 
 # The corpus
