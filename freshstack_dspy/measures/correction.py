@@ -369,10 +369,11 @@ def _freedom(moved: "Array", most: int) -> float:
 
     2 n / (κ - (n - 3) / (n - 1)) from the kurtosis κ of the n items, and no more than `most`.
     """
-    number, square = len(moved), float(moved @ moved)
-    if number < 2 or square <= 0:
+    number, largest = len(moved), float(abs(moved).max(initial=0))
+    if number < 2 or largest == 0:
         return most
-    kurtosis = number * float(moved**2 @ moved**2) / square**2
+    squares = (moved / largest) ** 2
+    kurtosis = number * float(squares @ squares) / float(squares.sum()) ** 2
     return min(most, 2 * number / (kurtosis - (number - 3) / (number - 1)))
 
 
