@@ -58,6 +58,10 @@ SCALES: dict[ScaleName, ScaleDefinition] = {
 }
 
 
+DRY_RUN = "dry run: labels by a word counter"
+"""What stands in place of a conclusion where the embedded baseline made labels."""
+
+
 class Scale(Record):
     """On which scale the labels of a collection are, and from which one on they are support."""
 

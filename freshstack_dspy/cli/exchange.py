@@ -192,7 +192,7 @@ def leaderboard(
 def _tables(results: "Results") -> "list[Table]":
     """The average over topics, if there are several, then each topic; in the order of the first."""
     from freshstack_dspy.cli.printing import Table
-    from freshstack_dspy.measures.qrels import DRY_RUN
+    from freshstack_dspy.records import DRY_RUN
 
     tables = []
     dry = [topic for topic, data in results.collections.items() if data.dry_run]

@@ -283,7 +283,7 @@ def _by(call_id: str | None) -> str:
 def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.measures.qrels import DRY_RUN
+    from freshstack_dspy.records import DRY_RUN
 
     loaded = Collection.load(collection)
     found = loaded.diagnose()

@@ -124,7 +124,7 @@ class _Judgments(NamedTuple):
     @property
     def dry_run(self) -> str:
         """What stands above a table where a word counter made the labels."""
-        from freshstack_dspy.measures.qrels import DRY_RUN
+        from freshstack_dspy.records import DRY_RUN
 
         return f"{DRY_RUN}. " if self.qrels.dry_run else ""
 
@@ -749,7 +749,7 @@ def _show_comparison(
 
 
 def _comparison_notes(comparison: "Comparison", letters: Mapping[str, str]) -> Iterable[str]:
-    from freshstack_dspy.measures.qrels import DRY_RUN
+    from freshstack_dspy.records import DRY_RUN
 
     yield (
         "difference: the first run of the pair minus the second; below 0 the second is better. "

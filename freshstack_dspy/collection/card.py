@@ -20,9 +20,16 @@ from freshstack_dspy.collection.manifest import (
     makers,
 )
 from freshstack_dspy.collection.slices import SUPPORTED
-from freshstack_dspy.measures.qrels import DRY_RUN
 from freshstack_dspy.questions.selection import is_in_image
-from freshstack_dspy.records import Attribution, Chunk, Query, QueryOrigin, SkippedFile, SliceName
+from freshstack_dspy.records import (
+    DRY_RUN,
+    Attribution,
+    Chunk,
+    Query,
+    QueryOrigin,
+    SkippedFile,
+    SliceName,
+)
 
 CARD_FILE = "README.md"
 UNKNOWN = "not recorded"

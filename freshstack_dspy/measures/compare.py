@@ -14,7 +14,7 @@ from freshstack_dspy.measures.evaluation import (
     evaluate,
 )
 from freshstack_dspy.measures.passages import read_run_of
-from freshstack_dspy.measures.qrels import DRY_RUN, NuggetQrels, QrelsSource, to_qrels
+from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.measures.statistics import (
     FEWEST,
@@ -31,7 +31,7 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
-from freshstack_dspy.records import Record
+from freshstack_dspy.records import DRY_RUN, Record
 
 if TYPE_CHECKING:
     import pandas as pd

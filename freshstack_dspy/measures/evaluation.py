@@ -12,9 +12,9 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
 from freshstack_dspy.measures.measure import Cutoff, Measure, parse_measure
 from freshstack_dspy.measures.passages import judge_passages, read_run_of
-from freshstack_dspy.measures.qrels import DRY_RUN, Judged, NuggetQrels, QrelsSource, to_qrels
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
-from freshstack_dspy.records import Record
+from freshstack_dspy.records import DRY_RUN, Record
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,10 +23,6 @@ GradeRule = Literal["sum", "count", "max"]
 have no nuggets, all are the grade in the file."""
 
 
-DRY_RUN = "dry run: labels by a word counter"
-"""What stands in place of a conclusion where no judge made the labels."""
-
-
 class Judged:
     """The labels of one query's nuggets, and what the measures ask of them.
 
