@@ -21,6 +21,7 @@ _NAMES = {
     "closed_book_answer": "closed-book answers",
     "support": "support judgments",
 }
+_STARTING = "starting"
 _BAR = 8
 _NAME = 20
 _HANGING = 33
@@ -112,6 +113,9 @@ class ProgressBars:
         self._display: _Lines | None = None
 
     def __enter__(self) -> Self:
+        if sys.stderr.isatty():  # libraries are imported, before the first step
+            self.start(_STARTING, 0)
+            self.steps.clear()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,6 +128,7 @@ class ProgressBars:
             kind = _Terminal if sys.stderr.isatty() else _Notebook if _in_notebook() else _Lines
             self._display = kind(self._bars)
         with self._lock:
+            self._running.pop(_STARTING, None)
             self.steps.append(step)
             self._running[step] = _Step(_NAMES.get(step, step), total)
 

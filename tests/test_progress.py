@@ -119,6 +119,15 @@ def test_on_a_terminal_parts_time_left_calls_and_cost_fit_in_80_columns(
         assert line in lines(screen.shown)
 
 
+def test_what_comes_before_the_first_step_moves_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    with ProgressBars() as bars:
+        wait_until(lambda: "starting" in screen.shown)
+        steps(bars)
+
+    assert bars.steps == ["chunks of [red]a[/]:x:", "sub_questions"]
+
+
 def test_a_step_without_parts_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = terminal(monkeypatch)
     with ProgressBars() as bars:

@@ -59,9 +59,9 @@ def init(
 
 def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Say what a build would ask for and cost; nothing is sent."""
-    from freshstack_dspy.recipes.plan import plan as plan_build
-
     with ProgressBars() as bars:
+        from freshstack_dspy.recipes.plan import plan as plan_build
+
         found = plan_build(config, progress=bars)
     if as_json:
         show_json(found)
@@ -361,7 +361,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     )
     _say_left_out(counts.rejected)
     slices = {name: number for name, number in counts.slices.items() if number}
-    say_wrapped(f"slices, by how many nuggets the corpus supports: {listed(slices)}")
+    say_wrapped(f"slices (by supported nuggets): {listed(slices)}")
     without = {one.query_id: one.slice for one in collection.slices if not one.nuggets}
     irrelevant = [query_id for query_id, name in without.items() if name == "unanswerable"]
     _say_ids(irrelevant, "for which nothing relevant was found")
