@@ -120,4 +120,4 @@ def test_a_collection_is_rejudged_into_another_folder_or_by_a_sample(
     assert "│ share agreed " in sample.out
     metrics = json.loads(as_json.out)["agreement"]["metrics"]
     assert metrics["share agreed"]["judge"]["value"] == 1
-    assert (both.code, "either --out" in both.err) == (1, True)
+    assert (both.code, "either out" in both.err) == (1, True)
