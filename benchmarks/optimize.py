@@ -280,7 +280,7 @@ def killed_and_resumed(optimizer: str, queries: int) -> None:
             one: (folder / f"{one}.json").read_text() for one in ("whole", "killed", "replayed")
         }
         measured(f"{optimizer}: different programs", len(set(programs.values())), 1)
-        report = json.loads(programs["whole"])["report"]
+        report = json.loads(programs["whole"])["freshstack_dspy"]["report"]
         scores = [report["test"]["kappa"][side]["value"] for side in ("before", "after")]
         measured(f"{optimizer}: kappa on test before, after; on dev", [scores, report["dev"]])
         measured(f"{optimizer}: candidates, unchanged", [report["candidates"], report["unchanged"]])
