@@ -37,7 +37,7 @@ from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.recipes.answers import assignments_of, citations_of
 from freshstack_dspy.recipes.corpus import CutCorpora
 from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
-from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.nuggets import WithoutAnswers, grade, nuggets_of
 from freshstack_dspy.recipes.pooling import Searches
@@ -279,12 +279,11 @@ def _of_responses(
         for one in responses
         if one.text.strip()
     ]
-    made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
+    made, failures = ask(session, "nuggets", recipe.nuggetizer, asked, nuggets_in)
     session.stop_if_deferred()
     found: dict[str, list[Sequence[Nugget]]] = defaultdict(list)
-    for one in made:
-        if one.nuggets:
-            found[one.nuggets[0].query_id].append(one.nuggets)
+    for one in filter(None, made):
+        found[one[0].query_id].append(one)
     return found, failures
 
 

@@ -6,6 +6,7 @@ made carry `call_id`, the key of the reply they came from.
 
 import operator
 import re
+from collections.abc import Iterable
 from typing import Annotated, Literal, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -20,7 +21,7 @@ class Record(BaseModel):
 
 
 Status = Literal["ok", "unparsed", "refused", "truncated", "failed"]
-Step = Literal[
+STEPS = (
     "synthesis",
     "passages",
     "request",
@@ -38,7 +39,19 @@ Step = Literal[
     "assignment",
     "citation",
     "comparison",
-]
+)
+"""The steps of our recipes, in the order in which they ask."""
+Step = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+"""A step that asks a model: one of `STEPS`, or one of somebody's own recipe."""
+
+
+def in_order_of_steps(names: Iterable[str]) -> list[str]:
+    """Put the names of steps into the order of `STEPS`, others behind them."""
+    return sorted(
+        names, key=lambda name: (STEPS.index(name) if name in STEPS else len(STEPS), name)
+    )
+
+
 ScaleName = Literal["binary", "support", "graded_3", "graded_5"]
 
 
@@ -340,6 +353,16 @@ class Expansion(Record):
     kind: ExpansionKind
     texts: tuple[str, ...] = Field(min_length=1)
     call_id: str
+
+
+class Note(Record):
+    """What a step of one's own says of a query, as the type of its answer."""
+
+    query_id: str
+    kind: Step
+    """What it is about; queries are grouped by it."""
+    value: str
+    call_id: str | None = None
 
 
 class QuerySlice(Record):

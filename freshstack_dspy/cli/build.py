@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -335,16 +335,14 @@ def _say_ids(ids: Sequence[str], what: str) -> None:
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
     """Say what a build made, and what each step asked and cost, unless it was made already."""
     from freshstack_dspy.collection.counts import FROM_PASSAGES, listed
-    from freshstack_dspy.records import Step
+    from freshstack_dspy.records import in_order_of_steps
 
     manifest = collection.manifest
     if unchanged:
         say(f"{manifest.name}: {path}")
     else:
         header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
-        steps = [
-            (name, manifest.ledger[name]) for name in get_args(Step) if name in manifest.ledger
-        ]
+        steps = [(name, manifest.ledger[name]) for name in in_order_of_steps(manifest.ledger)]
         rows = [
             (name, one.calls, one.cached, one.reasked, one.failed, one.tokens, _money(one.cost))
             for name, one in steps

@@ -19,6 +19,7 @@ from freshstack_dspy.records import (
     Failure,
     Judgment,
     LicenceFile,
+    Note,
     Nugget,
     Query,
     QuerySlice,
@@ -47,6 +48,8 @@ class RecordFile(NamedTuple):
     """The fields that order the lines, compared as text by code point."""
     once: bool = True
     """Whether these fields name at most one record; where not, the lines themselves break ties."""
+    optional: bool = False
+    """Whether it is written only where there are records."""
 
     @property
     def filename(self) -> str:
@@ -56,6 +59,8 @@ class RecordFile(NamedTuple):
     def read(self, folder: Path) -> tuple[Record, ...]:
         """Read the records of a collection; a `CollectionError` names the file and the line."""
         path = folder / self.filename
+        if self.optional and not path.exists():
+            return ()
         try:
             return decode_records(path.read_bytes(), self.record, path)
         except OSError as error:
@@ -80,6 +85,7 @@ RECORD_FILES: tuple[RecordFile, ...] = (
     RecordFile("slices", QuerySlice, ("query_id",)),
     RecordFile("skipped", SkippedFile, ("source", "path"), once=False),
     RecordFile("licences", LicenceFile, ("source", "path")),
+    RecordFile("notes", Note, ("query_id", "kind"), optional=True),
 )
 
 
@@ -104,6 +110,7 @@ class Contents:
     slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
     skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
     licences: tuple[LicenceFile, ...] = field(default_factory=tuple)
+    notes: tuple[Note, ...] = field(default_factory=tuple)
     threshold: int = field(default=1)
     passages: tuple[Chunk, ...] = ()
 

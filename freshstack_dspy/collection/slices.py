@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, get_args
 
 from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
@@ -98,7 +99,7 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
             up to the model's cut-off, or after it. `contamination`: by the share of its nuggets
             that the closed-book answer holds. `difficulty`: by the share of its supported nuggets
             that the question alone found for the pool. `origin`: who asked it. Or a column of the
-            table that the questions are from, as `product` (`Query.fields`).
+            table that the questions are from, as `product` (`Query.fields`), or a kind of notes.
         at: With `date` only: an ISO 8601 date.
 
     Raises:
@@ -140,17 +141,19 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
 
 
 def groupings(contents: Contents) -> tuple[str, ...]:
-    """By what the queries of a collection can be grouped: `GROUPINGS`, and their own fields."""
+    """By what the queries of a collection can be grouped: `GROUPINGS`, own fields, and notes."""
     fields = {name for query in contents.queries for name in query.fields}
-    return (*GROUPINGS, *sorted(fields - GROUPINGS.keys()))
+    kinds = {note.kind for note in contents.notes}
+    return (*GROUPINGS, *sorted((fields | kinds) - GROUPINGS.keys()))
 
 
 def _by_field(name: str) -> "_Grouping":
     return (
-        f"the {name} of the question, as its source says",
+        f"the {name} of the question, as its source or a step of the recipe says",
         (),
-        lambda of: (
-            (query.fields[name], query.query_id) for query in of.queries if name in query.fields
+        lambda of: chain(
+            ((one.value, one.query_id) for one in of.notes if one.kind == name),
+            ((one.fields[name], one.query_id) for one in of.queries if name in one.fields),
         ),
     )
 

@@ -51,8 +51,9 @@ def validate(path: Path | str) -> Report:
 def _check_collection(folder: Path) -> Report:
     manifest = read_manifest(folder)
     faults: list[str] = []
-    records: dict[str, Any] = {}
-    for file in RECORD_FILES:
+    written = [one for one in RECORD_FILES if not one.optional or one.filename in manifest.files]
+    records: dict[str, Any] = {one.name: () for one in RECORD_FILES if one not in written}
+    for file in written:
         name = file.filename
         try:
             data = (folder / name).read_bytes()

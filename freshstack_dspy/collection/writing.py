@@ -63,7 +63,11 @@ def write_collection(
     chunk_ids = {chunk.chunk_id for chunk in ordered}
     for fault in reference_faults(contents, chunk_ids, provenance.scale):
         raise CollectionError(fault)
-    data = {file.filename: encode_records(records[file.name]) for file in RECORD_FILES}
+    data = {
+        file.filename: encode_records(records[file.name])
+        for file in RECORD_FILES
+        if records[file.name] or not file.optional
+    }
     files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
     files[CORPUS_FILE] = corpus_sha256(ordered)
     manifest = Manifest(
@@ -123,7 +127,8 @@ def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
 
 def call_ids_in(folder: Path) -> frozenset[str]:
     """The keys of the replies that the records in a folder name, which is all that is read."""
-    data = (folder.joinpath(file.filename).read_bytes() for file in _WITH_CALL_ID)
+    files = (folder / file.filename for file in _WITH_CALL_ID)
+    data = (file.read_bytes() for file in files if file.exists())
     return frozenset(key.decode() for lines in data for key in set(_CALL_ID.findall(lines)))
 
 

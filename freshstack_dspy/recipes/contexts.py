@@ -160,7 +160,7 @@ def _written(
     wanted = {chunk_id for of in rows.values() for ids in of.values() for chunk_id in ids}
     chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
     writer = ReportWriter()
-    window = Window(session.config.model, writer.predict)
+    window = Window(session.config.model, writer)
     contexts = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
 
     def write(context: tuple[str, str]) -> ContextReport:

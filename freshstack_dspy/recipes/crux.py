@@ -25,7 +25,7 @@ from freshstack_dspy.questions.groups import read_groups
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.flow import Beginning, Stages, Work, ask
-from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool
+from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, nuggets_in
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.questions import sampled
@@ -100,9 +100,10 @@ def write_sub_questions(work: Work, made: Contents) -> Contents:
     assert work.groups is not None
     given = work.groups.questions
     inputs = [{"query": query} for query in made.queries if query.query_id not in given]
-    replies, failures = ask(work.session, "nuggets", work.recipe.sub_question_writer, inputs)
+    writer = work.recipe.sub_question_writer
+    new, failures = ask(work.session, "nuggets", writer, inputs, nuggets_in)
     ours = [sub_questions_of(one, given.get(one.query_id, ()), None) for one in made.queries]
-    nuggets = tuple(chain(*ours, *(one.nuggets for one in replies)))
+    nuggets = tuple(chain(*ours, *new))
     return replace(made, nuggets=nuggets, failures=(*made.failures, *failures))
 
 
@@ -112,8 +113,9 @@ def write_requests(work: Work, made: Contents) -> Contents:
     A query whose request failed has none, and is left out with its report.
     """
     inputs = [{"query": query} for query in made.queries if not query.text]
-    replies, failures = ask(work.session, "request", work.recipe.request_writer, inputs)
-    by_id = {one.query.query_id: one.query for one in replies}
+    writer = work.recipe.request_writer
+    new, failures = ask(work.session, "request", writer, inputs, lambda _, reply, __: reply.query)
+    by_id = {one.query_id: one for one in new}
     requested = (by_id.get(query.query_id, query) for query in made.queries)
     queries = tuple(query for query in requested if query.text)
     return replace(made, queries=queries, failures=(*made.failures, *failures))

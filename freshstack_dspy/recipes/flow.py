@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import dspy
+from pydantic import ValidationError
 
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.errors import ConfigError, ReplyError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.lm.client import given_out
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.groups import Groups
@@ -21,7 +24,7 @@ from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.pooling import Texts, pool
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Candidate, Chunk, Failure
+from freshstack_dspy.records import Candidate, Chunk, Failure, Query
 from freshstack_dspy.records import Step as StepName
 
 Item = TypeVar("Item")
@@ -119,24 +122,52 @@ def run_stages(work: Work, made: Contents, stages: Stages) -> Contents:
     return made
 
 
+class _Answered(NamedTuple):
+    records: Any
+    failure: Failure | None
+
+
 def ask(
     session: Session | SingleCall,
     step: StepName,
     program: dspy.Module,
     questions: Sequence[Mapping[str, Any]],
-) -> tuple[list[Any], list[Failure]]:
-    """Run a program on the inputs of each question; one without a valid reply is a failure."""
+    records: Callable[[Query, Any, str | None], Result],
+) -> tuple[list[Result], list[Failure]]:
+    """Run a program on the inputs of each question; one without a valid reply is a failure.
 
-    def answer(inputs: Mapping[str, Any]) -> Any:
+    Args:
+        session: Whom it asks.
+        step: The name that the calls are entered under.
+        program: Of this package, or somebody's own.
+        questions: The inputs of each, with its `query`.
+        records: Makes the records of a query, a prediction, and the key of its last reply.
+
+    Raises:
+        ConfigError: A prediction lacks what the records are made of.
+    """
+
+    def answer(inputs: Mapping[str, Any]) -> _Answered:
+        query = inputs["query"]
         try:
-            return program(**inputs)
+            with given_out() as replies:
+                reply: Any = program(**inputs)
         except ReplyError as error:
-            return failure_of(inputs["query"], step, error)
+            return _Answered(None, failure_of(query, step, error))
+        call_id = replies[-1].id if replies else None
+        try:
+            return _Answered(records(query, reply, call_id), reply.get("failure"))
+        except (AttributeError, KeyError, ValidationError) as error:
+            fault = first_fault(error) if isinstance(error, ValidationError) else error
+            raise ConfigError(
+                f"{type(program).__name__} of step {step!r} gave a prediction with "
+                f"{', '.join(reply.keys()) or 'nothing'}, of which no records can be made: {fault}; "
+                "docs/your-own-step.md says what is needed"
+            ) from None
 
-    replies = session.each(step, answer, questions)
-    made = [one for one in replies if not isinstance(one, Failure)]
-    failures = [one if isinstance(one, Failure) else one.get("failure") for one in replies]
-    return made, [one for one in failures if one is not None]
+    answers = session.each(step, answer, questions)
+    made = [one.records for one in answers if one.records is not None]
+    return made, [one.failure for one in answers if one.failure is not None]
 
 
 def by_query(records: Iterable[Any]) -> dict[str, list[Any]]:

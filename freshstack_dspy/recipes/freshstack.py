@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import dspy
 
@@ -11,9 +12,10 @@ from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.lm.typed import UNRECORDED
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
-from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.corpus import cut_corpora
@@ -34,7 +36,7 @@ from freshstack_dspy.recipes.pooling import Searches, technique_texts, with_seed
 from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
 from freshstack_dspy.recipes.recipe import put_programs
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Query
+from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Nugget, Query
 
 
 def nuggetize(work: Work, made: Contents) -> Contents:
@@ -44,9 +46,9 @@ def nuggetize(work: Work, made: Contents) -> Contents:
     reused = {one.query_id: edited.get(one.query_id, known.nuggets(one)) for one in queries}
     missing = [one for one in queries if not reused[one.query_id] and one.query_id not in edited]
     asked = [{"query": query} for query in missing]
-    replies, failures = ask(work.session, "nuggets", work.recipe.nuggetizer, asked)
-    nuggets = list(chain(*reused.values(), *(one.nuggets for one in replies)))
-    if (replies or failures) and all(nugget.doubtful for nugget in nuggets):
+    new, failures = ask(work.session, "nuggets", work.recipe.nuggetizer, asked, nuggets_in)
+    nuggets = list(chain(*reused.values(), *new))
+    if (new or failures) and all(nugget.doubtful for nugget in nuggets):
         why = failures[0].message if failures else "there were none"
         raise FatalModelError(
             f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
@@ -61,6 +63,28 @@ def nuggetize(work: Work, made: Contents) -> Contents:
     return replace(made, nuggets=tuple(nuggets), failures=(*made.failures, *misquoted, *failures))
 
 
+def nuggets_in(query: Query, reply: Any, call_id: str | None) -> Sequence[Nugget]:
+    """Take the nuggets of a prediction: records, or their texts."""
+    if not any(isinstance(one, str) for one in reply.nuggets):
+        return tuple(reply.nuggets)
+    ids = {"query_id": query.query_id, "call_id": call_id}
+    return with_near_duplicates(
+        [
+            Nugget(nugget_id=f"{query.query_id}_{number}", text=text, **ids)
+            for number, text in enumerate(reply.nuggets)
+        ]
+    )
+
+
+def expansion_in(kind: ExpansionKind, query: Query, reply: Any, call_id: str | None) -> Expansion:
+    """Take the expansion of a prediction: a record, or its texts."""
+    if "expansion" in reply:
+        made: Expansion = reply.expansion
+        return made
+    texts = tuple(reply.texts)
+    return Expansion(query_id=query.query_id, kind=kind, texts=texts, call_id=call_id or UNRECORDED)
+
+
 def expand(work: Work, made: Contents) -> Contents:
     """Ask for the sub-questions and the closed-book answers of questions (§3.4)."""
     expansions: list[Expansion] = []
@@ -68,9 +92,8 @@ def expand(work: Work, made: Contents) -> Contents:
     for kind, program in work.recipe.expanders.items():
         reused = {one.query_id: work.known.expansion(one, kind) for one in made.queries}
         asked = [{"query": query} for query in made.queries if reused[query.query_id] is None]
-        replies, failed = ask(work.session, kind, program, asked)
-        expansions += [one for one in reused.values() if one is not None]
-        expansions += [one.expansion for one in replies]
+        new, failed = ask(work.session, kind, program, asked, partial(expansion_in, kind))
+        expansions += [*(one for one in reused.values() if one is not None), *new]
         failures += failed
     return replace(made, expansions=tuple(expansions), failures=(*made.failures, *failures))
 
@@ -186,13 +209,13 @@ class FreshStack(dspy.Module):
         """Run every step for one query.
 
         Returns:
-            A prediction with `nuggets`, `expansions`, `pool`, `judgments`, `contamination` and
-            `failures`, tuples of records; judgments that failed have no label.
+            A prediction with `nuggets`, `expansions`, `pool`, `judgments`, `contamination`, `notes`
+            and `failures`, tuples of records; judgments that failed have no label.
 
         Raises:
             FatalModelError: No nuggets came, or not one label.
         """
         work = Work(SingleCall(self.config), self, Indexed(index, self.config))
         made = run_stages(work, Contents(queries=(query,)), self.stages)
-        names = ("nuggets", "expansions", "pool", "judgments", "contamination", "failures")
+        names = ("nuggets", "expansions", "pool", "judgments", "contamination", "notes", "failures")
         return dspy.Prediction(**{name: getattr(made, name) for name in names})

@@ -276,7 +276,7 @@ def judge_calls(
     Raises:
         ConfigError: The longest reply leaves no room for a prompt.
     """
-    window = Window(config.model, judge.predict)
+    window = Window(config.model, judge)
     return [
         call._replace(step=step)
         for pair in pairs
@@ -442,10 +442,10 @@ def passage_tokens(path: str, text: str, headings: tuple[str, ...] = ()) -> int:
 class Window:
     """What fits into one call of a judge, or of another program that is shown chunks."""
 
-    def __init__(self, model: ModelConfig, predictor: Any) -> None:
-        """Take the room that the replies of a predictor leave, or raise a ConfigError."""
+    def __init__(self, model: ModelConfig, program: Any) -> None:
+        """Take the room that the replies of a program's first predictor leave, or a ConfigError."""
         self._model = model
-        self._predictor = predictor
+        self._predictor = next(iter(program.predictors()), None)
         self._sizes: dict[tuple[str, str, tuple[str, ...]], int] = {}
         context = context_of(model)
         self._most = None if context is None else int((context - model.max_tokens) / MARGIN)
@@ -458,7 +458,7 @@ class Window:
 
     def room_next_to(self, frame: dict[str, Any]) -> int | None:
         """Tokens left for chunks next to a question's other inputs; may be negative; None: any."""
-        if self._most is None:
+        if self._most is None or self._predictor is None:
             return None
         return self._most - prompt_tokens(self._model, self._predictor, frame)
 

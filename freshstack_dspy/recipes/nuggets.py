@@ -193,7 +193,7 @@ class WithoutAnswers(FreshStack):
 
     def windows(self, query: Query, passages: Sequence[Passage], size: int) -> list[ToRead]:
         """Pack passages into calls of the grader."""
-        window = Window(self.config.model, self.relevance_grader.predict)
+        window = Window(self.config.model, self.relevance_grader)
         room = window.room_next_to(passage_inputs(query, []))
         if room is not None:
             room = max(room, LEAST_ROOM)
@@ -219,7 +219,7 @@ class WithoutAnswers(FreshStack):
         nuggets: tuple[Nugget, ...] = ()
         failures: list[Failure] = []
         updater = self.nugget_updater
-        window = Window(self.config.model, updater.predict)
+        window = Window(self.config.model, updater)
         room = window.room_next_to(update_inputs(query, [], [], updater.limit))
         if room is not None:
             room = max(room - _NUGGET_TOKENS * updater.limit, LEAST_ROOM)

@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig, ModelConfig, as_config
-from freshstack_dspy.errors import FatalModelError, file_named
+from freshstack_dspy.errors import FatalModelError, ReplyError, file_named
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
@@ -31,15 +31,18 @@ from freshstack_dspy.recipes.build import check_place, make
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.judge import counted
 from freshstack_dspy.recipes.session import Session, open_replies
-from freshstack_dspy.records import Record, Step
+from freshstack_dspy.records import Record, in_order_of_steps
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
+    from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.recipe import Programs
+
 SAMPLE = 50
 """Most questions that are run."""
-CLOSED_BOOK_TOKENS = 300
-"""Of a closed-book answer. The baseline's replies to the other steps are about as long as those of
+TYPICAL_TOKENS = 300
+"""Of a closed-book answer, and of answers to questions that are not ours. The baseline's replies to the other steps are about as long as those of
 models (73 tokens for a nugget with its quote, 49 for the verdict on a chunk); this one is not."""
 
 
@@ -100,11 +103,17 @@ class Plan(Record):
     """Says which key a live build lacks now."""
 
 
-def plan(config: BuildConfig | Path | str, *, progress: Progress | bool | None = None) -> Plan:
+def plan(
+    config: BuildConfig | Path | str,
+    *,
+    progress: Progress | bool | None = None,
+    recipe: "FreshStack | None" = None,
+    programs: "Programs | None" = None,
+) -> Plan:
     """Plan what a live build of a configuration would send; nothing is sent and nothing recorded.
 
-    The corpus is cut and indexed as for the build, which then finds the index made. `progress` is
-    as in `SessionOptions`.
+    The corpus is cut and indexed as for the build, which then finds the index made. The other
+    arguments are as in `SessionOptions`.
 
     Raises:
         FreshstackError: All that would stop a build before its first request; see `errors.py`.
@@ -114,7 +123,8 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | bool | None =
     with ExitStack() as stack:
         shown = stack.enter_context(showing(progress))
         config = with_repositories(config, "live", shown)
-        session, dry_run = stack.enter_context(_dry_session(config, shown))
+        opened = _dry_session(config, shown, recipe, programs)
+        session, dry_run = stack.enter_context(opened)
         made = make(session, most=SAMPLE)
         queries = made.contents.queries
         embeddings = tuple(
@@ -192,16 +202,21 @@ class DryRun:
 
     def complete(self, request: "Request") -> "Response":
         """Answer, and count the tokens of the request and of its reply."""
-        response = self._baseline.complete(request)
         schema = (request.config.response_format or {}).get("schema")
         texts = [request.system, *(message.text for message in request.messages)]
         prompt = sum(counted(text) for text in texts if isinstance(text, str))
         prompt += counted(canonical_json(schema)) if schema else 0
-        step = current_step()
-        typical = step == "closed_book_answer"
-        reply = CLOSED_BOOK_TOKENS if typical else count_tokens(response.text or "")
-        self.sent.setdefault(step, []).append((prompt, min(reply, self._model.max_tokens)))
-        return response
+        step, typical = current_step(), TYPICAL_TOKENS
+        try:
+            response = self._baseline.complete(request)
+        except FatalModelError as error:  # a question that is not ours
+            raise ReplyError(str(error), status="failed", call_id=None) from None
+        else:
+            if step != "closed_book_answer":
+                typical = count_tokens(response.text or "")
+            return response
+        finally:
+            self.sent.setdefault(step, []).append((prompt, min(typical, self._model.max_tokens)))
 
 
 def _totals(
@@ -211,8 +226,7 @@ def _totals(
     account, config, sent = session.lm.ledger.steps(), session.config, dry_run.sent
     steps = [
         _planned(name, config, sent.get(name, []), account[name].cached, scale)
-        for name in get_args(Step)
-        if name in account
+        for name in in_order_of_steps(account)
     ]
     everything = [each for of_step in sent.values() for each in of_step]
     recorded = sum(one.cached for one in account.values())
@@ -244,7 +258,12 @@ def _planned(
 
 
 @contextmanager
-def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Session, DryRun]]:
+def _dry_session(
+    config: BuildConfig,
+    progress: Progress,
+    recipe: "FreshStack | None" = None,
+    programs: "Programs | None" = None,
+) -> Iterator[tuple[Session, DryRun]]:
     """A session that reads what is recorded, and records the dry run's replies in passing."""
     if config.queries.is_synthetic:
         count = min(config.queries.count or 0, SAMPLE)
@@ -277,7 +296,18 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         )
         stack.callback(lm.client.close)
         stack.enter_context(in_bulk(lm))
-        yield Session(config, "replay", lm, replies, progress=progress), provider
+        yield (
+            Session(
+                config,
+                "replay",
+                lm,
+                replies,
+                progress=progress,
+                recipe=recipe,
+                programs=programs,
+            ),
+            provider,
+        )
 
 
 def _missing_key(model: ModelConfig, recorded: Several) -> str | None:

@@ -88,10 +88,11 @@ def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
             program = program if isinstance(program, dspy.Module) else program()
     if not isinstance(program, dspy.Module):
         raise ConfigError(f"programs.{name} is {program!r:.80}, and no dspy.Module")
-    taken = inspect.signature(own.forward).parameters.values()
+    # Of the classes: DSPy warns of whoever looks at an object's `forward`.
+    _, *taken = inspect.signature(type(own).forward).parameters.values()
     needed = {one.name: None for one in taken if one.default is inspect.Parameter.empty}
     try:
-        inspect.signature(program.forward).bind(**needed)
+        inspect.signature(type(program).forward).bind(program, **needed)
     except TypeError as error:
         raise ConfigError(
             f"programs.{name}: {type(program).__name__}.forward must take {', '.join(needed)}, as "

