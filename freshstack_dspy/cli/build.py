@@ -30,6 +30,7 @@ from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.manifest import Manifest
     from freshstack_dspy.recipes.plan import Plan
     from freshstack_dspy.recipes.rejudge import Rejudged
     from freshstack_dspy.recipes.session import Session
@@ -332,25 +333,31 @@ def _say_ids(ids: Sequence[str], what: str) -> None:
         say(f"questions {what} ({len(ids):,}): {some_of(ids)}")
 
 
+def _show_steps(manifest: "Manifest", path: Path) -> None:
+    """Say what each step asked and cost."""
+    from freshstack_dspy.records import in_order_of_steps
+
+    header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
+    steps = [(name, manifest.ledger[name]) for name in in_order_of_steps(manifest.ledger)]
+    rows = [
+        (name, one.calls, one.cached, one.reasked, one.failed, one.tokens, _money(one.cost))
+        for name, one in steps
+    ]
+    show(Table(header, rows, f"{manifest.name}: {path}"))
+    say_wrapped(_STEPS)
+    if recorded := sum(one.cached_cost for _, one in steps):
+        say(f"what was recorded had cost {_money(recorded)}")
+
+
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
     """Say what a build made, and what each step asked and cost, unless it was made already."""
     from freshstack_dspy.collection.counts import FROM_PASSAGES, listed
-    from freshstack_dspy.records import in_order_of_steps
 
     manifest = collection.manifest
     if unchanged:
         say(f"{manifest.name}: {path}")
     else:
-        header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
-        steps = [(name, manifest.ledger[name]) for name in in_order_of_steps(manifest.ledger)]
-        rows = [
-            (name, one.calls, one.cached, one.reasked, one.failed, one.tokens, _money(one.cost))
-            for name, one in steps
-        ]
-        show(Table(header, rows, f"{manifest.name}: {path}"))
-        say_wrapped(_STEPS)
-        if recorded := sum(one.cached_cost for _, one in steps):
-            say(f"what was recorded had cost {_money(recorded)}")
+        _show_steps(manifest, path)
     counts = manifest.counts
     say(
         f"{counts.queries:,} queries, {counts.nuggets:,} nuggets, {counts.chunks:,} chunks, "
