@@ -199,7 +199,11 @@ class ReplyStore(Recorded):
         self._connection: sqlite3.Connection | None = None
         self._cache: Any = None
         if holds_store(path):
-            self._check_schema()
+            try:
+                self._check_schema()
+            except StoreError:
+                self.close()
+                raise
         elif read_only:
             raise StoreError(f"{path}: there is no replies store")
         if not read_only:

@@ -32,13 +32,12 @@ def test_entries_of_every_kind_come_back_as_they_were_put(store: ReplyStore) -> 
     for entry in entries:
         store.put(entry)
     store.close()
-    again = ReplyStore(store.path, read_only=True)
-
-    assert [again.entry(entry.key) for entry in entries] == entries
-    assert list(again.entries()) == sorted(entries, key=lambda entry: entry.key)
-    assert [again.get(entry.key) is not None for entry in entries] == [True, False, False, False]
-    assert again.entry("0" * 64) is None
-    assert [key for key, _ in again.lines(b'"kind":"rerank"')] == [entries[2].key]
+    with closing(ReplyStore(store.path, read_only=True)) as again:
+        assert [again.entry(entry.key) for entry in entries] == entries
+        assert list(again.entries()) == sorted(entries, key=lambda entry: entry.key)
+        assert [again.get(entry.key) is not None for entry in entries] == [True, *[False] * 3]
+        assert again.entry("0" * 64) is None
+        assert [key for key, _ in again.lines(b'"kind":"rerank"')] == [entries[2].key]
 
 
 def test_a_replaced_reply_stays_under_the_next_number(store: ReplyStore) -> None:
@@ -60,8 +59,11 @@ def test_a_store_that_is_read_only_is_neither_made_nor_written(
 ) -> None:
     with pytest.raises(StoreError, match="there is no replies store"):
         ReplyStore(tmp_path / "none", read_only=True)
-    with pytest.raises(StoreError, match="for reading only"):
-        ReplyStore(store.path, read_only=True).put(reply())
+    with (
+        closing(ReplyStore(store.path, read_only=True)) as read_only,
+        pytest.raises(StoreError, match="for reading only"),
+    ):
+        read_only.put(reply())
     assert not (tmp_path / "none").exists()
 
 

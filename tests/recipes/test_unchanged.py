@@ -203,6 +203,7 @@ def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
 
     valid = '{"nuggets": []}'
     store.put(reply.model_copy(update={"text": valid}))
+    store.close()
 
     assert found_unchanged(config) is None
 
