@@ -201,7 +201,7 @@ class Qrels(_AutoJudge):
         if not documents:
             raise ConfigError(
                 "no response has the texts of its documents; name a JSON Lines file with them "
-                "(id, text): --corpus FILE"
+                "(id, text) as the corpus"
             )
         with _asking(llm_config, chosen) as (session, recipe):
             judged = _judged(session, recipe, queries, nuggets, documents, [])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import reprlib
 import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -698,7 +699,13 @@ def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
 
     def absolute(value: Any) -> Any:
         if isinstance(value, Path):
-            return (file.parent / value.expanduser()).resolve()
+            try:
+                path = (file.parent / value.expanduser()).resolve()
+                path.exists()  # an error where no path can be so long
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise ConfigError(f"{file}: {reprlib.repr(str(value))} is no path: {why}") from None
+            return path
         if isinstance(value, Section):
             fields = {name: absolute(getattr(value, name)) for name in type(value).model_fields}
             return value.model_copy(update=fields)

@@ -6,7 +6,7 @@ from collections.abc import Collection as Ids
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from freshstack_dspy.errors import SourceError
+from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import (
     LONGEST_LINE,
     ReadProgress,
@@ -131,6 +131,15 @@ def read_rows(
             yield from _read_json(file, progress)
         if progress is not None:
             progress(sum(sizes[:number]), sum(sizes))
+
+
+def load_pandas() -> Any:
+    """Import pandas, which only tables for Python need."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ConfigError("to_pandas needs pandas; install it with: pip install pandas") from None
+    return pd
 
 
 def row_files(path: Path, *endings: str) -> list[Path]:

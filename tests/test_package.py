@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 import tarfile
@@ -115,3 +116,20 @@ def test_no_function_is_too_long() -> None:
                     too_long[f"{path.name}: {node.name}"] = lines
 
     assert too_long == {}
+
+
+def test_a_message_of_the_library_names_no_option_of_the_command_line() -> None:
+    """Only as a whole command to type; the command line puts its options for our arguments."""
+    option = re.compile(r"(?<![\w-])--[a-z]")
+    commands = re.compile(r"freshstack (?:\w|\{)|pip install|auto-judge|nuggetizer|python ")
+    found = [
+        f"{path.name}: {text}"
+        for path, module in parsed().items()
+        if not {"cli", "corpus", "labelling"} & {*path.parts} and path.name != "card.py"
+        for raised in ast.walk(module)
+        if isinstance(raised, ast.Raise)
+        for text in [ast.unparse(raised)]
+        if option.search(text) and not commands.search(text)
+    ]
+
+    assert not found

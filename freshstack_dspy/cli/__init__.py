@@ -5,17 +5,16 @@ import gc
 import io
 import logging
 import os
+import re
 import sys
 
 _INTERRUPTED = 130
 _OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
 _EXIT_CODES = {"DeferredError": 3, "BudgetError": 4}
-_OPTIONS = {
-    "replace=True": "--replace",
-    "keep_labels=True": "--keep-labels",
-    "unknown_ids='drop'": "--unknown-ids drop",
-}
-"""Of the command line, for the arguments of Python that messages name."""
+_ARGUMENT = re.compile(
+    r"\b(replace|keep_labels|unknown_ids|threshold|format|split|mode)=(?:True|'([^']*)'|(\d+))"
+)
+"""An argument of Python that a message names; here it is an option."""
 
 
 def _quiet() -> None:
@@ -69,7 +68,10 @@ def _line(error: Exception) -> str:
         return "error: there is not enough memory; every reply that came is recorded"
     if isinstance(error, OSError):
         return f"error: {error.filename or 'the output cannot be written'}: {error.strerror}"
-    text = str(error)
-    for argument, option in _OPTIONS.items():
-        text = text.replace(argument, option)
+    text = _ARGUMENT.sub(_option, str(error))
     return text if type(error).__name__ in _EXIT_CODES else f"error: {text}"
+
+
+def _option(argument: re.Match[str]) -> str:
+    name, text, number = argument.groups()
+    return f"--{name.replace('_', '-')} {text or number or ''}".rstrip()

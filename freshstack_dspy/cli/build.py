@@ -31,7 +31,9 @@ from freshstack_dspy.progress import ProgressBars
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.manifest import Manifest
+    from freshstack_dspy.recipes.extend import Extended
     from freshstack_dspy.recipes.plan import Plan
+    from freshstack_dspy.recipes.refresh import Refreshed
     from freshstack_dspy.recipes.rejudge import Rejudged
     from freshstack_dspy.recipes.session import Session
 
@@ -79,7 +81,11 @@ def build(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Build a judged collection; run it again to resume."""
+    """Build a judged collection; run it again to resume.
+
+    The exit code is 1 if something failed: the collection is written, and says what.
+    """
+    from freshstack_dspy.collection.counts import missing_of
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.build import UNCHANGED
     from freshstack_dspy.recipes.build import build as build_collection
@@ -92,6 +98,7 @@ def build(
     else:
         _show_collection(collection, settings.out, unchanged=UNCHANGED in bars.steps)
         say(f"look at it: freshstack show {settings.out}")
+    raise typer.Exit(int(bool(missing_of(collection))))
 
 
 def extend(
@@ -110,7 +117,6 @@ def extend(
     as_json: JsonOption = False,
 ) -> None:
     """Judge the unjudged chunks of runs, also of passages."""
-    from freshstack_dspy.collection.counts import listed
     from freshstack_dspy.recipes.extend import extend as extend_collection
     from freshstack_dspy.recipes.extend import plan_extension
 
@@ -124,10 +130,16 @@ def extend(
     if as_json:
         values = {"changed": found.changed, "judged": found.judged, "failed": found.failed}
         show_json({**values, "manifest": found.collection.manifest})
-        return
-    if not found.changed:
+    elif not found.changed:
         say(f"{collection}: nothing to add, so nothing was written")
-        return
+    else:
+        _show_extended(found, out or collection, k)
+    raise typer.Exit(int(bool(found.failed)))
+
+
+def _show_extended(found: "Extended", path: Path, k: int) -> None:
+    from freshstack_dspy.collection.counts import listed
+
     before, after = found.before.manifest.counts, found.collection.manifest.counts
     for run, judged in found.judged.items():
         say(f"{run}: {judged:,} pairs judged in its top {k}")
@@ -137,7 +149,7 @@ def extend(
     if found.failed:
         say(f"{found.failed:,} pairs failed; extend again to retry them")
     say(labels_by(found.collection))
-    say(f"{out or collection}: content hash {found.collection.manifest.content_hash}")
+    say(f"{path}: content {found.collection.manifest.content_hash}")
 
 
 def refresh(
@@ -149,6 +161,7 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Take in new questions and files; reuse every judgment of unchanged content."""
+    from freshstack_dspy.collection.counts import missing_of
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
@@ -162,8 +175,13 @@ def refresh(
         values = {"changed": found.changed, "calls": found.calls}
         difference = {name: getattr(found.difference, name) for name in _COMPARED}
         show_json({**values, "difference": difference, "manifest": found.collection.manifest})
-        return
-    _show_collection(found.collection, settings.out, unchanged=not found.changed)
+    else:
+        _show_refreshed(found, settings.out, changes)
+    raise typer.Exit(int(bool(missing_of(found.collection))))
+
+
+def _show_refreshed(found: "Refreshed", path: Path, changes: Path) -> None:
+    _show_collection(found.collection, path, unchanged=not found.changed)
     if not found.changed:
         say("nothing differs, so nothing was written")
         return
@@ -210,6 +228,8 @@ def rejudge(
         show_json({**values, "manifest": made})
     else:
         _show_agreement(found, settings.model.name, out, changes)
+    failed = found.collection is not None and found.collection.manifest.counts.unlabelled
+    raise typer.Exit(int(failed > found.textless))
 
 
 def rechunk(

@@ -126,10 +126,17 @@ def import_(
 
 def validate(
     path: Annotated[Path, typer.Argument(help="Folder of a collection or of an export.")],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 where a pair or a step failed, too.")
+    ] = False,
+    require: Annotated[
+        Literal["calibrated"] | None,
+        typer.Option(help="Exit with 1 where labels do not agree with people as [trust] asks."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check every reference, count and hash; list all faults."""
-    from freshstack_dspy.cli.printing import counted, say, show_json
+    from freshstack_dspy.cli.printing import complain, counted, say, show_json
     from freshstack_dspy.collection.validate import validate as find
 
     report = find(path)
@@ -143,7 +150,13 @@ def validate(
         say(f"{path}: {found}, {report.format}: {counts}")
         if report.agreement:
             say(report.agreement)
-    if report.faults:
+    missing = report.missing if strict else ""
+    if missing:
+        complain(f"{path}: {missing}; see {path / 'failures.jsonl'}")
+    uncalibrated = require is not None and not report.calibrated
+    if uncalibrated:
+        complain(f"{path}: {report.agreement or 'an export, which has no labels of people'}")
+    if report.faults or missing or uncalibrated:
         raise typer.Exit(1)
 
 

@@ -164,3 +164,4 @@ def _write(harvest: "Harvest", out: Path, what: str) -> None:
     if harvest.skipped:
         first = harvest.skipped[0]
         complain(f"{len(harvest.skipped)} files skipped, as {first.path}: {first.reason}")
+    raise typer.Exit(int(bool(harvest.failures)))

@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import os
+import reprlib
 from bisect import bisect
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,7 +61,10 @@ class Collection(Contents):
             CollectionError: In one line, where a file is missing or no such file, or where the
                 collection is of another schema version.
         """
-        folder = existing_folder(Path(os.path.realpath(path)))
+        try:
+            folder = existing_folder(Path(os.path.realpath(path)))
+        except (OSError, ValueError) as error:  # too long, or no name at all
+            raise CollectionError(f"{reprlib.repr(str(path))} cannot be read: {error}") from None
         manifest = read_manifest(folder)
         records: dict[str, Any] = {file.name: file.read(folder) for file in RECORD_FILES}
         return cls(
@@ -98,6 +102,10 @@ class Collection(Contents):
     def of(cls, given: "Collection | Path | str") -> "Collection":
         """Give a collection, or load the one in a folder."""
         return given if isinstance(given, Collection) else cls.load(given)
+
+    def __hash__(self) -> int:
+        """Equal collections have one hash, that of their content."""
+        return hash(self.manifest.content_hash)
 
     def __repr__(self) -> str:
         """Say in one line what it is and how large."""

@@ -105,6 +105,18 @@ class Counts(Record):
         return f"{lacking:,} of {self.supported:,} labels of support have no evidence span"
 
 
+def missing_of(contents: Contents) -> str:
+    """Say what failed and may be asked again: pairs without a label, and steps that failed."""
+    unlabelled = sum(one.label is None for one in contents.judgments)
+    # A reply came, and a passage in it says what its document does not: that is final.
+    failed = sum(
+        one.step != "passages" or one.status != "failed" or one.call_id is None
+        for one in contents.failures
+    )
+    parts = ((unlabelled, "pairs without a label:"), (failed, "failures:"))
+    return ", ".join(f"{what} {number:,}" for number, what in parts if number)
+
+
 def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
     """Count what a collection holds, given its number of chunks and the questions left out."""
     failures: dict[Step, dict[FailureStatus, int]] = {}

@@ -28,6 +28,7 @@ from freshstack_dspy.records import (
     SliceName,
     Technique,
 )
+from freshstack_dspy.rows import load_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -456,8 +457,7 @@ class Diagnosis(Record):
 
     def to_pandas(self) -> "pd.DataFrame":
         """Give the pooling results as a data frame: a row by technique and retriever."""
-        import pandas as pd
-
+        pd = load_pandas()
         return pd.DataFrame(
             {**one.model_dump(exclude={"means"}), **one.means} for one in self.results
         )

@@ -148,7 +148,7 @@ def export_collection(
         raise CollectionError(f"no format {format!r}; allowed: {', '.join(EXPORT_FORMATS)}")
     out = Path(out).resolve()
     if out.exists() and not replace:
-        raise CollectionError(f"{out} exists; add --replace, or name another folder")
+        raise CollectionError(f"{out} exists; replace it with replace=True, or name another folder")
     if out.exists() and not (out / EXPORT_FILE).is_file():
         raise CollectionError(f"{out} is not an export; it is not replaced")
     selection = Selection(Collection.of(collection), slices, format, nuggets)
@@ -217,7 +217,7 @@ def push_collection(
             status = getattr(getattr(error, "response", None), "status_code", 0)
             fault = f"{type(error).__name__}: {error}"
             if status == 409:
-                fault = "the data set exists; name another, or add --replace"
+                fault = "the data set exists; name another, or replace it with replace=True"
             fault = " ".join(fault.replace(token, "…").split())
             raise CollectionError(f"{repo_id} could not be pushed to {endpoint}: {fault}") from None
     return f"{endpoint}/datasets/{repo_id}"

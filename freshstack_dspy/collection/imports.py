@@ -147,7 +147,7 @@ def read_layout(
         exported = "beir" if found.export.format == "mteb" else found.export.format
         if exported != format:
             use = (
-                f"use --format {exported}" if exported in IMPORT_FORMATS else "export as freshstack"
+                f"use format={exported!r}" if exported in IMPORT_FORMATS else "export as freshstack"
             )
             raise SourceError(f"{path}: is an export in the format {found.export.format}; {use}")
     _READERS[format](found)
@@ -327,7 +327,7 @@ def _dropped(source: str, what: str, ids: Counter[str], drop: bool) -> Iterator[
     if ids and not drop:
         raise SourceError(
             f"{len(ids)} {what} of {ids.total()} judgments do not exist, as "
-            f"{_shown(min(ids))}; drop these judgments with: --unknown-ids drop"
+            f"{_shown(min(ids))}; drop these judgments with unknown_ids='drop'"
         )
     for id_ in sorted(ids):
         reason = f"named by {ids[id_]} judgments, which were dropped"
@@ -507,7 +507,7 @@ def _read_beir(found: Imported) -> None:
     elif found.threshold is None:
         raise SourceError(
             f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
-            "labels become 0 and 1: --threshold 1"
+            "labels become 0 and 1 with threshold=1"
         )
     judged = set()
     for exported, grades in qrels.items():
@@ -545,7 +545,9 @@ def _qrels_file(found: Imported) -> Path:
         if found.split in splits:
             return splits[found.split]
         if splits:
-            raise SourceError(f"{found.path}: name a split of {', '.join(splits)}: --split")
+            raise SourceError(
+                f"{found.path}: name a split, as {', '.join(f'split={name!r}' for name in splits)}"
+            )
     raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
 
 
@@ -863,7 +865,7 @@ def _banks(found: Imported, files: Sequence[Path]) -> Iterator[tuple[Row, Bank]]
     if not files:
         raise SourceError(
             f"{found.path}: has no nugget banks; looked for {', '.join(_BANKS)}; qrels without "
-            "nuggets are imported with: --format beir"
+            "nuggets are imported with format='beir'"
         )
     for file in files:
         for row in found.rows(file):

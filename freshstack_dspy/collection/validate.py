@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple
 
 from freshstack_dspy.collection.collection import CORPUS_FILE, Corpus, corpus_sha256
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
-from freshstack_dspy.collection.counts import Counts, count
+from freshstack_dspy.collection.counts import Counts, count, missing_of
 from freshstack_dspy.collection.exports import EXPORT_FILE, Description, ExportFormat
 from freshstack_dspy.collection.imports import read_description, read_layout
 from freshstack_dspy.collection.manifest import MANIFEST_FILE, read_manifest, trust_line
 from freshstack_dspy.errors import CollectionError, FreshstackError
-from freshstack_dspy.files import decode_records, read_lines
+from freshstack_dspy.files import decode_records, existing_folder, read_lines
 from freshstack_dspy.records import Judgment
 from freshstack_dspy.rows import read_rows
 
@@ -28,6 +28,10 @@ class Report(NamedTuple):
     """How many records of each kind were read."""
     agreement: str = ""
     """Of a collection: how far its labels agree with people, in one line."""
+    missing: str = ""
+    """Of a collection: what failed in the making of it, in one line; see `counts.missing_of`."""
+    calibrated: bool = False
+    """Of a collection: whether its labels agree with people as far as `[trust]` asks."""
 
 
 def validate(path: Path | str) -> Report:
@@ -40,7 +44,7 @@ def validate(path: Path | str) -> Report:
         CollectionError: It is neither, or its manifest cannot be read.
         SourceError: Its `export.json` cannot be read.
     """
-    folder = Path(path)
+    folder = existing_folder(Path(path))
     if (description := read_description(folder)) is not None:
         return _check_export(folder, description)
     if not (folder / MANIFEST_FILE).is_file():
@@ -82,7 +86,14 @@ def _check_collection(folder: Path) -> Report:
         if stored != counted:
             faults.append(f"{MANIFEST_FILE}: counts.{name} is {stored}, the files have {counted}")
     counts = {name: value for name, value in found if isinstance(value, int)}
-    return Report("collection", tuple(faults), counts, trust_line(manifest))
+    return Report(
+        "collection",
+        tuple(faults),
+        counts,
+        trust_line(manifest),
+        missing_of(contents),
+        manifest.trust is not None and manifest.trust.calibrated,
+    )
 
 
 def evidence_faults(judgments: Iterable[Judgment], corpus: Corpus) -> Iterator[str]:

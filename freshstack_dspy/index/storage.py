@@ -76,7 +76,7 @@ def read_manifest(folder: Path) -> Manifest:
     build_it = "build it: freshstack index CONFIG"
     try:
         manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes(), strict=False)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise IndexingError(f"{folder}: no index here; {build_it}") from None
     except ValidationError:
         manifest = None

@@ -128,7 +128,7 @@ class MergeReport(Record):
                 text += f", {len(keys)} {name} ({listed}{', …' if len(keys) > 5 else ''})"
         if self.conflicts:
             text += (
-                ": the store has other replies to these requests, which stay; --replace takes the "
+                ": the store has other replies to these requests, which stay; replace=True takes the "
                 "bundle's"
             )
         return text

@@ -242,7 +242,7 @@ class EmbeddingClient(NumbersClient):
         if len(lengths := {len(row) for row in rows.values()}) > 1:
             raise FatalModelError(
                 f"{self._name} gave vectors of {' and '.join(map(str, sorted(lengths)))} numbers: if "
-                "the model behind the name has changed, ask for all again with --mode rerecord"
+                "the model behind the name has changed, ask for all again with mode='rerecord'"
             )
         return np.stack([rows[request.key] for request in requests]).astype(np.float32, copy=False)
 

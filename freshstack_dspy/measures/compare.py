@@ -32,6 +32,7 @@ from freshstack_dspy.measures.statistics import (
     spearman_rho,
 )
 from freshstack_dspy.records import DRY_RUN, Record
+from freshstack_dspy.rows import load_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,8 +172,7 @@ class Comparison(Record):
 
     def to_pandas(self) -> "pd.DataFrame":
         """Give a table with a row for each difference."""
-        import pandas as pd
-
+        pd = load_pandas()
         return pd.DataFrame(self.to_rows())
 
 

@@ -15,6 +15,7 @@ from freshstack_dspy.measures.passages import judge_passages, read_run_of
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.records import DRY_RUN, Record
+from freshstack_dspy.rows import load_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,8 +133,7 @@ class Evaluation(Record):
 
     def to_pandas(self) -> "pd.DataFrame":
         """Give a table with a row for each query and a column for each measure."""
-        import pandas as pd
-
+        pd = load_pandas()
         table = pd.DataFrame.from_dict(self.per_query, orient="index", columns=[*self.measures])
         return table.rename_axis("query_id")
 
@@ -369,6 +369,6 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
         raise CollectionError(
             f"{len(unknown):,} of {len(ids):,} chunk ids of run {run.name!r:.200} are not in the "
             f"corpus, as {min(unknown)!r:.200}: is it a run of this collection? "
-            "--unknown-ids drop (in Python unknown_ids='drop') leaves them out"
+            "unknown_ids='drop' leaves them out"
         )
     return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, found))

@@ -165,7 +165,7 @@ def check_replaced(config: BuildConfig) -> None:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         raise ConfigError(
             f"{config.out} holds the collection {manifest.name!r}, built with other settings: "
-            f"{'; '.join(others[:3])}{more}; replace it with --replace, or name another out"
+            f"{'; '.join(others[:3])}{more}; replace it with replace=True, or name another out"
         )
 
 

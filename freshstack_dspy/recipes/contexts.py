@@ -107,7 +107,7 @@ def evaluate_contexts(
         if session is not None:
             raise CollectionError(
                 "a chunk of a context has no text to write a report from; add the corpus, or "
-                "measure contexts alone, without --config"
+                "measure contexts alone, without a configuration"
             )
         del of_contexts["Den(Z)"]  # of an import without texts
     named = [*rows] if session is None else [*BOUNDS, *(run for run in rows if run != RETRIEVAL)]

@@ -152,7 +152,7 @@ def _check_judge(
         raise ConfigError(
             f"{before.name} was made otherwise: {'; '.join(others)}; old and new labels would not "
             "be comparable: go back to the old settings, reuse the old labels all the same with "
-            "--keep-labels, or judge everything anew with another out: freshstack build "
+            "keep_labels=True, or judge everything anew with another out: freshstack build "
             f"{config.file}"
         )
 

@@ -3,6 +3,12 @@
 import json
 from pathlib import Path
 
+from freshstack_dspy.config import load_config
+from freshstack_dspy.recipes.build import build
+from tests.recipes.domain import write_domain
+from tests.recipes.scripted import Said, ScriptedProvider, judge, when
+from tests.recipes.test_failures import DIAL
+
 from .conftest import Command
 
 
@@ -121,3 +127,21 @@ def test_a_collection_is_rejudged_into_another_folder_or_by_a_sample(
     metrics = json.loads(as_json.out)["agreement"]["metrics"]
     assert metrics["share agreed"]["judge"]["value"] == 1
     assert (both.code, "either out" in both.err) == (1, True)
+
+
+def test_a_build_that_ends_with_pairs_without_a_label_exits_with_1(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    """The judge fails on one question of three; the rest is written."""
+    config = write_domain(tmp_path)
+    failing = when(DIAL, lambda _: Said("I would rather not.", "content_filter"), judge)
+    build(load_config(config), provider=ScriptedProvider(JudgeSupportLevel=failing))
+
+    again, replayed = (
+        freshstack("build", config, "--mode", "replay"),
+        freshstack("validate", "collection"),
+    )
+
+    assert again.code == 1
+    assert "without a label" in again.out
+    assert replayed.code == 0

@@ -79,7 +79,7 @@ def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None
 
     done = freshstack("build", config)
 
-    assert done.code == 0
+    assert done.code == 1
     failures = tmp_path / "collection/failures.jsonl"
     assert f"6 failures; see {failures}, and build again to retry" in done.out.splitlines()
 

@@ -31,7 +31,7 @@ def test_export_says_what_it_wrote_and_what_it_left_out(
     assert (first.code, first.out) == (0, f"out: 2 queries and 3 chunks\n{not_measured}")
     assert "2 of 4 queries" in first.err
     assert (second.code, second.out) == (1, "")
-    assert "exists; add --replace" in second.err
+    assert "--replace" in second.err
     assert replaced.out.endswith("out/ids.json: ids that had to change, and what they were\n")
     assert none.code == 1
     assert "no query is in the slices partly_supported" in none.err
@@ -169,3 +169,18 @@ def test_an_export_runs_through_few_of_our_files(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert int(done.stdout.splitlines()[-1]) <= 14, done.stdout
+
+
+def test_validate_is_a_gate_for_labels_that_are_missing_or_not_calibrated(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    """One pair of this collection has no label, and nobody has labelled any."""
+    write_small(tmp_path / "c")
+
+    plain, strict = freshstack("validate", "c"), freshstack("validate", "c", "--strict")
+    required = freshstack("validate", "c", "--require", "calibrated")
+
+    assert plain.code == 0, plain.out
+    assert (strict.code, required.code) == (1, 1)
+    assert "c: pairs without a label: 1, failures: " in strict.err
+    assert required.err == "c: agreement with people: not measured\n"

@@ -460,3 +460,14 @@ def test_on_a_full_disk_the_old_collection_stays_whole(tmp_path: Path, folder: s
     )
 
     assert done.stdout.count(b"full") > 5
+
+
+def test_equal_collections_have_one_hash_and_what_no_path_can_be_is_one_line(
+    tmp_path: Path,
+) -> None:
+    small = write_small(tmp_path / "c")
+
+    assert len({small, Collection.load(tmp_path / "c")}) == 1
+    for path in ("x" * 3_000, "a\0b"):
+        with pytest.raises(CollectionError, match="cannot be read"):
+            Collection.load(path)

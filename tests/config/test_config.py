@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from freshstack_dspy.config import BuildConfig, ModelConfig, load_config
+from freshstack_dspy.config import BuildConfig, ModelConfig, load_config, load_judging
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import TECHNIQUES
 
@@ -294,3 +294,12 @@ def test_synthetic_questions_need_a_count_and_no_path(folder: Path) -> None:
     queries = load_config(written(folder, text)).queries
 
     assert (queries.path, queries.count, queries.is_synthetic) == (None, 7, True)
+
+
+@pytest.mark.parametrize("path", ["x" * 3_000, "a\\u0000b"])
+def test_what_no_path_can_be_is_one_line(tmp_path: Path, path: str) -> None:
+    toml = tmp_path / "build.toml"
+    for key in ("cache.path", "index.path", "trust.labels", "nuggets.edited"):
+        toml.write_text(f'{key} = "{path}"\n')
+        with pytest.raises(ConfigError, match="is no path"):
+            load_judging(toml)

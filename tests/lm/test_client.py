@@ -66,7 +66,7 @@ def test_a_replay_miss_opens_no_socket_and_names_key_nearest_request_and_differe
     assert replay.key_of(missing) in message
     assert near[:12] in message
     assert "temperature (0.5 recorded, 0.7 asked)" in message
-    assert "--mode live" in message
+    assert "mode='live'" in message
     assert "\n" not in message
 
 

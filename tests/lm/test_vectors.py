@@ -320,7 +320,7 @@ def test_vectors_of_another_length_are_not_mixed(
     open_client().vectors(["a"])
     server.script = lambda body: embeddings({**body, "dimensions": 16})
 
-    with pytest.raises(FatalModelError, match=r"vectors of 8 and 16 numbers: .* --mode rerecord"):
+    with pytest.raises(FatalModelError, match=r"vectors of 8 and 16 numbers: .* mode='rerecord'"):
         open_client().vectors(["a", "b"])
     with pytest.raises(TransientModelError, match="of 16 numbers, and dimensions asks for 4"):
         open_client(dimensions=4).vectors(["c"])

@@ -255,7 +255,7 @@ class NoStep:
 
 
 def test_a_replay_without_the_reply_says_how_to_record_it(tmp_path: Path) -> None:
-    with pytest.raises(ReplayMissError, match="--mode live"):
+    with pytest.raises(ReplayMissError, match="mode='live'"):
         build(domain(tmp_path), mode="replay")
 
     assert not (tmp_path / "collection").exists()

@@ -320,7 +320,9 @@ def test_labels_of_another_model_are_reused_only_where_it_is_wished(
     other = domain(tmp_path, pool=WHOLE, model={"name": "openai/other"})
     put(other, "docs/dial.md", MARS)
 
-    with pytest.raises(ConfigError, match=r"'openai/scripted', now 'openai/other'.*--keep-labels"):
+    with pytest.raises(
+        ConfigError, match=r"'openai/scripted', now 'openai/other'.*keep_labels=True"
+    ):
         refreshed(other)
     assert files_of(config.out) == files
     found = refreshed(other, keep_labels=True)

@@ -65,9 +65,7 @@ def test_a_data_set_that_exists_is_left_alone_unless_it_is_to_be_replaced(
     pushed.files["corpus/test-old.parquet"] = b"of an older collection"
     pushed.files["notes.txt"] = b"by hand"
     before = dict(pushed.files)
-    with pytest.raises(
-        CollectionError, match="the data set exists; name another, or add --replace"
-    ):
+    with pytest.raises(CollectionError, match="the data set exists; name another, or replace it"):
         push_collection(collection, NAME)
 
     assert before == pushed.files

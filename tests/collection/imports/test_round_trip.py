@@ -95,8 +95,8 @@ def _labels(collection: Collection) -> set[tuple[str, str, int | None]]:
 @pytest.mark.parametrize(
     ("exported", "fault"),
     [
-        ("beir", "is an export in the format beir; use --format beir"),
-        ("mteb", "is an export in the format mteb; use --format beir"),
+        ("beir", "is an export in the format beir; use format='beir'"),
+        ("mteb", "is an export in the format mteb; use format='beir'"),
         ("hf", "is an export in the format hf; export as freshstack"),
     ],
 )
