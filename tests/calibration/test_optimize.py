@@ -32,7 +32,7 @@ from freshstack_dspy.errors import (
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import messages_of, plain
+from freshstack_dspy.lm.typed import messages_of, name_of, plain
 from freshstack_dspy.measures.agreement import table_of
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
@@ -266,7 +266,7 @@ def test_the_other_writers_run_to_the_end(lm_to: Connect, optimizer: Any) -> Non
 
     assert provider.calls["instructions"] > 0 or optimizer == "simba", "it may add demonstrations"
     assert optimized.report.candidates > 0
-    assert optimized.program.predict.signature.__name__ == "JudgeSupportLevel"
+    assert name_of(optimized.program.predict.signature) == "JudgeSupportLevel"
 
 
 @pytest.mark.slow
