@@ -92,6 +92,7 @@ def answer(
     metrics = answer_metrics(found, account, loaded, read)
     write_answers(out, found, account, metrics.cases)
     _show(out, found, account, metrics)
+    raise typer.Exit(int(bool(found.failures)))
 
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:

@@ -228,8 +228,7 @@ def rejudge(
         show_json({**values, "manifest": made})
     else:
         _show_agreement(found, settings.model.name, out, changes)
-    failed = found.collection is not None and found.collection.manifest.counts.unlabelled
-    raise typer.Exit(int(failed > found.textless))
+    raise typer.Exit(int(found.failed > found.textless))
 
 
 def rechunk(
@@ -281,11 +280,13 @@ def show_plan(found: "Plan") -> None:
     """Print what a dry run asked for, by step."""
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
     rows: list[tuple[str | int, ...]] = []
+    priced = 0 if found.total.cost is None else 3
     for one in (*found.steps, found.total):
         tokens = one.requests, one.recorded, one.input_tokens, one.output_tokens
-        rows.append((one.step, *tokens, *map(_money, (one.cost, one.batch_cost, one.upper_bound))))
+        dollars = (one.cost, one.batch_cost, one.upper_bound)[:priced]
+        rows.append((one.step, *tokens, *map(_money, dollars)))
     title = f"{found.name}: {found.queries:,} questions for {found.model}"
-    show(Table((*header, "live", "batch", "upper bound"), rows, title))
+    show(Table((*header, *("live", "batch", "upper bound")[:priced]), rows, title))
     if found.sampled < found.queries:
         say(f"estimated from {found.sampled} of the {found.queries:,} questions, scaled up")
     _say_left_out(found.left_out)

@@ -80,6 +80,7 @@ def contexts(
     if model:
         say(f"reports written and rated by {model}")
     say(labels_by(loaded))
+    raise typer.Exit(int(any(one.coverage is None for one in found.reports)))
 
 
 def _show(found: "ContextTable", size: str) -> None:

@@ -35,6 +35,8 @@ class Rejudged(NamedTuple):
     """With every pair whose label is another; None of a sample."""
     textless: int
     """Pairs of which nothing was asked, for the chunk has no text."""
+    failed: int
+    """Pairs without a label now, these among them."""
 
 
 def rejudge(
@@ -101,7 +103,8 @@ def _rejudge(
         session.stop_if_deferred()
         if out is None:
             agreement = agree_with_judge(judged.judgments, scale, before.judgments, old_scale)
-            return Rejudged(None, agreement, differ, None, 0)
+            failed = sum(one.label is None for one in judged.judgments)
+            return Rejudged(None, agreement, differ, None, 0, failed)
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
         contents = _contents(before, judged, textless, scale)
         now, old = provenance(session, contents), before.manifest
@@ -120,7 +123,8 @@ def _rejudge(
     agreement = agree_with_judge(written.judgments, scale, before.judgments, old_scale)
     unchanged = list(chunks.values())
     found = difference(before, written, unchanged, unchanged)
-    return Rejudged(written, agreement, differ, found, len(textless))
+    failed = written.manifest.counts.unlabelled
+    return Rejudged(written, agreement, differ, found, len(textless), failed)
 
 
 def _contents(
