@@ -276,8 +276,7 @@ def plan_asking(config: Path, collection: "Collection", ask: "Callable[[Session]
     show_plan(found)
 
 
-def show_plan(found: "Plan") -> None:
-    """Print what a dry run asked for, by step."""
+def _show_planned(found: "Plan") -> None:
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
     rows: list[tuple[str | int, ...]] = []
     priced = 0 if found.total.cost is None else 3
@@ -287,6 +286,11 @@ def show_plan(found: "Plan") -> None:
         rows.append((one.step, *tokens, *map(_money, dollars)))
     title = f"{found.name}: {found.queries:,} questions for {found.model}"
     show(Table((*header, *("live", "batch", "upper bound")[:priced]), rows, title))
+
+
+def show_plan(found: "Plan") -> None:
+    """Print what a dry run asked for, by step."""
+    _show_planned(found)
     if found.sampled < found.queries:
         say(f"estimated from {found.sampled} of the {found.queries:,} questions, scaled up")
     _say_left_out(found.left_out)
