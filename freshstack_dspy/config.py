@@ -1,5 +1,6 @@
 """The configuration of a build: one Pydantic model, read from TOML."""
 
+import hashlib
 import json
 import re
 import reprlib
@@ -16,6 +17,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     PrivateAttr,
     SecretStr,
     ValidationError,
@@ -29,12 +31,38 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.records import SCALES, TECHNIQUES, Scale, ScaleName, Technique
 from freshstack_dspy.registry import IMPORTED, is_imported
+from freshstack_dspy.rows import rows_of
 
 
 class Section(BaseModel):
     """The base of all sections: immutable, and a misspelt key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _given(value: Any, info: ValidationInfo) -> Any:
+    """Take rows in any of their forms; a TOML file names a path."""
+    if value is None:
+        return None
+    if info.mode == "json":
+        raise ValueError("is for Python, which has the rows in memory; name a path")
+    return rows_of(value)
+
+
+def _content_hash(rows: tuple[dict[str, Any], ...] | None) -> str | None:
+    """SHA-256 of rows as JSON, which stands for them wherever a path would stand for its file."""
+    text = json.dumps(rows, sort_keys=True, default=str)
+    return None if rows is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+GivenRows = Annotated[
+    tuple[dict[str, Any], ...] | None, BeforeValidator(_given), PlainSerializer(_content_hash)
+]
+"""Rows in memory: dictionaries, records, or a data frame. Written down, they are their hash."""
+
+
+def _rows_field() -> Any:
+    return Field(default=None, repr=False, exclude_if=lambda rows: rows is None)
 
 
 class SynthesisConfig(Section):
@@ -89,6 +117,9 @@ class QueriesConfig(SynthesisConfig):
     path: Path | None = None
     """A file; for stackexchange, parquet, huggingface and freshstack it may be a folder; for
     synthetic there is none."""
+    rows: GivenRows = _rows_field()
+    """In Python, for jsonl: the rows themselves in place of a file; a list of dictionaries or
+    records, or a data frame."""
     site: str | None = None
     """Host of the Stack Exchange site, for the links of the attribution, as `stackoverflow.com`."""
     tags: tuple[str, ...] = ()
@@ -126,9 +157,14 @@ class QueriesConfig(SynthesisConfig):
 
     @property
     def location(self) -> Path:
-        """The file or folder that questions are read from; every source but synthetic has one."""
+        """The file or folder that questions are read from."""
         assert self.path is not None
         return self.path
+
+    @property
+    def place(self) -> str:
+        """Where the questions are, for messages."""
+        return "queries.rows" if self.rows is not None else str(self.path)
 
     @property
     def is_synthetic(self) -> bool:
@@ -146,8 +182,10 @@ class QueriesConfig(SynthesisConfig):
                 )
         if self.is_synthetic and self.count is None:
             raise ValueError("count is missing: how many queries to make, as count = 100")
-        if not self.is_synthetic and self.path is None:
+        if not self.is_synthetic and self.path is None and self.rows is None:
             raise ValueError("path is missing")
+        if self.path is not None and self.rows is not None:
+            raise ValueError("name one of path and rows, not both")
         return self
 
 
@@ -157,6 +195,7 @@ _SOURCES_OF: dict[str, tuple[QuerySource, ...]] = {
     **dict.fromkeys(SynthesisConfig.model_fields, ("synthetic",)),
     "min_answer_score": ("stackexchange",),
     "duplicates": ("stackexchange",),
+    "rows": ("jsonl",),
     "columns": ("jsonl", "csv", "parquet", "huggingface"),
     "fields": ("jsonl", "csv", "parquet", "huggingface"),
     "split": ("huggingface", "freshstack"),
@@ -174,6 +213,9 @@ class CorpusConfig(Section):
     """Or a git repository elsewhere, which is copied to `cache.clones`."""
     package: str | None = None
     """Or the name of an installed Python distribution."""
+    documents: GivenRows = _rows_field()
+    """Or, in Python, the documents themselves, each with `id` (or `path`), `text` and perhaps
+    `title`: a list of dictionaries or records, or a data frame."""
     revision: str | None = None
     """A commit, tag or branch; makes `path` a git repository. Of `url`, by default its HEAD."""
     include: tuple[str, ...] = ()
@@ -199,9 +241,12 @@ class CorpusConfig(Section):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        places = [key for key in ("path", "url", "package") if getattr(self, key) is not None]
+        known = ("path", "url", "package", "documents")
+        places = [key for key in known if getattr(self, key) is not None]
         if len(places) != 1:
-            raise ValueError(f"name one of path, url and package, not {places or 'none'}")
+            raise ValueError(
+                f"name one of path, url and package, or in Python documents, not {places or 'none'}"
+            )
         if self.package is not None and self.revision is not None:
             raise ValueError("a package has no revision; leave it out")
         return self

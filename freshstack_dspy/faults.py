@@ -53,7 +53,9 @@ def _in_words(fault: Any, model: type[BaseModel]) -> str:
     location: Location = fault["loc"]
     key, message = _key(location), fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
-        allowed = sorted(_table_at(location[:-1], model).model_fields)
+        fields = _table_at(location[:-1], model).model_fields
+        # Those that are not printed hold what only Python can give.
+        allowed = sorted(name for name, field in fields.items() if field.repr)
         near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"

@@ -1,10 +1,15 @@
-"""Rows of the files of others: JSON Lines (also gzip), JSON, CSV, Parquet, Arrow; bounded in size."""
+"""Rows of the files of others: JSON Lines (also gzip), JSON, CSV, Parquet, Arrow; bounded in size.
+
+And rows in memory: dictionaries, records and data frames.
+"""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Ids
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import BaseModel
 
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import (
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
 """Those to read, where they are there; or what chooses them from those of a file. None: all."""
 _DELIMITERS = (",", ";", "\t", "|")
+_INDEX = "__index_level_"
+"""How Arrow calls the index of a data frame that has no name; it is no column."""
 _ENDINGS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".json")
 """Of files with rows, in the order in which a folder is looked through for them."""
 
@@ -212,6 +219,52 @@ def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":
             column = batch.column(place).cast(pa.timestamp("us", field.type.tz), safe=False)
             batch = batch.set_column(place, field.name, column)
     return batch
+
+
+# Rows in memory
+
+
+def rows_of(given: Any) -> tuple[dict[str, Any], ...]:
+    """Give the rows of a data frame (pandas, Polars, Arrow), or dictionaries or records as rows.
+
+    Those of a data frame are what a Parquet file of it would hold.
+
+    Raises:
+        ValueError: They are none of these.
+    """
+    if hasattr(given, "__arrow_c_stream__"):
+        return tuple(_frame_rows(given))
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise ValueError(  # noqa: TRY004 - what Pydantic takes
+            f"is {type(given).__name__}; allowed: a list of dictionaries or of records, or a data "
+            "frame"
+        )
+    return tuple(_as_row(each, number) for number, each in enumerate(given))
+
+
+def _as_row(given: Any, number: int) -> dict[str, Any]:
+    if isinstance(given, BaseModel):
+        return given.model_dump(mode="json")
+    if isinstance(given, Mapping):
+        return dict(given)
+    raise ValueError(f"row {number} is {type(given).__name__}, no dictionary and no record")
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+
+    try:
+        table = pa.table(frame)
+        index = [name for name in table.column_names if name.startswith(_INDEX)]
+        for batch in table.drop_columns(index).to_batches():
+            yield from _plain(batch).to_pylist()
+    except pa.ArrowException as error:
+        raise ValueError(f"is no table of plain values: {' '.join(str(error).split())}") from None
+
+
+def given_rows(rows: Iterable[dict[str, Any]], name: str) -> Iterator[Row]:
+    """Give rows in memory their places, `name[0]` and so on."""
+    return (Row(f"{name}[{number}]", values) for number, values in enumerate(rows))
 
 
 # CSV

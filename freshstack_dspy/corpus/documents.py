@@ -10,7 +10,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import read_lines
 from freshstack_dspy.html import html_to_markdown
+from freshstack_dspy.rows import given_rows
 
 _SECONDS = 120
 _PDF_PROGRAM = Path(__file__).with_name("pdf_program.py")
@@ -49,26 +50,23 @@ def document_bytes(title: str | None, text: str) -> bytes:
     return (f"{title}\n\n{text}" if title else text).encode()
 
 
-class JsonDocuments(FileTree):
-    """The documents of a file of JSON Lines."""
+class Documents(FileTree):
+    """The documents of a file of JSON Lines, or of rows in memory."""
 
     of_files = False
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, given: Path | Sequence[dict[str, Any]]) -> None:
+        self._given = given
 
     def entries(self) -> Iterator[Entry]:
         """List the documents."""
-        line_of: dict[str, int] = {}
-        for number, line in read_lines(self._path):
-            if not line.strip():
-                continue
-            document = _parsed(line, f"{self._path}:{number}")
-            first = line_of.setdefault(document.path, number)
-            if first != number:
+        place_of: dict[str, str] = {}
+        for place, document in self._documents():
+            first = place_of.setdefault(document.path, place)
+            if first != place:
                 raise SourceError(
-                    f"{self._path}:{number}: the document {document.path!r} is already on line "
-                    f"{first}; each needs an id of its own"
+                    f"{place}: the document {document.path!r} is already at {first}; each needs "
+                    "an id of its own"
                 )
             data = document_bytes(document.title, document.text)
             yield named_entry(document.path, len(data), key=data)
@@ -77,14 +75,24 @@ class JsonDocuments(FileTree):
         """Give the bytes of a document."""
         return bytes(entry.key[:most])
 
+    def _documents(self) -> Iterator[tuple[str, _Document]]:
+        if isinstance(self._given, Path):
+            for number, line in read_lines(self._given):
+                if line.strip():
+                    place = f"{self._given}:{number}"
+                    yield place, _parsed(_Document.model_validate_json, line, place)
+            return
+        for row in given_rows(self._given, "documents"):
+            yield row.place, _parsed(_Document.model_validate, row.values, row.place)
 
-def _parsed(line: bytes, place: str) -> _Document:
+
+def _parsed(parse: Callable[[Any], _Document], given: Any, place: str) -> _Document:
     try:
-        return _Document.model_validate_json(line)
+        return parse(given)
     except ValidationError as error:
         raise SourceError(
             f"{place}: {first_fault(error)}; a document is "
-            '{"id": "…", "title": "…", "text": "…"} on one line, in UTF-8'
+            '{"id": "…", "title": "…", "text": "…"}; in a file, on one line, in UTF-8'
         ) from None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig, SkippedKind
-from freshstack_dspy.corpus.documents import JsonDocuments, page_text, pdf_text
+from freshstack_dspy.corpus.documents import Documents, page_text, pdf_text
 from freshstack_dspy.corpus.encodings import BOM, detect
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.corpus.notebook import notebook_text
@@ -72,6 +72,8 @@ def _read(
 def _open(corpus: CorpusConfig) -> FileTree:
     if corpus.package is not None:
         return Package(corpus.package)
+    if corpus.documents is not None:
+        return Documents(corpus.documents)
     path = corpus.path
     if path is None:
         raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
@@ -80,7 +82,7 @@ def _open(corpus: CorpusConfig) -> FileTree:
     if path.suffix == ".whl" and path.is_file():
         return Wheel(path)
     if path.suffix in JSON_LINES and path.is_file():
-        return JsonDocuments(path)
+        return Documents(path)
     return Folder(path)
 
 

@@ -12,7 +12,7 @@ from freshstack_dspy.questions.selection import id_order, site_address
 from freshstack_dspy.questions.stackexchange import Dump, Row, Table
 from freshstack_dspy.records import Query, SourceFile
 from freshstack_dspy.rows import Row as JsonRow
-from freshstack_dspy.rows import read_rows
+from freshstack_dspy.rows import given_rows, read_rows
 
 SOURCE = "documents"
 """The name of the documents of groups as a source of passages."""
@@ -62,7 +62,7 @@ def read_groups(config: BuildConfig) -> Groups:
         found, documents = list(reading.queries), _other_answers(queries, reading.queries)
     else:
         found = []
-        for row in read_rows(queries.location):
+        for row in _rows(queries):
             query = _query(row)
             if query.query_id in documents:
                 raise SourceError(f"{row.place}: the id {query.query_id!r} is there twice")
@@ -82,9 +82,15 @@ def read_groups(config: BuildConfig) -> Groups:
             kept.append(query)
     if not kept:
         why = "; ".join(f"{number} {reason}" for reason, number in sorted(rejected.items()))
-        raise SourceError(f"{queries.location}: no group is left ({why or 'it holds none'})")
+        raise SourceError(f"{queries.place}: no group is left ({why or 'it holds none'})")
     reading = QueryReading(tuple(kept), dict(sorted(rejected.items())))
     return Groups(reading, {one.query_id: documents[one.query_id] for one in kept}, questions)
+
+
+def _rows(queries: QueriesConfig) -> Iterator[JsonRow]:
+    if queries.rows is not None:
+        return given_rows(queries.rows, queries.place)
+    return read_rows(queries.location)
 
 
 def _query(row: JsonRow) -> Query:

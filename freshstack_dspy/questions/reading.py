@@ -19,7 +19,7 @@ from freshstack_dspy.questions.tables import (
     official_row,
 )
 from freshstack_dspy.records import Query
-from freshstack_dspy.rows import Row, read_csv, read_rows, row_files
+from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows, row_files
 
 _WITHOUT_ANSWER = {"no accepted answer", "empty answer"}
 
@@ -57,7 +57,7 @@ def read_queries(
     selection.check_tags()
     if rejected and not queries and set(rejected) <= _WITHOUT_ANSWER:
         raise SourceError(
-            f"{config.location}: none of its {rejected.total():,} questions has an answer, and "
+            f"{config.place}: none of its {rejected.total():,} questions has an answer, and "
             "what a good answer holds is taken from there; add an answer to each, take it from "
             'what retrieval finds, with recipe = "nuggets", or let the questions be made from the '
             'documents, with [queries] source = "synthetic"'
@@ -106,7 +106,7 @@ def _read_table(
     kept = {name for query in queries for name in query.fields}
     if queries and (absent := [name for name in config.fields or () if name not in kept]):
         raise SourceError(
-            f"{config.location}: no question has a value of {', '.join(map(repr, absent))}, which "
+            f"{config.place}: no question has a value of {', '.join(map(repr, absent))}, which "
             "[queries] fields names; allowed: columns of the table that are no part of a query"
         )
     return queries
@@ -124,6 +124,8 @@ def query_files(config: QueriesConfig) -> list[Path]:
 
 def _table_files(config: QueriesConfig) -> tuple[list[Path], list[Path]]:
     """Name the files with the rows, and those that name these."""
+    if config.rows is not None:
+        return [], []
     path = config.location
     is_official = config.source == "freshstack" and path.is_dir()
     if config.source == "huggingface" or (is_official and not any(path.rglob("*.parquet"))):
@@ -139,7 +141,10 @@ def _rows(config: QueriesConfig, columns: Columns, progress: ReadProgress | None
         return read_csv(config.location, columns.wanted(), columns.choose, progress)
     is_official = config.source == "freshstack"
     choose = choose_official if is_official else columns.choose
-    rows = read_rows(_table_files(config)[0], choose, progress)
+    if config.rows is not None:
+        rows = given_rows(config.rows, config.place)
+    else:
+        rows = read_rows(_table_files(config)[0], choose, progress)
     if config.source == "jsonl" and not config.columns:
         return known_rows(rows, columns)
     return map(official_row, rows) if is_official else rows

@@ -187,7 +187,7 @@ def _read(corpus: CorpusConfig, max_file_bytes: int, found: CutCorpora) -> list[
     found.skipped.extend(skipped)
     found.licences.extend(entry for entry in entries if isinstance(entry, LicenceFile))
     if not files:
-        place = corpus.path or corpus.url or corpus.package
+        place = corpus.path or corpus.url or corpus.package or "documents"
         reasons = sorted({entry.reason for entry in skipped})
         shown = "; ".join(reasons[:_REASONS_SHOWN]) + "; …" * (len(reasons) > _REASONS_SHOWN)
         why = f" ({len(skipped)} skipped: {shown})" if skipped else ": it holds none"

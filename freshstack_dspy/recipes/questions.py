@@ -41,7 +41,7 @@ def read_questions(
     if not reading.queries:
         left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
         raise SourceError(
-            f"{config.queries.location}: no question is left ({left_out or 'it holds none'}); widen "
+            f"{config.queries.place}: no question is left ({left_out or 'it holds none'}); widen "
             "the filters of [queries], or name another file"
         )
     progress.advance("questions")

@@ -115,7 +115,7 @@ FAULTS = {
     ),
     "a corpus without a place": (
         '[[corpus]]\nname = "b"',
-        "corpus[1]: name one of path, url and package, not none",
+        "corpus[1]: name one of path, url and package, or in Python documents, not none",
     ),
     "a name that two corpora share": (
         '[[corpus]]\nname = "docs"\npath = "docs"',

@@ -48,7 +48,7 @@ def test_each_line_is_a_document(tmp_path: Path) -> None:
     [
         ("{", "a document is"),
         ('{"id": true, "text": "x"}', "id: Input should be a valid string"),
-        ('{"id": "x", "text": "again"}', "the document 'x' is already on line 1"),
+        ('{"id": "x", "text": "again"}', "the document 'x' is already at"),
     ],
 )
 def test_a_line_that_is_no_document_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -1,0 +1,137 @@
+"""Queries and documents that are in memory: the same collection as of files that hold them."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.config import BuildConfig, load_config
+from freshstack_dspy.errors import ConfigError, FreshstackError, SourceError
+from freshstack_dspy.questions.reading import read_queries
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.records import Query
+
+from .workshop import TOOLS, page, question
+
+QUESTIONS = [
+    {
+        "query_id": number,
+        "title": question(tool),
+        "answer": f"Set its {tool}dial to {len(tool)}0. Hold it firmly.",
+        "product": "hot" if number % 2 else "cold",
+    }
+    for number, tool in enumerate(TOOLS)
+]
+DOCUMENTS = [{"id": tool, "title": tool, "text": page(tool)} for tool in TOOLS]
+
+
+def config(folder: Path, queries: Any = QUESTIONS, documents: Any = DOCUMENTS) -> BuildConfig:
+    return BuildConfig.model_validate(
+        {
+            "name": "tools",
+            "out": folder / "collection",
+            "queries": {"rows": queries},
+            "corpus": [{"name": "pages", "documents": documents}],
+            "index": {"path": folder / "index", "dimensions": 4},
+            "cache": {"path": folder / "cache"},
+        }
+    )
+
+
+def frame(rows: list[dict[str, Any]]) -> Any:
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def of_files(tmp_path: Path) -> Collection:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, rows in (("questions", QUESTIONS), ("documents", DOCUMENTS)):
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "build.toml").write_text(
+        'name = "tools"\nout = "collection"\n[queries]\npath = "questions.jsonl"\n'
+        '[[corpus]]\nname = "pages"\npath = "documents.jsonl"\n'
+        '[index]\npath = "index"\ndimensions = 4\n[cache]\npath = "cache"\n'
+    )
+    return build(folder / "build.toml")
+
+
+def test_a_collection_of_rows_is_that_of_files(of_files: Collection, tmp_path: Path) -> None:
+    made = build(config(tmp_path))
+
+    assert made.manifest.content_hash == of_files.manifest.content_hash
+    assert {query.fields["product"] for query in made.queries} == {"hot", "cold"}
+
+
+def test_a_data_frame_in_a_running_event_loop(of_files: Collection, tmp_path: Path) -> None:
+    questions = frame(QUESTIONS).sample(frac=1, random_state=1)  # has an index that is no column
+
+    async def notebook() -> Collection:
+        return build(config(tmp_path, questions, frame(DOCUMENTS)))
+
+    assert asyncio.run(notebook()).manifest.content_hash == of_files.manifest.content_hash
+
+
+def test_builds_in_a_thread_pool(of_files: Collection, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(build, [config(tmp_path / "a"), config(tmp_path / "b")]))
+
+    assert {one.manifest.content_hash for one in made} == {of_files.manifest.content_hash}
+
+
+def test_the_hash_of_rows_stands_for_a_path(tmp_path: Path) -> None:
+    made = build(config(tmp_path))
+    settings = json.loads((tmp_path / "collection/manifest.json").read_text())["config"]
+    written = (tmp_path / "collection/manifest.json").stat().st_mtime_ns
+
+    assert len(settings["queries"]["rows"]) == len(settings["corpus"][0]["documents"]) == 64
+    assert build(config(tmp_path)) == made  # unchanged
+    assert (tmp_path / "collection/manifest.json").stat().st_mtime_ns == written
+    with pytest.raises(ConfigError, match=r"queries\.rows"):
+        build(config(tmp_path, QUESTIONS[1:]))
+    documents = [*DOCUMENTS, {"id": "new", "text": "Another page."}]
+    assert build(config(tmp_path, documents=documents)).manifest.counts.chunks == len(documents)
+
+
+def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
+    queries = read_queries(config(tmp_path).queries).queries
+
+    assert read_queries(config(tmp_path, queries).queries).queries == queries
+    assert isinstance(queries[0], Query)
+
+
+@pytest.mark.parametrize(
+    ("queries", "documents", "named"),
+    [
+        ([{"query_id": "1", "answer": "a"}], DOCUMENTS, r"queries\.rows\[0\].*'title'"),
+        ([*QUESTIONS, QUESTIONS[3]], DOCUMENTS, r"queries\.rows\[10\].*already at .*\[3\]"),
+        (QUESTIONS, [{"id": "x", "txt": "t"}], r"documents\[0\].*text"),
+        (QUESTIONS, DOCUMENTS * 2, r"documents\[10\]: .*already at documents\[0\]"),
+    ],
+)
+def test_a_row_at_fault_is_named(tmp_path: Path, queries: Any, documents: Any, named: str) -> None:
+    with pytest.raises(SourceError, match=named):
+        build(config(tmp_path, queries, documents))
+
+
+@pytest.mark.parametrize("rows", ["questions.jsonl", {"1": "text"}, [1], 7])
+def test_what_is_no_table_is_refused(tmp_path: Path, rows: Any) -> None:
+    with pytest.raises(ValidationError, match=r"dictionar"):
+        config(tmp_path, rows)
+
+
+def test_toml_names_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "build.toml"
+    path.write_text(
+        'name = "t"\nout = "o"\n[queries]\nrows = [{query_id = "1"}]\n'
+        '[[corpus]]\nname = "c"\npath = "."\n'
+    )
+
+    with pytest.raises(FreshstackError, match=r"queries\.rows.*name a path"):
+        load_config(path)
