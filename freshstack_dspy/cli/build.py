@@ -396,7 +396,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     irrelevant = [query_id for query_id, name in without.items() if name == "unanswerable"]
     _say_ids(irrelevant, "for which nothing relevant was found")
     _say_ids([query_id for query_id in without if query_id not in irrelevant], _WITHOUT_NUGGETS)
-    if manifest.recipe == "nuggets":
+    if any(one.chunk_ids for one in collection.nuggets):
         say_wrapped(f"{FROM_PASSAGES}; for an estimate type: freshstack diagnose {path}")
     if measured := collection.left_out():
         few = 2 * counts.slices["unanswerable"] > counts.queries

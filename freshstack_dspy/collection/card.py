@@ -181,9 +181,8 @@ def _heading(contents: Contents, manifest: Manifest) -> str:
     origins = {query.origin for query in contents.queries}
     made_of = " and ".join(text for origin, text in _ORIGINS.items() if origin in origins)
     warning = baseline_warning(manifest)
-    source = (
-        "the passages that retrieval found" if manifest.recipe == "nuggets" else "their answers"
-    )
+    from_chunks = any(one.chunk_ids for one in contents.nuggets)
+    source = "the passages that retrieval found" if from_chunks else "their answers"
     return (
         f"# {escape(manifest.name)}\n\n"
         + (f"{warning}\n\n" if warning else "")

@@ -4,33 +4,28 @@ A build is a pure function of its configuration, its inputs and the replies. It 
 its own: kill it at any moment and run it again, and only what was in flight is asked again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace as with_changes
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import Manifest, read_manifest
 from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import check_replaceable, write_collection
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
-from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.files import check_writable, only_writer
+from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import one_part, report, showing
-from freshstack_dspy.recipes.corpus import with_repositories
+from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import (
-    WITHOUT_EFFECT,
     fingerprint_inputs,
     provenance,
-    shareable,
     unchanged,
 )
 from freshstack_dspy.recipes.session import (
     Session,
     SessionOptions,
-    check_mode,
     open_replies,
     open_session,
 )
@@ -74,13 +69,9 @@ def _build(
     config: BuildConfig, *, replace: bool = False, **options: Unpack[SessionOptions]
 ) -> Collection:
     mode = options.get("mode", "live")
-    check_mode(config, mode)
-    check_place(config)
-    if not replace:
-        check_replaced(config)
     with showing(options.get("progress")) as progress, ExitStack() as stack:
         options["progress"] = progress
-        config = with_repositories(config, mode, progress)
+        config = prepare(config, mode, progress, replace=replace)
         with one_part(progress, "inputs"):
             inputs = fingerprint_inputs(config, options.get("recipe"), options.get("programs"))
             replies = stack.enter_context(open_replies(config, mode))
@@ -131,61 +122,3 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     contents = with_changes(made, slices=tuple(slices))
     chunks = [*begun.work.corpus.chunks(), *made.passages]
     return Made(contents, chunks, begun.reading, begun.little_overlap)
-
-
-def check_place(config: BuildConfig) -> None:
-    """Check `out`, and the labels of `[trust]`, before anything is cut or paid for."""
-    from freshstack_dspy.calibration.labels import read_labels
-
-    if config.trust.labels:
-        read_labels(config.trust.labels)
-    check_replaceable(config.out)
-    check_writable(config.out)
-
-
-def check_replaced(config: BuildConfig) -> None:
-    """Check that a build does not silently replace another collection.
-
-    Raises:
-        ConfigError: The collection at `out` has another name or other settings, or was extended by
-            runs, whose judgments a build would lose.
-    """
-    try:
-        manifest = read_manifest(config.out)
-    except CollectionError:
-        return
-    if manifest.extensions:
-        names = ", ".join(dict.fromkeys(one.run for one in manifest.extensions))
-        raise ConfigError(
-            f"{config.out}: extended by runs ({names}), whose judgments a build would lose; type: "
-            f"freshstack refresh {config.file}, which reuses them, or name another out"
-        )
-    others = list(_other_settings(manifest, config))
-    if others:
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        raise ConfigError(
-            f"{config.out} holds the collection {manifest.name!r}, built with other settings: "
-            f"{'; '.join(others[:3])}{more}; replace it with replace=True, or name another out"
-        )
-
-
-def _other_settings(manifest: Manifest, config: BuildConfig) -> Iterator[str]:
-    """What of the configuration differs from that of the collection."""
-    if not manifest.config:
-        yield f"it was made by {manifest.recipe}"
-        return
-    now = _flat(shareable(config.model_dump(exclude=WITHOUT_EFFECT)))
-    before = _flat(manifest.config)
-    for values in (now, before):  # a revision is only known once a repository is fetched
-        values["corpus"] = [corpus["name"] for corpus in values.get("corpus", [])]
-    for key in sorted(now.keys() & before.keys()):
-        if now[key] != before[key]:
-            yield f"{key} = {before[key]!r}, now {now[key]!r}"
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        key = f"{prefix}{name}"
-        flat |= _flat(value, f"{key}.") if isinstance(value, dict) else {key: value}
-    return flat

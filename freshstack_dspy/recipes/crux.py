@@ -144,6 +144,7 @@ class Crux(FreshStack):
         (pool_relevant,),
         (judge_pool, contaminate),
     )
+    made_anew: ClassVar[str] = "passages and sub-questions of reports"
 
     def __init__(self, config: BuildConfig) -> None:
         super().__init__(config)

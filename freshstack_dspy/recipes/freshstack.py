@@ -151,6 +151,7 @@ class FreshStack(dspy.Module):
     Attributes:
         stages: The steps of a build, in order.
         needs_answers: Whether a question without an accepted answer is left out.
+        made_anew: What no build can reuse of the last, so that it cannot be refreshed.
     """
 
     stages: ClassVar[Stages] = (
@@ -159,6 +160,7 @@ class FreshStack(dspy.Module):
         (judge_pool, contaminate),
     )
     needs_answers: ClassVar[bool] = True
+    made_anew: ClassVar[str] = ""
 
     def __init__(self, config: BuildConfig) -> None:
         """Make the programs, from the optimized ones that the configuration names."""

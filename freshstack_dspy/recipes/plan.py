@@ -27,9 +27,9 @@ from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
-from freshstack_dspy.recipes.build import check_place, make
-from freshstack_dspy.recipes.corpus import with_repositories
+from freshstack_dspy.recipes.build import make
 from freshstack_dspy.recipes.judge import counted
+from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Record, in_order_of_steps
 
@@ -119,10 +119,9 @@ def plan(
         FreshstackError: All that would stop a build before its first request; see `errors.py`.
     """
     config = as_config(config)
-    check_place(config)
     with ExitStack() as stack:
         shown = stack.enter_context(showing(progress))
-        config = with_repositories(config, "live", shown)
+        config = prepare(config, "live", shown)
         opened = _dry_session(config, shown, recipe, programs)
         session, dry_run = stack.enter_context(opened)
         made = make(session, most=SAMPLE)

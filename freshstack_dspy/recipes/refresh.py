@@ -13,8 +13,8 @@ from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import showing
-from freshstack_dspy.recipes.build import check_place, make
-from freshstack_dspy.recipes.corpus import with_repositories
+from freshstack_dspy.recipes.build import make
+from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import added, provenance
 from freshstack_dspy.recipes.session import SessionOptions, open_session
 
@@ -78,15 +78,19 @@ def _refresh(
     **options: Unpack[SessionOptions],
 ) -> Refreshed:
     mode = options.get("mode", "live")
-    check_place(config)
     before = Collection.load(config.out)
     old = before.manifest
     with ExitStack() as stack:
         options["progress"] = progress = stack.enter_context(showing(options.get("progress")))
-        config = with_repositories(config, mode, progress)
+        config = prepare(config, mode, progress)
         session = stack.enter_context(open_session(config, **options))
         from freshstack_dspy.recipes.known import Known
 
+        if anew := session.recipe.made_anew:
+            raise ConfigError(
+                f"{anew} are made anew by each build; type: freshstack build {config.file} "
+                "--replace, which asks only for what is not recorded"
+            )
         _check_judge(old, provenance(session), config, keep_labels=keep_labels)
         made = make(session, Known(before))
         now = provenance(session, made.contents)
@@ -125,11 +129,6 @@ def _check_questions_stay(config: BuildConfig) -> None:
             "[queries] source is synthetic: its questions are made anew from the corpus; to keep "
             f"those of the collection, copy {config.out / 'queries.jsonl'} elsewhere and name the "
             'copy as path, with source = "jsonl"'
-        )
-    if config.recipe == "crux":
-        raise ConfigError(
-            "passages and sub-questions of recipe crux are made anew from the documents; type: "
-            f"freshstack build {config.file} --replace, which asks only for what is not recorded"
         )
 
 

@@ -1,0 +1,90 @@
+"""What can be checked before the work: mode, places and settings, in the order of their cost."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from freshstack_dspy.collection.manifest import Manifest, read_manifest
+from freshstack_dspy.collection.writing import check_replaceable
+from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import check_writable
+from freshstack_dspy.progress import Progress
+from freshstack_dspy.recipes.corpus import with_repositories
+from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, shareable
+from freshstack_dspy.recipes.session import check_mode
+
+
+def prepare(
+    config: BuildConfig, mode: Mode, progress: Progress, *, replace: bool = True
+) -> BuildConfig:
+    """Make every check of a build that needs no work, and pin its repositories to a commit.
+
+    Raises:
+        CollectionError: At `out` is something else, or the labels of `[trust]` are none.
+        ConfigError: No such mode, batches under way, an `out` that cannot be written, or, without
+            `replace`, another collection there.
+        SourceError: A repository or revision cannot be had.
+    """
+    check_mode(config, mode)
+    _check_place(config)
+    if not replace:
+        _check_replaced(config)
+    return with_repositories(config, mode, progress)
+
+
+def _check_place(config: BuildConfig) -> None:
+    """Check `out`, and the labels of `[trust]`, before anything is cut or paid for."""
+    from freshstack_dspy.calibration.labels import read_labels
+
+    if config.trust.labels:
+        read_labels(config.trust.labels)
+    check_replaceable(config.out)
+    check_writable(config.out)
+
+
+def _check_replaced(config: BuildConfig) -> None:
+    """Check that a build does not silently replace another collection.
+
+    Raises:
+        ConfigError: The collection at `out` has another name or other settings, or was extended by
+            runs, whose judgments a build would lose.
+    """
+    try:
+        manifest = read_manifest(config.out)
+    except CollectionError:
+        return
+    if manifest.extensions:
+        names = ", ".join(dict.fromkeys(one.run for one in manifest.extensions))
+        raise ConfigError(
+            f"{config.out}: extended by runs ({names}), whose judgments a build would lose; type: "
+            f"freshstack refresh {config.file}, which reuses them, or name another out"
+        )
+    others = list(_other_settings(manifest, config))
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise ConfigError(
+            f"{config.out} holds the collection {manifest.name!r}, built with other settings: "
+            f"{'; '.join(others[:3])}{more}; replace it with replace=True, or name another out"
+        )
+
+
+def _other_settings(manifest: Manifest, config: BuildConfig) -> Iterator[str]:
+    """What of the configuration differs from that of the collection."""
+    if not manifest.config:
+        yield f"it was made by {manifest.recipe}"
+        return
+    now = _flat(shareable(config.model_dump(exclude=WITHOUT_EFFECT)))
+    before = _flat(manifest.config)
+    for values in (now, before):  # a revision is only known once a repository is fetched
+        values["corpus"] = [corpus["name"] for corpus in values.get("corpus", [])]
+    for key in sorted(now.keys() & before.keys()):
+        if now[key] != before[key]:
+            yield f"{key} = {before[key]!r}, now {now[key]!r}"
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        flat |= _flat(value, f"{key}.") if isinstance(value, dict) else {key: value}
+    return flat
