@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.examples import (
@@ -24,6 +23,7 @@ from freshstack_dspy.calibration.examples import (
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, ReplyError
 from freshstack_dspy.lm.client import Client, RecordedLM
+from freshstack_dspy.lm.dspy_parts import AdapterParseError
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.typed import TypedAdapter, plain
 from freshstack_dspy.lm.usage import step

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 
 import dspy
 from dspy.lm15 import Message, Request, Response, Usage
-from dspy.utils.exceptions import LMError
 
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, FreshstackError, ReplyError
@@ -23,6 +22,7 @@ from freshstack_dspy.lm.budget import (
     check_unpriced,
     upper_bound,
 )
+from freshstack_dspy.lm.dspy_parts import LMError
 from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.prices import Price, price_of

@@ -19,14 +19,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
-from dspy import lm15
-from dspy.clients._litellm import get_litellm
-from dspy.clients.engines import LiteLLMEngine, LM15Engine
-from dspy.clients.engines.litellm_errors import to_lm15_error
 from pydantic import SecretStr
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.lm.dspy_parts import (
+    LiteLLMEngine,
+    LM15Engine,
+    get_litellm,
+    lm15,
+    to_lm15_error,
+)
 from freshstack_dspy.lm.request import BASELINE, base_from_environment
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from typing import Annotated, Any, Self, TypeVar
 
 import dspy
 from dspy.lm15 import Config, Message, Request
-from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.lm.client import RecordedLM, given_out
+from freshstack_dspy.lm.dspy_parts import AdapterParseError
 from freshstack_dspy.lm.reask import (
     IncompleteReplyError,
     answer_each,

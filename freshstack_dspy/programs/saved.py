@@ -9,12 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dspy.utils.saving import get_dependency_versions
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import write_file
+from freshstack_dspy.lm.dspy_parts import get_dependency_versions
 from freshstack_dspy.lm.reask import itemized_output
 from freshstack_dspy.lm.typed import answer_model, plain, validating_against
 

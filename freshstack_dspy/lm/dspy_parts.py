@@ -1,0 +1,22 @@
+"""What is used of DSPy beyond its documented API: `tests/lm/test_dspy_parts.py` says what it must do.
+
+A new version of DSPy that moves or changes a part is mended here.
+"""
+
+from dspy import lm15
+from dspy.clients._litellm import get_litellm
+from dspy.clients.engines import LiteLLMEngine, LM15Engine
+from dspy.clients.engines.litellm_errors import to_lm15_error
+from dspy.utils.exceptions import AdapterParseError, LMError
+from dspy.utils.saving import get_dependency_versions
+
+__all__ = [
+    "AdapterParseError",
+    "LM15Engine",
+    "LMError",
+    "LiteLLMEngine",
+    "get_dependency_versions",
+    "get_litellm",
+    "lm15",
+    "to_lm15_error",
+]
