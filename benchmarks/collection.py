@@ -16,13 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diagnose import diagnose
-from freshstack_dspy.collection.exports import ExportFormat, export_collection
-from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.formats import FORMATS
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import export_replies
 
@@ -71,7 +72,7 @@ def configured(folder: Path, dump: Path | None, wheels: Path | None, **changes: 
 
 
 def export_all(collection: Collection, folder: Path) -> None:
-    for format_ in get_args(ExportFormat):
+    for format_ in FORMATS.ours:
         out = folder / "exports" / format_
         timed(f"export {format_}", lambda: export_collection(collection, format_, out))  # noqa: B023
         findings = validate(out)

@@ -9,14 +9,14 @@ from .collection.diagnose import diagnose as diagnose
 from .collection.evaluating import compare as compare
 from .collection.evaluating import evaluate as evaluate
 from .collection.explain import explain as explain
-from .collection.exports import export_collection as export_collection
-from .collection.imports import import_collection as import_collection
 from .collection.rechunk import rechunk as rechunk
 from .collection.retrieve import retrieve as retrieve
 from .config import BuildConfig as BuildConfig
 from .config import ModelConfig as ModelConfig
 from .config import load_config as load_config
 from .errors import FreshstackError as FreshstackError
+from .formats.exports import export_collection as export_collection
+from .formats.imports import import_collection as import_collection
 from .index.hybrid import HybridIndex as HybridIndex
 from .lm.client import connect as connect
 from .lm.store import ReplyStore as ReplyStore

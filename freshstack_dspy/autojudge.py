@@ -20,12 +20,12 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.imports import DOCUMENT_IDS, DOCUMENT_TEXTS
-from freshstack_dspy.collection.nugget_banks import BankNugget, bank, by_text, claim, read_bank
 from freshstack_dspy.config import BuildConfig, Mode, Section, load_judging
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import encode_records, write_file
+from freshstack_dspy.formats.imported import DOCUMENT_IDS, DOCUMENT_TEXTS
+from freshstack_dspy.formats.nugget_banks import BankNugget, bank, by_text, claim, read_bank
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.measures.answers import (
     NUGGET_RECALLS,

@@ -1,10 +1,11 @@
-"""Objects of others, found by their names: `module:name`."""
+"""Objects found by their names: `module:name`, or what an installed package calls them."""
 
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,41 @@ def _found_in(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(str(folder))
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Objects of one kind by their names: ours, and those of installed packages.
+
+    A package adds one by an entry point of the group; a name of ours stays ours.
+    """
+
+    group: str
+    what: str
+    """What the objects are, in messages."""
+    ours: Mapping[str, str]
+    """Name -> `module:name`."""
+
+    def values(self) -> dict[str, str]:
+        """Name -> `module:name`, ours first; nothing is imported."""
+        from importlib import metadata
+
+        others = metadata.entry_points(group=self.group)
+        return {**{one.name: one.value for one in others if one.name not in self.ours}, **self.ours}
+
+    def names(self) -> tuple[str, ...]:
+        """All names, ours first."""
+        return (*self.ours, *sorted(self.values().keys() - self.ours.keys()))
+
+    def get(self, name: Any) -> Any:
+        """Import an object by its name; an object is given as it is.
+
+        Raises:
+            ConfigError: There is none of that name, or it cannot be imported.
+        """
+        if not isinstance(name, str):
+            return name
+        value = self.ours.get(name) or self.values().get(name)
+        if value is None:
+            raise ConfigError(f"no {self.what} {name!r}; allowed: {', '.join(self.names())}")
+        return imported(value, f"{self.what} {name}")

@@ -13,7 +13,7 @@ import pytest
 from freshstack_dspy.autojudge import CITATION_SUPPORTS, Judge, Settings, merged, runner_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import Importance, Nugget
-from tests.collection.exports.loading import lines_of, needs, stopwords
+from tests.formats.loading import lines_of, needs, stopwords
 
 LOOP = "Each for loop calls the next method until StopIteration is raised. That ends the loop."
 SORT = "Lists are sorted in place by the sort method, which returns None."

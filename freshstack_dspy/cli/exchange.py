@@ -15,19 +15,21 @@ from freshstack_dspy.cli.options import (
     ReplaceOption,
     SlicesOption,
 )
+from freshstack_dspy.formats import FORMATS
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.printing import Cell, Table
     from freshstack_dspy.collection.leaderboard import EntryResult, Mean, Results
 
-ExportName = Literal["freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer", "autojudge"]
-ImportName = Literal["freshstack", "beir", "crux", "nuggetizer", "autojudge"]
+_FORMATS = f"{', '.join(FORMATS.ours)}, or one of an installed package (a wrong name lists all)"
 
 
 def export(
     collection: CollectionArgument,
     out: OutOption = None,
-    format: Annotated[ExportName, typer.Option(help="The layout to write.")] = "freshstack",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        str, typer.Option(metavar="NAME", help=f"The layout to write: {_FORMATS}.")
+    ] = "freshstack",
     replace: ReplaceOption = False,
     slices: SlicesOption = "supported",
     nuggets: NuggetsOption = "supported",
@@ -42,8 +44,9 @@ def export(
 ) -> None:
     """Export a collection to another tool's layout."""
     from freshstack_dspy.cli.printing import complain, say
-    from freshstack_dspy.collection.exports import export_collection, push_collection
     from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.formats.exports import export_collection
+    from freshstack_dspy.formats.hugging_face import push_collection
 
     if (out is None) == (push is None) or (push and format != "hf"):
         raise ConfigError(
@@ -68,7 +71,9 @@ def export(
 
 def import_(
     path: Annotated[Path, typer.Argument(help="Folder or file of a collection of others.")],
-    format: Annotated[ImportName, typer.Option(help="Its layout; mteb is read as beir.")],  # noqa: A002
+    format: Annotated[  # noqa: A002
+        str, typer.Option(metavar="NAME", help=f"Its layout: {_FORMATS}.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the new collection, which has its name.")],
     replace: ReplaceOption = False,
     corpus: Annotated[
@@ -88,7 +93,8 @@ def import_(
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.options import check_out
     from freshstack_dspy.cli.printing import complain, counted, labels_by, say
-    from freshstack_dspy.collection.imports import NO_TEXT, import_collection
+    from freshstack_dspy.formats.imported import NO_TEXT
+    from freshstack_dspy.formats.imports import import_collection
 
     check_out(out, replace=replace, folder=True)
     collection = import_collection(
@@ -137,7 +143,7 @@ def validate(
 ) -> None:
     """Check every reference, count and hash; list all faults."""
     from freshstack_dspy.cli.printing import complain, counted, say, show_json
-    from freshstack_dspy.collection.validate import validate as find
+    from freshstack_dspy.formats.validate import validate as find
 
     report = find(path)
     if as_json:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from freshstack_dspy.collection.diagnose import Diagnosis
     from freshstack_dspy.collection.explain import Explanation
-    from freshstack_dspy.collection.exports import ExportFormat
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.qrels import NuggetQrels
     from freshstack_dspy.measures.run import PassageRun, Run
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 CORPUS_FILE = "corpus.parquet"
 _ROWS = 4096
 """Rows in a row group, and rows read at a time."""
-_GRADED = "import:beir"
-"""The recipe whose labels are grades for the query, which has no nuggets."""
+_GRADED = ("import:beir", "import:mteb")
+"""Recipes whose labels are grades for the query, which has no nuggets."""
 _JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux")
 """Recipes whose corpus is not all that runs were made on."""
 
@@ -128,7 +127,7 @@ class Collection(Contents):
     @property
     def plain(self) -> bool:
         """Whether its labels are grades for the query, of qrels without nuggets."""
-        return self.recipe == _GRADED
+        return self.recipe in _GRADED
 
     def chunks(self) -> Iterator[Chunk]:
         """Give all chunks of the corpus, by chunk_id."""
@@ -238,13 +237,13 @@ class Collection(Contents):
 
     def export(
         self,
-        format: "ExportFormat",  # noqa: A002
+        format: str,  # noqa: A002
         out: Path | str,
         slices: Slices = None,
         nuggets: NuggetsName = "supported",
     ) -> None:
         """Write the layout of another tool, as `freshstack_dspy.export_collection` does."""
-        from freshstack_dspy.collection.exports import export_collection
+        from freshstack_dspy.formats.exports import export_collection
 
         export_collection(self, format, out, slices=slices, nuggets=nuggets)
 

@@ -1,27 +1,25 @@
-"""Validating a collection, or an export of one: every reference, count and hash."""
+"""Validating a collection: every reference, count and hash."""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from freshstack_dspy.collection.collection import CORPUS_FILE, Corpus, corpus_sha256
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
 from freshstack_dspy.collection.counts import Counts, count, missing_of
-from freshstack_dspy.collection.exports import EXPORT_FILE, Description, ExportFormat
-from freshstack_dspy.collection.imports import read_description, read_layout
 from freshstack_dspy.collection.manifest import MANIFEST_FILE, read_manifest, trust_line
-from freshstack_dspy.errors import CollectionError, FreshstackError
-from freshstack_dspy.files import decode_records, existing_folder, read_lines
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import decode_records
 from freshstack_dspy.records import Judgment
-from freshstack_dspy.rows import read_rows
 
 
 class Report(NamedTuple):
     """What was validated, and what is wrong with it."""
 
-    format: Literal["collection"] | ExportFormat
+    format: str
+    """`collection`, or that of an export."""
     faults: tuple[str, ...]
     """Each with its file, and the line where there is one."""
     counts: dict[str, int]
@@ -34,25 +32,12 @@ class Report(NamedTuple):
     """Of a collection: whether its labels agree with people as far as `[trust]` asks."""
 
 
-def validate(path: Path | str) -> Report:
-    """Check a collection, or an export of one.
-
-    Of a collection: files, hashes, counts, references, labels on their scale. An export is read
-    back by its importer where there is one, and compared with the counts that it gives.
+def validate_collection(folder: Path) -> Report:
+    """Check files, hashes, counts, references, and labels on their scale.
 
     Raises:
-        CollectionError: It is neither, or its manifest cannot be read.
-        SourceError: Its `export.json` cannot be read.
+        CollectionError: Its manifest cannot be read.
     """
-    folder = existing_folder(Path(path))
-    if (description := read_description(folder)) is not None:
-        return _check_export(folder, description)
-    if not (folder / MANIFEST_FILE).is_file():
-        raise CollectionError(f"{folder}: has no {MANIFEST_FILE} and no {EXPORT_FILE}")
-    return _check_collection(folder)
-
-
-def _check_collection(folder: Path) -> Report:
     manifest = read_manifest(folder)
     faults: list[str] = []
     written = [one for one in RECORD_FILES if not one.optional or one.filename in manifest.files]
@@ -76,7 +61,7 @@ def _check_collection(folder: Path) -> Report:
             faults.append(f"{CORPUS_FILE}: the chunks are not those of the manifest's hash")
         faults += evidence_faults(records.get("judgments", ()), corpus)
     except CollectionError as error:
-        faults.append(_below(folder, error))
+        faults.append(below(folder, error))
     contents = Contents(**records, threshold=manifest.scale.threshold)
     found = count(contents, len(chunk_ids), manifest.counts.rejected)
     if len(records) == len(RECORD_FILES):  # else, what is missing would be missed everywhere
@@ -114,38 +99,6 @@ def evidence_faults(judgments: Iterable[Judgment], corpus: Corpus) -> Iterator[s
                 )
 
 
-def _check_export(folder: Path, description: Description) -> Report:
-    try:
-        counts = _read_back(folder, description.format)
-    except FreshstackError as error:
-        return Report(description.format, (_below(folder, error),), {})
-    faults = [
-        f"{EXPORT_FILE}: counts.{name} is {description.counts.get(name)}, the files have {counted}"
-        for name, counted in counts.items()
-        if counted != description.counts.get(name)
-    ]
-    return Report(description.format, tuple(faults), counts)
-
-
-def _read_back(folder: Path, format_: ExportFormat) -> dict[str, int]:
-    """Count what is in an export, by its importer or by lines and rows."""
-    if format_ == "hf":
-        tables = {"queries": "queries", "nuggets": "nuggets", "chunks": "corpus"}
-        return {name: sum(1 for _ in read_rows(folder / it, ())) for name, it in tables.items()}
-    if format_ == "trec":
-        files = {"queries": "topics.tsv", "nuggets": "nuggets.jsonl", "chunks": "corpus.jsonl"}
-        return {name: sum(1 for _ in read_lines(folder / it)) for name, it in files.items()}
-    if format_ == "mteb":
-        format_ = "beir"
-    found = read_layout(format_, folder)
-    chunks, _ = found.with_existing_chunks(drop=False)
-    queries = len(found.queries) + sum(found.rejected.values())
-    counts = {"queries": queries, "chunks": len(chunks), "nuggets": len(found.nuggets)}
-    if format_ == "beir":  # each query is one nugget there
-        del counts["nuggets"]
-    return counts
-
-
-def _below(folder: Path, error: Exception) -> str:
+def below(folder: Path, error: Exception) -> str:
     """Give a message with the file as it is called in the folder."""
     return str(error).removeprefix(f"{folder}/")

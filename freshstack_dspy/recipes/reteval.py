@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
-from freshstack_dspy.collection.exports import assignment
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
+from freshstack_dspy.formats.nuggetizer import assignment
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.measures.contexts import REQUIRED, required_chunks
 from freshstack_dspy.measures.qrels import Judged

@@ -12,8 +12,8 @@ import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.evaluating import evaluate as evaluate_any
-from freshstack_dspy.collection.exports import word
 from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.groups import grouped

@@ -10,10 +10,10 @@ from freshstack_dspy.collection.passages import place_all
 from freshstack_dspy.collection.placing import Files, Hit
 from freshstack_dspy.collection.rechunk import rechunk
 from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Relevance, SourceFile
 from tests.collection import small

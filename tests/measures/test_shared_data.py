@@ -13,7 +13,7 @@ import pytest
 
 from freshstack_dspy.collection.answers import read_assignments, read_citations
 from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.collection.imports import import_collection
+from freshstack_dspy.formats.imports import import_collection
 from freshstack_dspy.measures.answers import (
     Scores,
     score_assignments,

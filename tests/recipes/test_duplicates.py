@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.recipes.refresh import refresh

@@ -8,12 +8,12 @@ import pytest
 from freshstack_dspy.calibration.agreement import agree_with_judge
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, JudgmentChange
-from freshstack_dspy.collection.imports import import_collection
-from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.formats.imports import import_collection
+from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.recipes.rejudge import Rejudged, rejudge
-from tests.collection.imports.foreign import freshstack, freshstack_row, json_lines
+from tests.formats.foreign import freshstack, freshstack_row, json_lines
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import ScriptedProvider, question_of
 

@@ -7,11 +7,11 @@ import pytest
 
 from freshstack_dspy.calibration.agreement import measured_trust
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import export_collection
 from freshstack_dspy.collection.manifest import Trust
 from freshstack_dspy.config import TrustConfig, load_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
+from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import HumanLabel
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.exports import ExportFormat, export_collection
-from freshstack_dspy.collection.imports import IMPORT_FORMATS, ImportFormat, import_collection
 from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.imports import import_collection
+from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.records import Nugget, Query
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, chunk, judgment, write_small
 
@@ -26,18 +26,19 @@ _IDS = st.lists(
 )
 
 
-@pytest.mark.parametrize("format_", [*IMPORT_FORMATS, "mteb"])
-def test_a_small_collection_comes_back(tmp_path: Path, format_: ExportFormat) -> None:
+@pytest.mark.parametrize(
+    "format_", ["freshstack", "beir", "mteb", "crux", "nuggetizer", "autojudge"]
+)
+def test_a_small_collection_comes_back(tmp_path: Path, format_: str) -> None:
     collection = write_small(tmp_path / "small")
     export_collection(collection, format_, tmp_path / "e")
-    read_as: ImportFormat = "beir" if format_ == "mteb" else format_  # type: ignore[assignment]
 
-    back = import_collection(read_as, tmp_path / "e", tmp_path / "b")
+    back = import_collection(format_, tmp_path / "e", tmp_path / "b")
 
     assert back.query_ids() == ("12", "123")
     assert [one.text for one in collection.chunks()] == [one.text for one in back.chunks()]
     assert collection.licences == back.licences
-    if read_as != "beir":
+    if format_ not in ("beir", "mteb"):
         assert collection.qrels().nuggets == back.qrels().nuggets
         assert collection.qrels().official() == back.qrels().official()
 
@@ -47,9 +48,7 @@ def test_a_small_collection_comes_back(tmp_path: Path, format_: ExportFormat) ->
     chunk_ids=_IDS,
     format_=st.sampled_from(["freshstack", "beir", "crux", "autojudge"]),
 )
-def test_arbitrary_ids_come_back(
-    query_ids: list[str], chunk_ids: list[str], format_: ImportFormat
-) -> None:
+def test_arbitrary_ids_come_back(query_ids: list[str], chunk_ids: list[str], format_: str) -> None:
     with TemporaryDirectory() as folder:
         collection = _collection(Path(folder) / "c", query_ids, chunk_ids)
         export_collection(collection, format_, Path(folder) / "e")
@@ -96,13 +95,11 @@ def _labels(collection: Collection) -> set[tuple[str, str, int | None]]:
     ("exported", "fault"),
     [
         ("beir", "is an export in the format beir; use format='beir'"),
-        ("mteb", "is an export in the format mteb; use format='beir'"),
+        ("mteb", "is an export in the format mteb; use format='mteb'"),
         ("hf", "is an export in the format hf; export as freshstack"),
     ],
 )
-def test_an_export_says_what_to_read_it_as(
-    tmp_path: Path, exported: ExportFormat, fault: str
-) -> None:
+def test_an_export_says_what_to_read_it_as(tmp_path: Path, exported: str, fault: str) -> None:
     export_collection(write_small(tmp_path / "small"), exported, tmp_path / "e")
 
     for folder, message in (("e", fault), ("small", "is a collection already")):

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.exports import export_collection, word
-from tests.collection.exports.loading import METADATA, lines_of, loaded, needs
-from tests.collection.exports.odd import ODD_IDS, write_odd
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.selection import word
 from tests.collection.small import A, B, write_small
+from tests.formats.loading import METADATA, lines_of, loaded, needs
+from tests.formats.odd import ODD_IDS, write_odd
 
 LOADER = """
 import json, sys

@@ -7,9 +7,9 @@ from freshstack.datasets import DataLoader
 from freshstack.retrieval.evaluation import EvaluateRetrieval
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import export_collection
+from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.measures.evaluation import evaluate
-from tests.collection.exports.odd import write_odd
+from tests.formats.odd import write_odd
 
 PLAIN = "as in the official data"
 CASES = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.exports import export_collection
-from tests.collection.exports.loading import loaded, needs
-from tests.collection.exports.odd import ODD_IDS, write_odd
+from freshstack_dspy.formats.exports import export_collection
+from tests.formats.loading import loaded, needs
+from tests.formats.odd import ODD_IDS, write_odd
 
 # A model that ranks chunks by the number at their end, but the one numbered 2 above all.
 EVALUATION = """

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.exports import export_collection, push_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
-from tests.collection.exports.hub_server import TOKEN, Hub, serving_hub
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.hugging_face import push_collection
 from tests.collection.small import files_of, write_small
+from tests.formats.hub_server import TOKEN, Hub, serving_hub
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning:httpx")
 NAME = "ada/small"

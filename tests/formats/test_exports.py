@@ -8,13 +8,14 @@ from unittest.mock import Mock
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import EXPORT_FORMATS, ExportFormat, export_collection
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
-from tests.collection.exports.odd import ODD_IDS, write_odd
+from freshstack_dspy.formats import FORMATS
+from freshstack_dspy.formats.exports import export_collection
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, files_of, write_small
+from tests.formats.odd import ODD_IDS, write_odd
 
-each_format = pytest.mark.parametrize("format_", EXPORT_FORMATS)
+each_format = pytest.mark.parametrize("format_", FORMATS.ours)
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +23,13 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, dict[str,
     """A collection of everything odd, and its exports."""
     place = tmp_path_factory.mktemp("odd")
     collection = write_odd(place / "c")
-    for format_ in EXPORT_FORMATS:
+    for format_ in FORMATS.ours:
         export_collection(collection, format_, place / format_)
-    return collection, {format_: place / format_ for format_ in EXPORT_FORMATS}
+    return collection, {format_: place / format_ for format_ in FORMATS.ours}
 
 
 @each_format
-def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> None:
+def test_an_export_says_what_it_is_of(tmp_path: Path, format_: str) -> None:
     """A nugget without a judgment is not supported; only hf has it."""
     collection = write_odd(tmp_path / "c", ["12", "123"])
     done = export_collection(tmp_path / "c", format_, tmp_path / "out")
@@ -64,7 +65,7 @@ def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> 
 
 @each_format
 def test_the_readme_names_authors_chunks_and_warns(
-    odd: tuple[Collection, dict[str, Path]], tmp_path: Path, format_: ExportFormat
+    odd: tuple[Collection, dict[str, Path]], tmp_path: Path, format_: str
 ) -> None:
     made = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
     export_collection(
@@ -89,7 +90,7 @@ def test_the_readme_names_authors_chunks_and_warns(
 
 @each_format
 def test_an_export_is_the_same_bytes_each_time(
-    odd: tuple[Collection, dict[str, Path]], tmp_path: Path, format_: ExportFormat
+    odd: tuple[Collection, dict[str, Path]], tmp_path: Path, format_: str
 ) -> None:
     export_collection(odd[1]["beir"].parent / "c", format_, tmp_path / "again")
 
@@ -98,7 +99,7 @@ def test_an_export_is_the_same_bytes_each_time(
 
 @each_format
 def test_ids_lead_back_and_no_text_ends_its_line(
-    odd: tuple[Collection, dict[str, Path]], format_: ExportFormat
+    odd: tuple[Collection, dict[str, Path]], format_: str
 ) -> None:
     collection, outs = odd
     file = outs[format_] / "ids.json"
@@ -155,7 +156,7 @@ def test_an_export_that_fails_half_way_leaves_no_folder(
 ) -> None:
     collection = write_small(tmp_path / "c")
     half = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr("freshstack_dspy.collection.exports.attribution", half)
+    monkeypatch.setattr("freshstack_dspy.formats.selection.attribution", half)
     with pytest.raises(KeyboardInterrupt):
         export_collection(collection, "beir", tmp_path / "out")
 

@@ -7,7 +7,8 @@ from freshstack.datasets.util import nuggets_to_query_qrels
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.exports import official_ids, table_ids, word
+from freshstack_dspy.formats.freshstack import official_ids
+from freshstack_dspy.formats.selection import table_ids, word
 
 IDS = st.text(st.characters(codec="utf-8"), max_size=20)
 """Every text that can be written as UTF-8."""

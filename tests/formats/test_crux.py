@@ -1,10 +1,10 @@
 import json
 from pathlib import Path
 
-from freshstack_dspy.collection.exports import export_collection
-from tests.collection.exports.loading import METADATA, lines_of
-from tests.collection.exports.odd import ODD_IDS, write_odd
+from freshstack_dspy.formats.exports import export_collection
 from tests.collection.small import A, B, D, write_small
+from tests.formats.loading import METADATA, lines_of
+from tests.formats.odd import ODD_IDS, write_odd
 
 
 def words_of(path: Path) -> list[list[str]]:

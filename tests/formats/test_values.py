@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import ExportFormat, export_collection
-from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.imports import import_collection
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.measure import FAMILIES
 from freshstack_dspy.measures.qrels import read_qrels
@@ -26,7 +26,7 @@ from tests.collection.small import chunk as chunk_of
 OF_COLLECTIONS = ("BytePrecision", "ByteRecall", "ByteIoU", "Density")
 OF_NUGGETS = ("alpha_nDCG", "Coverage", "StRecall", "alpha_DCG", "ERR_IA", "nERR_IA", "NRBP",
               "nNRBP", "P_IA", "AP_IA")  # fmt: skip
-FORMATS: tuple[ExportFormat, ...] = ("beir", "trec", "crux", "freshstack", "hf")
+FORMATS: tuple[str, ...] = ("beir", "trec", "crux", "freshstack", "hf")
 Scores = Mapping[str, Mapping[str, float]]
 
 
@@ -37,7 +37,7 @@ class Exported(NamedTuple):
     folder: Path
     run: Scores
 
-    def named(self, format_: ExportFormat) -> Scores:
+    def named(self, format_: str) -> Scores:
         """The run in the ids of an export, where a chunk of CRUX is a passage of each topic."""
         path = self.folder / format_ / "ids.json"
         changed = json.loads(path.read_bytes()) if path.exists() else {}
@@ -117,7 +117,7 @@ def names(*, of_nuggets: bool) -> list[str]:
     ],
 )
 def test_every_measure_has_one_value_on_a_collection_and_on_its_qrels(
-    exported: Exported, format_: ExportFormat, file: str, of_nuggets: bool
+    exported: Exported, format_: str, file: str, of_nuggets: bool
 ) -> None:
     """Passages of CRUX have ids of its own, by which equal scores are ordered otherwise."""
     if format_ == "crux":
@@ -213,7 +213,7 @@ def without_ties(run: Scores) -> Scores:
 def test_other_programs_find_the_same_on_our_exports(
     exported: Exported,
     program: Callable[[Path, Scores, list[str]], dict[str, float]],
-    format_: ExportFormat,
+    format_: str,
     measures: list[str],
 ) -> None:
     run = without_ties(exported.run)

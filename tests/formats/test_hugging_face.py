@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import export_collection
-from tests.collection.exports.loading import loaded
-from tests.collection.exports.odd import write_odd
+from freshstack_dspy.formats.exports import export_collection
 from tests.collection.small import CONTENTS, A, B, D, write_small
+from tests.formats.loading import loaded
+from tests.formats.odd import write_odd
 
 LOADER = """
 import json, sys

@@ -8,14 +8,14 @@ import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.exports import export_collection
-from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.imports import import_collection
 from freshstack_dspy.records import Scale
-from tests.collection.exports.loading import lines_of, loaded, needs, stopwords
 from tests.collection.small import CONTENTS, PROVENANCE, A, chunk, judgment
+from tests.formats.loading import lines_of, loaded, needs, stopwords
 
 B2 = "docs/b.md_0_6"
 TEXT = "bêta and the rest"

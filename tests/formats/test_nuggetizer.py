@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.exports import assignment, export_collection
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.nuggetizer import assignment
 from freshstack_dspy.records import Scale
-from tests.collection.exports.loading import lines_of
 from tests.collection.small import A, B, D, write_small
+from tests.formats.loading import lines_of
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ import ir_measures
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import export_collection, word
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import read_qrels
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
-from tests.collection.exports.loading import lines_of
-from tests.collection.exports.odd import write_odd
 from tests.collection.small import A, B, write_small
+from tests.formats.loading import lines_of
+from tests.formats.odd import write_odd
 
 CUTOFFS = (1, 5, 10, 20)
 

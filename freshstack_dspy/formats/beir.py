@@ -1,0 +1,155 @@
+"""BEIR (Thakur et al., 2021): corpus.jsonl, queries.jsonl and qrels/test.tsv."""
+
+from itertools import chain
+from pathlib import Path
+
+from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.formats.format import Format
+from freshstack_dspy.formats.imported import Imported, smallest_scale
+from freshstack_dspy.formats.selection import (
+    GRADES,
+    Files,
+    Selection,
+    changed_ids,
+    corpus_rows,
+    query_rows,
+    table_ids,
+)
+from freshstack_dspy.records import Scale
+from freshstack_dspy.rows import Row
+
+_HOW_TO_LOAD = f"""\
+    from beir.datasets.data_loader import GenericDataLoader
+    corpus, queries, qrels = GenericDataLoader("path/to/this/folder").load(split="test")
+
+{GRADES}"""
+
+
+def write_beir(selection: Selection) -> Files:
+    """Write documents, queries and the grades of judged chunks."""
+    chunks = table_ids(selection.collection.corpus.rows)
+    queries = table_ids(query.query_id for query in selection.queries)
+    # BEIR's evaluation passes over a chunk that is called as its query is.
+    while not set(chunks.values()).isdisjoint(queries.values()):
+        queries = {ours: f"query:{name}" for ours, name in queries.items()}
+    grades = (f"{queries[one]}\t{chunks[id_]}\t{grade}" for one, id_, grade in selection.grades())
+    yield "corpus.jsonl", corpus_rows(selection, chunks)
+    yield "queries.jsonl", query_rows(selection, queries, "_id")
+    yield "qrels/test.tsv", chain(["query-id\tcorpus-id\tscore"], grades)
+    yield from changed_ids(queries=queries.items(), chunks=chunks.items())
+
+
+_QRELS = (
+    "qrels/*.tsv", "qrels/*.txt", "qrels/*.jsonl", "qrels/*.parquet", "qrels*.tsv", "qrels*.txt",
+    "qrels*.jsonl", "*.qrels", "data/*.parquet", "default/*.parquet",
+)  # fmt: skip
+
+
+UNJUDGED = "not in the qrels"
+"""Why a query of a BEIR collection is left out: it belongs to another split."""
+DATA_ENDINGS = (".jsonl", ".jsonl.gz", ".parquet", ".json")
+
+
+def read_beir(found: Imported) -> None:
+    """Read queries, each with its text as its one nugget, and grades as labels.
+
+    Grades are on the smallest scale that holds them; where one is above 5, labels are 0 and 1 by
+    the threshold, which must be given. A grade below 0 is a judgment without a label.
+    """
+    rows: dict[str, Row] = {}
+    patterns = [f"queries*{ending}" for ending in DATA_ENDINGS]
+    file = found.part("queries", *patterns, "queries")
+    for row in found.rows(file, ("_id", "id", "text", "title", "metadata")):
+        metadata, text = row.inner("metadata"), row.text("text")
+        given = metadata.values.get("title")
+        title, body = ("", text) if given == "" else (text, "")
+        if given and isinstance(given, str) and text.startswith(f"{given} "):
+            title, body = given, text[len(given) + 1 :]
+        query = found.add_query(
+            row,
+            row.id("_id", "id"),
+            title=title,
+            body=body,
+            tags=metadata.texts("tags"),
+            asked_at=metadata.optional("date"),
+        )
+        rows[query.query_id] = row
+    qrels = _qrels(found)
+    highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
+    scale = smallest_scale(highest)
+    if scale is not None:
+        found.use_scale(Scale(name=scale, threshold=1))
+    elif found.threshold is None:
+        raise SourceError(
+            f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
+            "labels become 0 and 1 with threshold=1"
+        )
+    judged = set()
+    for exported, grades in qrels.items():
+        query_id = found.ours("queries", exported)
+        if query_id not in found.queries:
+            found.unknown_queries[query_id] += len(grades)
+            continue
+        judged.add(query_id)
+        text = found.queries[query_id].text
+        nugget = found.add_nugget(rows[query_id], query_id, f"{query_id}_0", text)
+        for document, grade in grades.items():
+            if grade < 0:
+                found.judge(nugget, document, None, "failed", f"grade {grade}")
+            else:
+                label = grade if scale else int(grade >= (found.threshold or 1))
+                found.judge(nugget, document, label)
+    if unjudged := found.queries.keys() - judged:
+        found.rejected[UNJUDGED] = len(unjudged)
+    found.queries = {id_: query for id_, query in found.queries.items() if id_ in judged}
+    found.find_corpus("the corpus", "corpus*")
+
+
+def _qrels_file(found: Imported) -> Path:
+    for pattern in _QRELS:
+        splits = {}
+        for file in sorted(found.path.glob(pattern)):
+            parts = [part for part in file.name.split(".")[:-1] if part != "qrels"]
+            splits[".".join(parts) or file.stem] = file
+        if found.split is None and len(splits) == 1:
+            return next(iter(splits.values()))
+        if found.split in splits:
+            return splits[found.split]
+        if splits:
+            raise SourceError(
+                f"{found.path}: name a split, as {', '.join(f'split={name!r}' for name in splits)}"
+            )
+    raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
+
+
+def _qrels(found: Imported) -> dict[str, dict[str, int]]:
+    """Read BEIR's table, TREC's lines, or rows of JSON Lines or Parquet."""
+    from freshstack_dspy.measures.qrels import read_qrels
+
+    file = _qrels_file(found)
+    if file.suffix not in (".jsonl", ".parquet"):
+        found.files.append(file)
+        try:
+            qrels = read_qrels(file)
+        except CollectionError as error:
+            raise SourceError(str(error)) from None
+        if any(nuggets != (query,) for query, nuggets in qrels.nuggets.items()):
+            raise SourceError(f"{file}: qrels of subtopics, whose texts are not known")
+        return {query: dict(qrels.labels[query]) for query in qrels.nuggets}
+    graded: dict[str, dict[str, int]] = {}
+    for row in found.rows(file, ("query-id", "corpus-id", "score")):
+        query, document, score = row.id("query-id"), row.id("corpus-id"), row.values.get("score")
+        if isinstance(score, bool) or not isinstance(score, int | float) or score != int(score):
+            raise row.fault("score", "a whole number")
+        found.once(row, "judgment", query, document)
+        graded.setdefault(query, {})[document] = int(score)
+    return graded
+
+
+BEIR = Format(
+    name="beir",
+    how_to_load=_HOW_TO_LOAD,
+    write=write_beir,
+    read=read_beir,
+    cannot_hold=("nuggets",),
+)

@@ -1,0 +1,252 @@
+"""CRUX (Ju et al., arXiv 2506.20051): topics, ratings, three qrels and passages."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from freshstack_dspy.errors import SourceError
+from freshstack_dspy.files import json_file, read_lines
+from freshstack_dspy.formats.format import Format
+from freshstack_dspy.formats.imported import Imported, shown
+from freshstack_dspy.formats.selection import (
+    Files,
+    Ids,
+    Selection,
+    changed_ids,
+    query_metadata,
+    topic_lines,
+    word,
+)
+from freshstack_dspy.records import SCALES, Chunk, Nugget, Scale, Status
+from freshstack_dspy.rows import Row
+
+_HOW_TO_LOAD = """\
+Give this folder to `evaluation/llm_prejudge` of CRUX as `--dataset_dir`, and the number in the name
+of the folder `ranking_…` as `--threshold`. A rating of -1 means that a judgment failed or was never
+asked for. In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and
+1 a redundant one. `ids.json` names the chunks of the passages."""
+
+
+_REST = "!corpus"
+"""No topic is called so: in a word, two digits follow every `!`."""
+
+
+def _write(selection: Selection) -> Files:
+    from freshstack_dspy.measures.contexts import REQUIRED, required_subset
+
+    threshold = selection.collection.threshold
+    chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
+    topics = {one.query_id: word(one.query_id).replace(":", "!3A") for one in selection.queries}
+    passages: dict[str, str] = {}  # passage id -> chunk id
+    judgements: list[dict[str, Any]] = []
+    subtopics: list[str] = []
+    contexts: list[str] = []
+    documents: list[str] = []
+    for query_id, topic in topics.items():
+        labels = selection.by_chunk(query_id)
+        nuggets = [nugget.nugget_id for nugget in selection.nuggets[query_id]]
+        ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in labels))
+        passages.update(zip(ids, labels, strict=True))
+        ratings = [[found.get(nugget) for nugget in nuggets] for found in labels.values()]
+        for id_, chunk_id, rated in zip(ids, labels, ratings, strict=True):
+            row = [-1 if rating is None else rating for rating in rated]
+            judgements.append({"example_id": topic, "pid": id_, "rating": row})
+            subtopics += [
+                f"{topic} {number} {id_} {selection.support[nugget][chunk_id]}"
+                for number, nugget in enumerate(nuggets, start=1)
+                if chunk_id in selection.support[nugget]
+            ]
+        labelled = required_subset(ratings, threshold)
+        required = [ids[place] for place, label in labelled.items() if label == REQUIRED]
+        if required:
+            contexts += [f"{topic} 0 {ids[place]} {n}" for place, n in labelled.items()]
+            documents += [
+                f"{topic} 0 {document} 1"
+                for document in dict.fromkeys(id_.partition("#")[0] for id_ in required)
+            ]
+    pooled = set(passages.values())
+    rest = [chunk for id_, chunk in chunks.items() if id_ not in pooled]
+    passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))
+
+    ranking = f"ranking_{threshold}"
+    yield f"{ranking}/test_topics.tsv", topic_lines(selection, topics)
+    yield f"{ranking}/test_topics.jsonl", _topic_rows(selection, topics)
+    yield f"{ranking}/test_judgements.jsonl", judgements
+    yield f"{ranking}/test_div_qrels_pr.txt", subtopics
+    yield f"{ranking}/test_qrels_oracle_context_pr.txt", contexts
+    yield f"{ranking}/test_qrels_oracle_adhoc_dr.txt", documents
+    texts = ({"id": id_, "contents": chunks[chunk].titled} for id_, chunk in passages.items())
+    yield "passages/test_psgs.jsonl", texts
+    chunk_ids = ((chunk, passage) for passage, chunk in passages.items())
+    yield from changed_ids(queries=topics.items(), chunks=chunk_ids)
+
+
+def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
+    """Give CRUX's ids, `{topic}:{document}#{passage}`: files and chunks are numbered through.
+
+    CRUX's tools take the topic of a passage to be what is before the first `:`. Numbers are of equal
+    width, so that ids sort as those of the chunks do, by which equal scores and gains are ordered.
+    """
+    given = list(chunks)
+    files: dict[tuple[str, str], int] = {}
+    for chunk in given:
+        files.setdefault((chunk.source, chunk.path), len(files))
+    wide, wider = len(str(len(files) - 1)), len(str(len(given) - 1))
+    return [
+        f"{topic}:{files[chunk.source, chunk.path]:0{wide}}#{number:0{wider}}"
+        for number, chunk in enumerate(given)
+    ]
+
+
+def _topic_rows(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
+    for query in selection.queries:
+        nuggets = selection.nuggets[query.query_id]
+        yield {
+            "example_id": ids[query.query_id],
+            "topic": query.text,
+            "questions": [nugget.text for nugget in nuggets],
+            "report": query.answer,
+            "nugget_ids": [nugget.nugget_id for nugget in nuggets],
+            "metadata": query_metadata(query),
+        }
+
+
+_TOPIC_IDS = ("example_id", "id", "topic_id")
+_TOPICS = ("ranking_*/*topics*.jsonl", "*topics*.jsonl")
+_QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
+_RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
+_SHARD = re.compile(r"\.(\d{1,6})-\d{1,6}\.jsonl$")
+_FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
+"""What CRUX writes where a reply had no rating, and where there was no reply."""
+
+
+def _read(found: Imported) -> None:
+    """Read topics, whose questions become nuggets `{topic}_{n}`, and ratings from 0 to 5."""
+    default = Scale(name="graded_5", threshold=SCALES["graded_5"].threshold)
+    found.use_scale(found.export.scale if found.export else default)
+    topics = _read_topics(found)
+    highest = SCALES[found.scale.name].highest
+    for row in _ratings(found):
+        topic, passage = row.id(*_TOPIC_IDS), row.id("pid", "docid")
+        found.once(row, "rating of", topic, passage)
+        query_id, ratings = found.ours("queries", topic), row.list("rating", "ratings")
+        if query_id not in topics:
+            found.unknown_queries[query_id] += 1
+            continue
+        if len(ratings) != len(topics[query_id]):
+            wanted = f"{len(topics[query_id])} questions"
+            raise SourceError(f"{row.place}: {len(ratings)} ratings for {wanted}")
+        for nugget, given in zip(topics[query_id], ratings, strict=True):
+            is_text = isinstance(given, str) and re.fullmatch("-[12]|[0-5]", given)
+            rating = int(given) if is_text else given
+            if rating is not None and (type(rating) is not int or not -2 <= rating <= highest):
+                raise SourceError(
+                    f"{row.place}: a rating is {shown(str(given))}; allowed: 0 to {highest}, -1 "
+                    "where none was in the reply, -2 where there was no reply"
+                )
+            if nugget is None:
+                continue  # its question is missing, as a failure records
+            if rating in _FAILED_RATINGS:
+                found.judge(nugget, passage, None, _FAILED_RATINGS[rating], f"rating {given!r}")
+            else:
+                found.judge(nugget, passage, rating)
+    found.find_corpus("the passages", "passages/*", "*passages*", "corpus*")
+
+
+def _read_topics(found: Imported) -> dict[str, list[Nugget | None]]:
+    """Give the nuggets of each topic by its questions; None where a question is missing."""
+    requests: dict[str, str] = {}
+    file = found.optional_part("topics", *_TOPICS)
+    if file is None:
+        file = found.part("topics", *_TOPICS, *_QUESTIONS)
+        if (request := found.optional_part("requests", "*request*.jsonl")) is not None:
+            for row in found.rows(request):
+                requests[row.id(*_TOPIC_IDS)] = row.text("request", "topic")
+    topics: dict[str, list[Nugget | None]] = {}
+    for row in _by_topic(found, file, "questions"):
+        own, ids = row.id(*_TOPIC_IDS), row.texts("nugget_ids")
+        query_id = found.add_query(
+            row,
+            own,
+            title=row.text("topic", "request", default=requests.get(own, "")),
+            body="",
+            answer=row.text("report", "summary", default=""),
+        ).query_id
+        questions = row.list("questions", "subquestions")
+        if ids and len(ids) != len(questions):
+            raise row.fault("nugget_ids", "one id for each question")
+        ids = ids or tuple(f"{query_id}_{place + 1}" for place in range(len(questions)))
+        topics[query_id] = [
+            _nugget(found, row, query_id, nugget_id, question)
+            for nugget_id, question in zip(ids, questions, strict=True)
+        ]
+    return topics
+
+
+def _nugget(
+    found: Imported, row: Row, query_id: str, nugget_id: str, question: Any
+) -> Nugget | None:
+    if question is not None and not isinstance(question, str):
+        raise row.fault(row.name("questions", "subquestions"), "a list of texts")
+    text = (question or "").strip()
+    if text and text != "NA":  # what the published data have where a reply held no question
+        return found.add_nugget(row, query_id, nugget_id, text)
+    found.fail(query_id, "nuggets", "unparsed", f"question {nugget_id!r} is {question!r}")
+    return None
+
+
+def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
+    """Give rows; a `.json` file is one object of values by topic."""
+    if file.suffix != ".json":
+        yield from found.rows(file)
+        return
+    found.files.append(file)
+    by_topic = Row.of(json_file(file), str(file)).values
+    for number, (topic, given) in enumerate(by_topic.items(), start=1):
+        yield Row(f"{file}:{number}", {"id": topic, name: given})
+
+
+def _ratings(found: Imported) -> Iterator[Row]:
+    """Give the ratings of all questions of a topic in one passage, row by row."""
+    files = found.parts(*_RATINGS)  # CRUX may write them in shards
+    if not files:
+        raise SourceError(f"{found.path}: has no ratings; looked for {', '.join(_RATINGS)}")
+    shards = {int(match[1]) for file in files if (match := _SHARD.search(file.name))}
+    if missing := sorted({*range(max(shards, default=0))} - shards):
+        raise SourceError(f"{found.path}: the ratings of shard {missing[0]} are missing")
+    if files[0].suffix != ".json":
+        for file in files:
+            yield from found.rows(file)
+        return
+    run = found.part("run whose ranks were rated", "*.run")
+    found.files.append(run)
+    ranked = _ranks(run)
+    for row in _by_topic(found, files[0], "rows"):
+        topic, rows = row.id("id"), row.list("rows")
+        passages = ranked.get(topic, [])
+        if len(rows) > len(passages):
+            raise SourceError(
+                f"{row.place}: ratings for more ranks than the {len(passages)} of the run"
+            )
+        for rank, (passage, rating) in enumerate(zip(passages, rows, strict=False), start=1):
+            values = {"id": topic, "docid": passage, "rating": rating}
+            yield Row(f"{row.place}, rank {rank}", values)
+
+
+def _ranks(path: Path) -> dict[str, list[str]]:
+    """Read the passages of a run by its ranks, which are 1, 2, 3, … for each topic."""
+    ranks: dict[str, dict[int, str]] = {}
+    for number, line in read_lines(path):
+        fields = line.decode("utf-8", "replace").split()
+        if fields and (len(fields) != 6 or not fields[3].isdecimal()):
+            raise SourceError(f"{path}:{number}: not a line `topic Q0 passage rank score run`")
+        if fields:
+            ranks.setdefault(fields[0], {})[int(fields[3])] = fields[2]
+    for topic, of_topic in ranks.items():
+        if sorted(of_topic) != [*range(1, len(of_topic) + 1)]:
+            raise SourceError(f"{path}: topic {shown(topic)}: a rank is missing")
+    return {topic: [of[rank] for rank in sorted(of)] for topic, of in ranks.items()}
+
+
+CRUX = Format(name="crux", how_to_load=_HOW_TO_LOAD, write=_write, read=_read)

@@ -1,0 +1,132 @@
+"""The Hugging Face hub: a data set of Parquet for each kind of record, with the card."""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from freshstack_dspy.collection.card import data_card
+from freshstack_dspy.collection.collection import Collection, corpus_schema
+from freshstack_dspy.collection.slices import Slices
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.format import Format
+from freshstack_dspy.formats.parquet import front_matter, kinds, parquet_file, schema_of
+from freshstack_dspy.formats.selection import GRADES, Files, Selection
+from freshstack_dspy.records import Candidate, Judgment, Nugget, Query
+
+_HOW_TO_LOAD = f"""\
+    queries = datasets.load_dataset("path/or/name", "queries", split="test")
+    judgments = datasets.load_dataset("path/or/name", "judgments", split="test")
+
+In the configuration `qrels` a row is a judged chunk of a query. {GRADES}
+In `queries`, `origin` marks what is synthetic."""
+
+
+def _write(selection: Selection) -> Files:
+    collection = selection.collection
+    chunks = list(collection.chunks())
+    qrels = {"query_id": str, "chunk_id": str, "score": int}
+    measured = Selection(collection, selection.slices, selection.measured_on)
+    grades = (dict(zip(qrels, grade, strict=True)) for grade in measured.grades())
+    own = sorted({name for query in selection.queries for name in query.fields})
+    queries = kinds(Query) | {"fields": dict.fromkeys(own, str) or str}
+    tables: dict[str, tuple[Any, Iterable[dict[str, Any]]]] = {
+        name: (schema_of(record), (one.model_dump() for one in found))
+        for name, record, found in (
+            ("queries", queries, selection.queries),
+            ("nuggets", Nugget, selection.of_queries(collection.nuggets)),
+            ("judgments", Judgment, selection.of_queries(collection.judgments)),
+            ("pool", Candidate, selection.of_queries(collection.pool)),
+        )
+    }
+    tables["corpus"] = (corpus_schema(), (chunk.model_dump() for chunk in chunks))
+    tables["qrels"] = (schema_of(qrels), grades)
+    files = {}
+    for config, (schema, rows) in tables.items():
+        file, content = parquet_file("test", schema, rows)
+        files[config] = ("test", f"{config}/{file}")
+        yield files[config][1], content
+    about = (
+        f"pretty_name: {json.dumps(collection.name)}\n"
+        "license: other\n"
+        "license_name: see-the-attribution-below\n"
+        "task_categories:\n- text-retrieval\n"
+        "tags:\n- test-collection\n- nuggets\n- freshstack_dspy\n"
+    )
+    parts = (
+        front_matter(files, about),
+        selection.readme(_HOW_TO_LOAD),
+        "---\n\nThe card of the whole collection, as it was built:\n",
+        data_card(collection, chunks, collection.manifest),
+    )
+    yield "README.md", "\n".join(parts)
+
+
+def push_collection(
+    collection: Collection | Path | str,
+    repo_id: str,
+    *,
+    slices: Slices = None,
+    replace: bool = False,
+) -> str:
+    """Export a collection as a data set of the Hugging Face hub and upload it, as one commit.
+
+    The hub is that of `HF_ENDPOINT`, the token that of `HF_TOKEN`; it is neither stored nor shown.
+    A new data set is private.
+
+    Args:
+        collection: A collection, or its folder.
+        repo_id: `owner/name` of the data set.
+        slices: Which queries, as for `export_collection`.
+        replace: Allow for a data set that exists; its other Parquet files are deleted.
+
+    Returns:
+        The address of the data set.
+
+    Raises:
+        ConfigError: There is no token, huggingface_hub is not installed, or the endpoint would get
+            the token unencrypted.
+        CollectionError: There is nothing to export, or the hub does not take it.
+    """
+    endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    if not re.match(r"https://|http://(127\.0\.0\.1|\[::1\]|localhost)[:/]", f"{endpoint}/"):
+        raise ConfigError("HF_ENDPOINT does not begin with https://, and would get the token")
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if not token:
+        raise ConfigError("pushing needs a token that may write; set HF_TOKEN")
+    try:
+        import httpx
+        from huggingface_hub import HfApi
+    except ImportError:
+        raise ConfigError(
+            "pushing needs huggingface_hub; type: pip install 'freshstack_dspy[hub]'"
+        ) from None
+    collection = Collection.of(collection)
+    api = HfApi(endpoint=endpoint, token=token)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "dataset"
+        export_collection(collection, "hf", folder, slices=slices)
+        try:
+            api.create_repo(repo_id, repo_type="dataset", private=True, exist_ok=replace)
+            api.upload_folder(
+                repo_id=repo_id,
+                repo_type="dataset",
+                folder_path=folder,
+                commit_message=f"{collection.name}, content hash {collection.manifest.content_hash}",
+                delete_patterns="*.parquet" if replace else None,
+            )
+        except (httpx.HTTPError, OSError, ValueError, RuntimeError) as error:
+            status = getattr(getattr(error, "response", None), "status_code", 0)
+            fault = f"{type(error).__name__}: {error}"
+            if status == 409:
+                fault = "the data set exists; name another, or replace it with replace=True"
+            fault = " ".join(fault.replace(token, "…").split())
+            raise CollectionError(f"{repo_id} could not be pushed to {endpoint}: {fault}") from None
+    return f"{endpoint}/datasets/{repo_id}"
+
+
+HUGGING_FACE = Format(name="hf", how_to_load=_HOW_TO_LOAD, write=_write, every_nugget=True)
