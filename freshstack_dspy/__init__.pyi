@@ -14,6 +14,7 @@ from .collection.retrieve import retrieve as retrieve
 from .config import BuildConfig as BuildConfig
 from .config import ModelConfig as ModelConfig
 from .config import load_config as load_config
+from .corpus.chunks import chunks as chunks
 from .errors import FreshstackError as FreshstackError
 from .formats.exports import export_collection as export_collection
 from .formats.imports import import_collection as import_collection

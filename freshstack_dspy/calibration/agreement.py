@@ -18,7 +18,7 @@ from freshstack_dspy.calibration.labels import (
     read_labels,
 )
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, as_collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Kappa, Trust
 from freshstack_dspy.collection.slices import groupings
@@ -188,7 +188,7 @@ def agree(
         CollectionError: No label is of a judged pair of this collection, or they are on another
             scale.
     """
-    collection = Collection.of(collection)
+    collection = as_collection(collection)
     given = pair_labels(labels)
     groups = _no_groups if by is None else slicing(collection, by)
     report = compare(collection, collection.manifest.scale, collection.name, given, groups)

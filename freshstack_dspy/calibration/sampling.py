@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from freshstack_dspy.calibration.labels import PairId, pair_of
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, as_collection
 from freshstack_dspy.collection.contents import Contents, RecordFile
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import canonical_line, decode_records, encode_records, write_file
@@ -162,7 +162,7 @@ def sample(
         CollectionError: The file has tasks of another collection, or drawn in another way; or as
             `draw`.
     """
-    out, loaded = Path(out), Collection.of(collection)
+    out, loaded = Path(out), as_collection(collection)
     before: tuple[LabelTask, ...] = ()
     if out.exists():
         first, before = read_tasks(out, loaded)

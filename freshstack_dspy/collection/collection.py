@@ -18,7 +18,7 @@ from freshstack_dspy.collection.manifest import Manifest, is_dry_run, makers, re
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import canonical_line, existing_folder
-from freshstack_dspy.records import Chunk
+from freshstack_dspy.records import Chunk, Scale, ScaleName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ _ROWS = 4096
 """Rows in a row group, and rows read at a time."""
 _GRADED = ("import:beir", "import:mteb")
 """Recipes whose labels are grades for the query, which has no nuggets."""
-_JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux")
+_JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux", "import:judgments")
 """Recipes whose corpus is not all that runs were made on."""
 
 
@@ -97,10 +97,47 @@ class Collection(Contents):
             records = vars(self)[name] = file.sort(file.read(self._unread))
             return records
 
-    @classmethod
-    def of(cls, given: "Collection | Path | str") -> "Collection":
-        """Give a collection, or load the one in a folder."""
-        return given if isinstance(given, Collection) else cls.load(given)
+    @staticmethod
+    def of(
+        *,
+        queries: Any,
+        nuggets: Any,
+        judgments: Any,
+        chunks: Any = None,
+        name: str = "collection",
+        scale: Scale | ScaleName = "support",
+    ) -> "Collection":
+        """Make a collection of records, rows or data frames; `save` writes it to a folder.
+
+        Each is a list of records or of dictionaries, or a data frame (pandas, Polars, Arrow).
+
+        Args:
+            queries: With `query_id`, and `title` or `body`; perhaps with `answer`, `tags` and the
+                like. Other columns group queries.
+            nuggets: With `nugget_id`, `query_id` and `text`.
+            judgments: With `nugget_id`, `chunk_id` and `label`; None is the label of one that
+                failed.
+            chunks: With `chunk_id` (or `id`) and `text`, perhaps with `title` and `url`; or as
+                `freshstack_dspy.chunks` gives them. None: those judged, without their texts.
+            name: What it is called.
+            scale: On which the labels are.
+
+        Raises:
+            SourceError: A row is not such a record.
+            CollectionError: An id names nothing, or is there twice.
+        """
+        from freshstack_dspy.formats.given import collection_of
+
+        return collection_of(queries, nuggets, judgments, chunks, name, scale)
+
+    def save(self, path: Path | str) -> "Collection":
+        """Write it to a folder that is not there yet, and give it as it is there."""
+        from freshstack_dspy.collection.writing import write_collection
+
+        if Path(path).exists():
+            raise CollectionError(f"{path} exists; name another folder")
+        counts = self.manifest.counts
+        return write_collection(path, self, self.chunks(), self.manifest, rejected=counts.rejected)
 
     def __hash__(self) -> int:
         """Equal collections have one hash, that of their content."""
@@ -248,6 +285,11 @@ class Collection(Contents):
         export_collection(self, format, out, slices=slices, nuggets=nuggets)
 
 
+def as_collection(given: Collection | Path | str) -> Collection:
+    """Give a collection, or load the one in a folder."""
+    return given if isinstance(given, Collection) else Collection.load(given)
+
+
 # The corpus
 
 
@@ -300,6 +342,17 @@ class Corpus:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._held: pa.Table | None = None
+
+    @classmethod
+    def of(cls, chunks: Iterable[Chunk]) -> Self:
+        """Hold chunks in memory."""
+        import pyarrow as pa
+
+        corpus = cls(Path(CORPUS_FILE))
+        rows = [chunk.model_dump() for chunk in chunks]
+        corpus._held = pa.Table.from_pylist(rows, schema=corpus_schema())
+        return corpus
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -333,6 +386,8 @@ class Corpus:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        if self._held is not None:
+            return self._held if columns is None else self._held.select(columns)
         try:
             return pq.ParquetFile(self._path).read(columns=columns)
         except FileNotFoundError:

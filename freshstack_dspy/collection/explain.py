@@ -5,7 +5,7 @@ from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from freshstack_dspy.collection.collection import Collection, named_nearest
+from freshstack_dspy.collection.collection import Collection, as_collection, named_nearest
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply
@@ -96,7 +96,7 @@ def explain(
             judged for the query; the message names the nearest ids.
         StoreError: A recorded reply cannot be read.
     """
-    collection = Collection.of(collection)
+    collection = as_collection(collection)
     query = find_query(collection, query_id)
     candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
     judgments = [each for each in collection.judgments if each.query_id == query_id]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, as_collection
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.manifest import Provenance
 from freshstack_dspy.collection.passages import CollectionSpans
@@ -66,7 +66,7 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
     if out.exists():
         raise ConfigError(f"{out} exists; name a folder that does not")
     with only_writer(out, "freshstack rechunk"):
-        return _rechunk(Collection.of(collection), max_tokens, out)
+        return _rechunk(as_collection(collection), max_tokens, out)
 
 
 def _rechunk(before: Collection, max_tokens: int, out: Path) -> Rechunked:

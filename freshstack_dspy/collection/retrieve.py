@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, as_collection
 from freshstack_dspy.collection.contents import SLICES
 from freshstack_dspy.collection.passages import place_all, why_unplaced
 from freshstack_dspy.collection.placing import Files, Hit
@@ -82,7 +82,7 @@ def retrieve(
     """
     if isinstance(retriever, str):
         check_retriever(retriever, models)
-    collection = Collection.of(collection)
+    collection = as_collection(collection)
     queries = queries_of(collection, slices)
     if not isinstance(retriever, str):
         with showing(progress) as shown:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from freshstack_dspy.collection.card import CARD_FILE, data_card
@@ -60,23 +60,8 @@ def write_collection(
     ordered = sorted_chunks(chunks)
     records = contents.records()
     contents = Contents(**records, threshold=provenance.scale.threshold)
-    chunk_ids = {chunk.chunk_id for chunk in ordered}
-    for fault in reference_faults(contents, chunk_ids, provenance.scale):
-        raise CollectionError(fault)
-    data = {
-        file.filename: encode_records(records[file.name])
-        for file in RECORD_FILES
-        if records[file.name] or not file.optional
-    }
-    files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
-    files[CORPUS_FILE] = corpus_sha256(ordered)
-    manifest = Manifest(
-        **{field: getattr(provenance, field) for field in Provenance.model_fields},
-        schema_version=SCHEMA_VERSION,
-        content_hash=hash_content(files),
-        counts=count(contents, len(ordered), rejected or {}),
-        files=files,
-    )
+    data = encoded(contents)
+    manifest = manifest_of(contents, ordered, provenance, data, rejected or {})
     data[CARD_FILE] = data_card(contents, ordered, manifest).encode("utf-8")
     with replace_folder(path) as folder:
         for name, content in data.items():
@@ -91,6 +76,42 @@ def write_collection(
         threshold=contents.threshold,
         manifest=manifest,
         corpus=Corpus(path / CORPUS_FILE),
+    )
+
+
+def encoded(contents: Contents) -> dict[str, bytes]:
+    """Give the files of records."""
+    records = contents.records()
+    return {
+        file.filename: encode_records(records[file.name])
+        for file in RECORD_FILES
+        if records[file.name] or not file.optional
+    }
+
+
+def manifest_of(
+    contents: Contents,
+    chunks: Sequence[Chunk],
+    provenance: Provenance,
+    data: Mapping[str, bytes],
+    rejected: Mapping[str, int],
+) -> Manifest:
+    """Describe a collection of these records, whose files hold `data`, and chunks by their ids.
+
+    Raises:
+        CollectionError: An id names nothing or is there twice, or a label is not on the scale.
+    """
+    chunk_ids = {chunk.chunk_id for chunk in chunks}
+    for fault in reference_faults(contents, chunk_ids, provenance.scale):
+        raise CollectionError(fault)
+    files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
+    files[CORPUS_FILE] = corpus_sha256(chunks)
+    return Manifest(
+        **{field: getattr(provenance, field) for field in Provenance.model_fields},
+        schema_version=SCHEMA_VERSION,
+        content_hash=hash_content(files),
+        counts=count(contents, len(chunks), rejected),
+        files=files,
     )
 
 

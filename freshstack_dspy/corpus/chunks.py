@@ -3,14 +3,20 @@
 import functools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
+from freshstack_dspy.config import ChunkingConfig, CorpusConfig
 from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
+from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.headings import trails
 from freshstack_dspy.corpus.outlines import Boundary, file_kind, has_text, outline_of, refine
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.lm.tokens import count_tokens, encoding
 from freshstack_dspy.records import Chunk, SourceFile
 
@@ -181,6 +187,43 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
         )
         for piece, (start, end) in zip(pieces, bounds, strict=False)
     ]
+
+
+def chunks(
+    documents: Path | str | Any,
+    *,
+    name: str = "",
+    max_tokens: int = ChunkingConfig().max_tokens,
+    max_file_bytes: int = ChunkingConfig().max_file_bytes,
+    **options: Any,
+) -> list[Chunk]:
+    """Cut documents into chunks, as a build does.
+
+    Args:
+        documents: A folder, a wheel or a JSON Lines file, with `revision` a git repository; or
+            documents in memory, each with `id` and `text`, as a list or a data frame.
+        name: With what ids begin; by default the name of the folder or file.
+        max_tokens: Of the longest chunk, counted as cl100k_base.
+        max_file_bytes: Of the largest file.
+        **options: Those of `[[corpus]]`, as `include` and `exclude`.
+
+    Raises:
+        SourceError: They cannot be read, or none has text.
+        ConfigError: An option is unknown, or its value not allowed.
+    """
+    given: dict[str, Any] = {"documents": documents}
+    if isinstance(documents, str | Path):
+        given = {"path": Path(documents)}
+        name = name or "-".join(Path(documents).resolve().name.split())
+    try:
+        corpus = CorpusConfig(name=name or "documents", **given, **options)
+    except ValidationError as error:
+        raise ConfigError(in_one_line(error, CorpusConfig)) from None
+    files = read_files(corpus, max_file_bytes)
+    cut = [chunk_file(file, max_tokens) for file in files if isinstance(file, SourceFile)]
+    if not cut:
+        raise SourceError(f"{given.get('path', 'documents')}: has no document with text or code")
+    return list(chain.from_iterable(cut))
 
 
 def text_of(file_bytes: bytes, chunk: Chunk) -> str:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, as_collection
 from freshstack_dspy.collection.contents import NuggetsName
 from freshstack_dspy.collection.manifest import exported_from, trust_line
 from freshstack_dspy.collection.slices import Slices
@@ -70,7 +70,7 @@ def export_collection(
     if out.exists() and not (out / EXPORT_FILE).is_file():
         raise CollectionError(f"{out} is not an export; it is not replaced")
     selection = Selection(
-        Collection.of(collection),
+        as_collection(collection),
         slices,
         nuggets,
         every_nugget=layout.every_nugget,

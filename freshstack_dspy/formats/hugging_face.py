@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.collection.card import data_card
-from freshstack_dspy.collection.collection import Collection, corpus_schema
+from freshstack_dspy.collection.collection import Collection, as_collection, corpus_schema
 from freshstack_dspy.collection.slices import Slices
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.exports import export_collection
@@ -105,7 +105,7 @@ def push_collection(
         raise ConfigError(
             "pushing needs huggingface_hub; type: pip install 'freshstack_dspy[hub]'"
         ) from None
-    collection = Collection.of(collection)
+    collection = as_collection(collection)
     api = HfApi(endpoint=endpoint, token=token)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "dataset"

@@ -127,7 +127,7 @@ class Imported:
             else:  # a synthetic query has an answer, so the mark becomes a tag
                 fields["tags"] = (*fields.get("tags", ()), "synthetic")
         self.once(row, "query", query_id)
-        self.queries[query_id] = _validated(Query, row, query_id=query_id, **fields)
+        self.queries[query_id] = validated(Query, row, query_id=query_id, **fields)
         return self.queries[query_id]
 
     def add_nugget(
@@ -138,7 +138,7 @@ class Imported:
         if nugget_id in self.nuggets:
             raise SourceError(f"{row.place}: nugget {shown(nugget_id)} exists already; keep one")
         ids = {"nugget_id": nugget_id, "query_id": query_id, "call_id": None}
-        self.nuggets[nugget_id] = _validated(Nugget, row, text=text, **ids, **fields)
+        self.nuggets[nugget_id] = validated(Nugget, row, text=text, **ids, **fields)
         return self.nuggets[nugget_id]
 
     def judge(
@@ -197,7 +197,7 @@ class Imported:
         missing = [
             *_dropped("queries", "queries", self.unknown_queries, drop),
             *_dropped("corpus", "documents", unknown, drop),
-            *(_missing(chunk.source, chunk.chunk_id, NO_TEXT) for chunk in empty),
+            *(missing_file(chunk.source, chunk.chunk_id, NO_TEXT) for chunk in empty),
         ]
         return chunks, missing
 
@@ -211,7 +211,7 @@ def _dropped(source: str, what: str, ids: Counter[str], drop: bool) -> Iterator[
         )
     for id_ in sorted(ids):
         reason = f"named by {ids[id_]} judgments, which were dropped"
-        yield _missing(source, id_, reason)
+        yield missing_file(source, id_, reason)
 
 
 def name_of(path: Path) -> str:
@@ -228,11 +228,13 @@ def shown(id_: str) -> str:
     return repr(id_ if len(id_) <= 120 else f"{id_[:120]}…")
 
 
-def _missing(source: str, path: str, reason: str) -> SkippedFile:
+def missing_file(source: str, path: str, reason: str) -> SkippedFile:
+    """List what judgments name and no corpus has."""
     return SkippedFile(source=source, path=path, kind="missing", reason=reason)
 
 
-def _validated(record: type[R], row: Row | None, **fields: Any) -> R:
+def validated(record: type[R], row: Row | None, **fields: Any) -> R:
+    """Make a record; a `SourceError` names the row and its fault."""
     try:
         return record(**fields)
     except ValidationError as error:
@@ -282,7 +284,7 @@ def chunk_of(row: Row | None, chunk_id: str, source: str, text: str, **fields: A
     """Make a chunk; where its place is not known, it is a file of its own."""
     whole = {"path": chunk_id, "start_byte": 0, "end_byte": len(text.encode()), "revision": None}
     known = {"chunk_id": chunk_id, "source": source, "text": text, "tokens": count_tokens(text)}
-    return _validated(Chunk, row, **{**known, **whole, **fields})
+    return validated(Chunk, row, **{**known, **whole, **fields})
 
 
 def smallest_scale(highest: int) -> ScaleName | None:

@@ -1,6 +1,7 @@
 """Judgments as the measures read them: labels by nugget and chunk; and files of qrels."""
 
 import csv
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
@@ -13,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import UNPLACED, PassageRun
 from freshstack_dspy.measures.spans import Place, Span
+from freshstack_dspy.rows import given_rows, rows_of
 
 NuggetLabels = Mapping[str, Mapping[str, int]]
 """The labels of one query: nugget id -> chunk id -> label. Every nugget is a key."""
@@ -353,6 +355,48 @@ class NuggetQrels:
             for nugget, grades in zip(nuggets[query], by_nugget.values(), strict=True):
                 labels[nugget] = _grades(f"nugget {nugget!r}", grades)
         return cls(nuggets, labels, threshold=threshold)
+
+    @classmethod
+    def of(cls, judgments: Any, *, threshold: int = 1) -> Self:
+        """Make judgments of records, rows or a data frame (pandas, Polars, Arrow).
+
+        Args:
+            judgments: A list of records or of dictionaries, or a data frame, with `query_id`,
+                `nugget_id`, `chunk_id` and `label`; None is the label of one that failed. Without
+                `nugget_id` in any, labels are grades for the query.
+            threshold: The lowest label that counts as support.
+
+        Raises:
+            CollectionError: They are not such judgments, or a pair has two.
+        """
+        nuggets: dict[str, dict[str, None]] = {}
+        labels: dict[str, dict[str, int]] = {}
+        failed: dict[str, set[str]] = {}
+        try:
+            rows = list(given_rows(rows_of(judgments), "judgments"))
+        except ValueError as error:
+            raise CollectionError(f"judgments {error}") from None
+        plain = not any("nugget_id" in row.values for row in rows)
+        for row in rows:
+            query, chunk, label = row.id("query_id"), row.id("chunk_id"), row.values.get("label")
+            nugget = query if plain else row.id("nugget_id")
+            nuggets.setdefault(query, {})[nugget] = None
+            of_nugget, lost = labels.setdefault(nugget, {}), failed.setdefault(nugget, set())
+            if chunk in of_nugget or chunk in lost:
+                raise CollectionError(
+                    f"{row.place}: nugget {nugget!r} and chunk {chunk!r} have a judgment already"
+                )
+            if label is None or math.isnan(label):
+                lost.add(chunk)
+            else:
+                of_nugget |= _grades(row.place, {chunk: label})
+        return cls(
+            {query: tuple(ids) for query, ids in nuggets.items()},
+            labels,
+            {nugget: frozenset(chunks) for nugget, chunks in failed.items()},
+            threshold=threshold,
+            plain=plain,
+        )
 
     def judged(self, query_id: str, rel: int | None = None) -> Judged:
         """Give the judgments of one query; `rel` is the lowest label of support, or None."""

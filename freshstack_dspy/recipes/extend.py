@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, as_collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.counts import some_of
@@ -160,7 +160,7 @@ def plan_extension(
 ) -> "Plan":
     """Plan what `extend` would ask for and cost; nothing is sent. Arguments and errors are its own."""
     config = config if isinstance(config, BuildConfig) else load_judging(config)
-    before = Collection.of(collection)
+    before = as_collection(collection)
     return _plan(before, _tops(before, runs, config, k), config, progress)
 
 

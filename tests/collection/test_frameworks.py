@@ -11,8 +11,8 @@ from freshstack_dspy.collection.placing import Files
 from freshstack_dspy.collection.retrievers import run_retriever
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.records import SourceFile
+from tests.formats.loading import needs
 
-from .exports.loading import needs
 from .small import query
 
 PAGE = "# Größe\n\n" + "".join(
