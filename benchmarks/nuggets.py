@@ -33,7 +33,7 @@ from freshstack_dspy.recipes.flow import run_stages
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
 from freshstack_dspy.recipes.known import NOTHING
 from freshstack_dspy.recipes.nuggets import WithoutAnswers, is_relevant
-from freshstack_dspy.recipes.session import open_session
+from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.records import Nugget, Query
 
 ROOT = Path(__file__).resolve().parent.parent

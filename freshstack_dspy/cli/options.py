@@ -10,7 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from freshstack_dspy.progress import ProgressBars
-    from freshstack_dspy.recipes.session import Session, SessionOptions
+    from freshstack_dspy.recipes.opening import SessionOptions
+    from freshstack_dspy.recipes.session import Session
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
 ConfigArgument = Annotated[
@@ -122,7 +123,7 @@ def judging(
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.files import only_writer
-    from freshstack_dspy.recipes.session import open_session
+    from freshstack_dspy.recipes.opening import open_session
 
     settings = load_judging(config)
     with (

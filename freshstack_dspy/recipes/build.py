@@ -17,18 +17,14 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import one_part, report, showing
+from freshstack_dspy.recipes.opening import SessionOptions, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import (
     fingerprint_inputs,
     provenance,
     unchanged,
 )
-from freshstack_dspy.recipes.session import (
-    Session,
-    SessionOptions,
-    open_replies,
-    open_session,
-)
+from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:

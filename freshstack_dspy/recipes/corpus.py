@@ -20,7 +20,7 @@ from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.provenance import code_sha256
+from freshstack_dspy.recipes.code import code_sha256
 from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import Chunk, LicenceFile, Query, SkippedFile, SourceFile
 

@@ -31,12 +31,9 @@ from freshstack_dspy.measures.run import (
     to_run,
 )
 from freshstack_dspy.progress import Progress, report, showing
+from freshstack_dspy.recipes.opening import SessionOptions, open_session
 from freshstack_dspy.recipes.provenance import added
-from freshstack_dspy.recipes.session import (
-    Session,
-    SessionOptions,
-    open_session,
-)
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Candidate,
     Chunk,

@@ -16,6 +16,7 @@ from freshstack_dspy.lm.typed import UNRECORDED
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
+from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.corpus import cut_corpora
@@ -34,7 +35,6 @@ from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches, technique_texts, with_seeds
 from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
-from freshstack_dspy.recipes.recipe import put_programs
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Nugget, Query
 

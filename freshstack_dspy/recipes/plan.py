@@ -29,6 +29,7 @@ from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.recipes.build import make
 from freshstack_dspy.recipes.judge import counted
+from freshstack_dspy.recipes.opening import recipe_maker
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Record, in_order_of_steps
@@ -36,8 +37,8 @@ from freshstack_dspy.records import Record, in_order_of_steps
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
+    from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.recipe import Programs
 
 SAMPLE = 50
 """Most questions that are run."""
@@ -302,8 +303,8 @@ def _dry_session(
                 lm,
                 replies,
                 progress=progress,
-                recipe=recipe,
-                programs=programs,
+                recipe=recipe_maker(config, recipe, programs or {}),
+                programs=programs or {},
             ),
             provider,
         )

@@ -8,11 +8,9 @@ before anything was read: what changes meanwhile is a change for the next build.
 
 import functools
 import hashlib
-import platform
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +32,7 @@ from freshstack_dspy.lm.store import Recorded, Several, fingerprint
 from freshstack_dspy.lm.typed import instructions, name_of
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
+from freshstack_dspy.recipes.code import code_sha256, file_sha256
 from freshstack_dspy.records import SourceFile
 from freshstack_dspy.registry import is_imported
 
@@ -68,6 +67,7 @@ def provenance(
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
     """
     from freshstack_dspy.calibration.agreement import measured_trust
+    from freshstack_dspy.recipes.recipe import identities
 
     config, used = session.config, session.used()
     return Provenance(
@@ -76,7 +76,7 @@ def provenance(
         model=config.model.name,
         scale=config.judge.graded,
         prompts=dict(prompt_hash(predictor) for _, predictor in session.recipe.named_predictors()),
-        programs=session.own_programs,
+        programs=identities(session.recipe, session.programs),
         versions=_versions(),
         ledger=session.lm.ledger.steps(),
         config=shareable(config.model_dump()),
@@ -227,13 +227,13 @@ def fingerprint_inputs(
         settings = {
             "config": config.model_dump(mode="json", exclude=without),
             "endpoint": endpoint_identity(config.model.name, config.model.api_base),
-            "edited": config.nuggets.edited and _sha256(config.nuggets.edited),
+            "edited": config.nuggets.edited and file_sha256(config.nuggets.edited),
             "programs": _own_programs(config, recipe, programs),
-            "trust": [config.trust.min_kappa, *map(_sha256, config.trust.labels)],
+            "trust": [config.trust.min_kappa, *map(file_sha256, config.trust.labels)],
         }
         queries = {
             "config": config.queries.model_dump(mode="json", exclude={"path", "style"}),
-            "files": [_sha256(path) for path in query_files(config.queries)],
+            "files": [file_sha256(path) for path in query_files(config.queries)],
         }
         corpus = {
             "chunking": config.chunking.model_dump(mode="json"),
@@ -247,38 +247,6 @@ def fingerprint_inputs(
         }
     except (OSError, FreshstackError):
         return {}
-
-
-@functools.cache
-def code_sha256(folder: str = "", packages: str = ".*") -> str:
-    """Fingerprint the files below a folder of this package, Python, and the versions of packages.
-
-    Those are the packages that this one requires and whose names match.
-    """
-    root = Path(__file__).parents[1]
-    files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
-    required = {re.split(r"[^\w.-]", line)[0] for line in requires("freshstack_dspy") or ()}
-    return sha256_of(
-        {
-            "files": {
-                path.relative_to(root).as_posix(): _sha256(path)
-                for path in files
-                if path.suffix != ".pyc"
-            },
-            "python": platform.python_version_tuple()[:2],
-            "versions": {
-                name: _installed(name) for name in required if re.fullmatch(packages, name)
-            },
-        }
-    )
-
-
-def _installed(package: str) -> str | None:
-    """The version of a package, or None where this system lacks it, as it may an extra."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 _CHOOSING = {"include", "exclude", "keep", "skip", "pages"}
@@ -311,8 +279,3 @@ def _own_programs(
 
     used = recipe_of(config) if recipe is None else recipe
     return identities(with_programs(used, programs or {}), names)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,9 +14,9 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import showing
 from freshstack_dspy.recipes.build import make
+from freshstack_dspy.recipes.opening import SessionOptions, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import added, provenance
-from freshstack_dspy.recipes.session import SessionOptions, open_session
 
 _OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
 """What a manifest records of how it was made, and that is no reason to write it anew."""

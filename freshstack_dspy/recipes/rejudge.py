@@ -14,8 +14,8 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
+from freshstack_dspy.recipes.opening import SessionOptions, open_session
 from freshstack_dspy.recipes.provenance import provenance
-from freshstack_dspy.recipes.session import SessionOptions, open_session
 from freshstack_dspy.records import Chunk, Judgment, Scale
 
 if TYPE_CHECKING:

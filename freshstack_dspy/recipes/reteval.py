@@ -22,6 +22,7 @@ from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
+from freshstack_dspy.programs.own import program_in_place_of
 from freshstack_dspy.recipes.judge import (
     ToJudge,
     Window,
@@ -29,7 +30,6 @@ from freshstack_dspy.recipes.judge import (
     grouped,
     judge,
 )
-from freshstack_dspy.recipes.recipe import program_in_place_of
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -305,7 +305,7 @@ def _check_embedder(session: Session, comparers: Mapping[str, float]) -> None:
 
 def answer_comparer(session: Session, name: str) -> Any:
     """The comparer `yes_no` or `graded`; the first may be one of the user's own."""
-    plain, own = AnswerComparer(graded=name == "graded"), session.comparer
+    plain, own = AnswerComparer(graded=name == "graded"), session.programs.get("comparer")
     if own is None or name != "yes_no":
         return plain
     return program_in_place_of(plain, own, "comparer", session.config.file.parent)

@@ -1,64 +1,34 @@
-"""A session: all that a recipe needs to ask its models, opened for a configuration and a mode.
-
-It is the only place that wires replies, recorded LM, embedders, reranker, budget and progress.
-"""
+"""A session: all that a recipe needs to ask its models; `opening.py` opens it."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
 from freshstack_dspy.config import MODES, BuildConfig, Mode
-from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, file_named
-from freshstack_dspy.index.models import Models, connected
+from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
+from freshstack_dspy.index.models import Models
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.client import open_store
-from freshstack_dspy.lm.engine import Provider, check_model
-from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.reply import SearchResult, content_hash, receive_search
 from freshstack_dspy.lm.request import SearchRequest
 from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.usage import StepLedger, step
-from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.progress import NoProgress, Progress, showing
+from freshstack_dspy.progress import NoProgress, Progress
 from freshstack_dspy.records import Failure
 
 if TYPE_CHECKING:
     from freshstack_dspy.lm.client import RecordedLM
+    from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.recipe import Programs
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class AskingOptions(TypedDict, total=False):
-    """Who is asked, by which programs, and who is notified."""
-
-    progress: Progress | bool | None
-    """Notified of every step; True: bars, or lines in a pipe; False: nothing; None (the default):
-    bars on a terminal and in a notebook."""
-    provider: Provider | None
-    """What answers, in place of the one that the model's name chooses."""
-    callback: Callback | None
-    """Notified of every request to a model, by many threads."""
-    recipe: "FreshStack | None"
-    """What is run, in place of the recipe that the configuration names."""
-    programs: "Programs | None"
-    """By name, programs in place of the recipe's own: modules, or names of some; see `recipe.py`."""
-
-
-class SessionOptions(AskingOptions, total=False):
-    """How a recipe asks; every function that opens a session takes these as keywords."""
-
-    mode: Mode
-    """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
 
 
 class Replies(NamedTuple):
@@ -81,12 +51,12 @@ class Session:
         *,
         models: Models | None = None,
         progress: Progress | None = None,
-        recipe: "FreshStack | None" = None,
-        programs: "Programs | None" = None,
+        recipe: "Callable[[], FreshStack]",
+        programs: "Programs",
     ) -> None:
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
-        self._recipe, self._programs = recipe, dict(programs or {})
-        self.comparer = self._programs.pop("comparer", config.programs.comparer)
+        self._make_recipe = recipe
+        self.programs: Programs = {**config.programs.named, **programs}
         self.models = models or Models()
         self.progress = progress or NoProgress()
         self._done: dict[str, str] = {}
@@ -94,19 +64,8 @@ class Session:
 
     @functools.cached_property
     def recipe(self) -> "FreshStack":
-        """The recipe that is run, with its programs."""
-        from freshstack_dspy.recipes.recipe import recipe_of, with_programs
-
-        if self._recipe is None:
-            return recipe_of(self.config, self._programs)
-        return with_programs(self._recipe, self._programs)
-
-    @property
-    def own_programs(self) -> dict[str, str]:
-        """What the recipe has that is not of this package, by name; see `identities`."""
-        from freshstack_dspy.recipes.recipe import identities
-
-        return identities(self.recipe, {*self.config.programs.named, *self._programs})
+        """The recipe that is run, with its programs; made when it is first needed."""
+        return self._make_recipe()
 
     def each(
         self, name: str, function: Callable[[Item], Result], items: Sequence[Item]
@@ -207,65 +166,6 @@ class Session:
         if self.mode == "replay" and account.calls:  # only a plan's dry run has any
             return f"would ask {account.calls}, {account.cached} recorded"
         return account.line
-
-
-@contextmanager
-def open_session(
-    config: BuildConfig,
-    mode: Mode = "live",
-    *,
-    replies: Replies | None = None,
-    searching: bool = True,
-    **options: Unpack[AskingOptions],
-) -> Iterator[Session]:
-    """Open a session, and close it at the end; its recorded LM is DSPy's meanwhile.
-
-    Next to the `SessionOptions` it takes `replies`, where they are open already, and `searching`:
-    whether embedders and reranker are opened too.
-
-    Raises:
-        ConfigError: No such mode, or batches under way would be paid for twice.
-        FatalModelError: The model's provider is not known, or there is no key for it.
-        FreshstackError: A model or the store cannot be opened; see `errors.py`.
-    """
-    provider, callback = options.get("provider"), options.get("callback")
-    check_mode(config, mode)
-    if provider is None and mode in ("live", "rerecord"):
-        with file_named(config.file):
-            check_model(config.model)
-    from freshstack_dspy.lm.client import connect
-    from freshstack_dspy.lm.typed import in_bulk
-
-    with ExitStack() as stack:
-        store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
-        reserved = JobFolder.of(config).reserved()
-        account = Account(config.name, config.budget, config.prices, reserved)
-        lm = connect(
-            config.model,
-            mode=mode,
-            store=store,
-            recorded=bundles,
-            provider=provider,
-            account=account,
-            callback=callback,
-        )
-        stack.callback(lm.client.close)
-        models = Models()
-        if searching:
-            access = Access(mode, store, bundles, account, lm.ledger, callback)
-            models = stack.enter_context(connected(config, access))
-        stack.enter_context(in_bulk(lm))
-        shown = stack.enter_context(showing(options.get("progress")))
-        yield Session(
-            config,
-            mode,
-            lm,
-            replies,
-            models=models,
-            progress=shown,
-            recipe=options.get("recipe"),
-            programs=options.get("programs"),
-        )
 
 
 @contextmanager

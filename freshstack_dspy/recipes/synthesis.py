@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
@@ -23,13 +23,15 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.progress import report
 from freshstack_dspy.questions.reading import QueryReading
-from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, judge_calls, judge_once, merged
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.rows import Row
 from freshstack_dspy.text import ALIKE, is_alike, jaccard, terms
+
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.freshstack import FreshStack
 
 EXPECTED_KEPT = 0.8
 """The share of questions that is expected to be kept, until some were tried."""
@@ -55,7 +57,7 @@ Result = TypeVar("Result")
 class Synthesis:
     """Makes the synthetic queries of a build."""
 
-    def __init__(self, session: Session, recipe: FreshStack, searches: Searches) -> None:
+    def __init__(self, session: Session, recipe: "FreshStack", searches: Searches) -> None:
         """Choose the seeds; nothing is asked.
 
         Raises:

@@ -16,9 +16,9 @@ from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.provenance import export_replies
 from freshstack_dspy.recipes.reteval import answer_comparer
-from freshstack_dspy.recipes.session import open_session
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 

@@ -17,8 +17,8 @@ from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.contexts import answer_density
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.recipes.contexts import ContextTable, evaluate_contexts
+from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.plan import plan_asking
-from freshstack_dspy.recipes.session import open_session
 
 from .scripted import Inputs, Said, ScriptedProvider
 from .test_crux import BRIDGE, DAM, built, scripted

@@ -271,7 +271,7 @@ def test_the_module_makes_what_a_build_makes(tmp_path: Path) -> None:
     collection = build(config)
     from freshstack_dspy.progress import NoProgress
     from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
-    from freshstack_dspy.recipes.session import open_session
+    from freshstack_dspy.recipes.opening import open_session
 
     with open_session(config) as session:
         index: HybridIndex = index_corpora(config, cut_corpora(config, NoProgress()))

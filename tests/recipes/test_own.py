@@ -148,7 +148,7 @@ def test_a_step_of_ones_own_has_records_calls_and_a_place_in_the_plan(tmp_path: 
 
 def test_one_query_runs_through_the_same_steps(tmp_path: Path) -> None:
     from freshstack_dspy.index.hybrid import HybridIndex
-    from freshstack_dspy.recipes.session import open_session
+    from freshstack_dspy.recipes.opening import open_session
 
     config = domain(tmp_path)
     provider = ScriptedProvider(answer=about)

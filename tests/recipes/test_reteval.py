@@ -25,8 +25,8 @@ from freshstack_dspy.recipes.answers import (
     write_answers,
 )
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.reteval import Answering, gold_chunks
-from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import OmittedChunk
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import embeddings, texts_asked

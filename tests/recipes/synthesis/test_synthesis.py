@@ -20,9 +20,9 @@ from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.provenance import export_replies
-from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.recipes.synthesis import Synthesis
 from tests.recipes.domain import afresh
 from tests.recipes.scripted import (

@@ -1,0 +1,63 @@
+"""Programs of somebody else's in the place of ours."""
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from freshstack_dspy.config import ProgramConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.programs.saved import load_program
+from freshstack_dspy.registry import imported, is_imported
+
+Programs = Mapping[str, dspy.Module | ProgramConfig | Path | str]
+"""By the name of a recipe's program: a module, the name of one to import, or a file of its state."""
+
+
+def put_programs(recipe: dspy.Module, programs: Programs, folder: Path) -> None:
+    """Put programs in the place of a recipe's own; `folder` is that of the configuration.
+
+    Raises:
+        CollectionError: A saved program cannot be read.
+        ConfigError: The recipe has no such program, or what is given cannot be one.
+    """
+    for name, given in programs.items():
+        plain = getattr(recipe, name, None)
+        if not isinstance(plain, dspy.Module):
+            there = (key for key, one in vars(recipe).items() if isinstance(one, dspy.Module))
+            raise ConfigError(
+                f"programs.{name}: {type(recipe).__name__} has no such program; it has: "
+                f"{', '.join(there)}"
+            )
+        setattr(recipe, name, program_in_place_of(plain, given, name, folder))
+
+
+def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
+    """Make the program that is given by itself, its name, or its state, and check what it takes."""
+    named = given
+    if isinstance(given, str | Path):
+        named = ProgramConfig.model_validate(
+            {"program": given} if is_imported(given) else {"state": Path(given)}
+        )
+    program = given
+    if isinstance(named, ProgramConfig):
+        program = own
+        if named.program is not None:
+            program = imported(named.program, f"programs.{name}", folder)
+            program = program if isinstance(program, dspy.Module) else program()
+    if not isinstance(program, dspy.Module):
+        raise ConfigError(f"programs.{name} is {program!r:.80}, and no dspy.Module")
+    # Of the classes: DSPy warns of whoever looks at an object's `forward`.
+    _, *taken = inspect.signature(type(own).forward).parameters.values()
+    needed = {one.name: None for one in taken if one.default is inspect.Parameter.empty}
+    try:
+        inspect.signature(type(program).forward).bind(program, **needed)
+    except TypeError as error:
+        raise ConfigError(
+            f"programs.{name}: {type(program).__name__}.forward must take {', '.join(needed)}, as "
+            f"that of {type(own).__name__} does: {error}"
+        ) from None
+    state = named.state if isinstance(named, ProgramConfig) else None
+    return program if state is None else load_program(program, state)
