@@ -17,6 +17,7 @@ from .config import load_config as load_config
 from .corpus.chunks import chunks as chunks
 from .errors import FreshstackError as FreshstackError
 from .formats.exports import export_collection as export_collection
+from .formats.format import Format as Format
 from .formats.imports import import_collection as import_collection
 from .index.hybrid import HybridIndex as HybridIndex
 from .lm.client import connect as connect

@@ -115,6 +115,8 @@ def import_(
         f"support ({scale.threshold} or more on the scale {scale.name})"
     )
     say("slices: " + ", ".join(f"{n:,} {name}" for name, n in counts.slices.items()))
+    if collection.plain:
+        complain(f"{format} has no nuggets: each query is its own one, by its text")
     say(f"{labels_by(collection)}; content hash {collection.manifest.content_hash}")
     skipped = [file.reason for file in collection.skipped]
     failures = sum(n for statuses in counts.failures.values() for n in statuses.values())

@@ -219,4 +219,10 @@ def _in_file(chunk: Chunk | None, spans: Spans) -> Spans:
     return tuple((chunk.byte_at(start), chunk.byte_at(end)) for start, end in places)
 
 
-AUTOJUDGE = Format(name="autojudge", how_to_load=_HOW_TO_LOAD, write=_write, read=_read)
+AUTOJUDGE = Format(
+    name="autojudge",
+    how_to_load=_HOW_TO_LOAD,
+    write=_write,
+    read=_read,
+    cannot_hold=("pool",),
+)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.formats.format import Format
-from freshstack_dspy.formats.imported import Imported, smallest_scale
+from freshstack_dspy.formats.imported import Imported, query_fields, smallest_scale
 from freshstack_dspy.formats.selection import (
     GRADES,
     Files,
@@ -60,19 +60,8 @@ def read_beir(found: Imported) -> None:
     patterns = [f"queries*{ending}" for ending in DATA_ENDINGS]
     file = found.part("queries", *patterns, "queries")
     for row in found.rows(file, ("_id", "id", "text", "title", "metadata")):
-        metadata, text = row.inner("metadata"), row.text("text")
-        given = metadata.values.get("title")
-        title, body = ("", text) if given == "" else (text, "")
-        if given and isinstance(given, str) and text.startswith(f"{given} "):
-            title, body = given, text[len(given) + 1 :]
-        query = found.add_query(
-            row,
-            row.id("_id", "id"),
-            title=title,
-            body=body,
-            tags=metadata.texts("tags"),
-            asked_at=metadata.optional("date"),
-        )
+        text, about = row.text("text"), query_fields(row)
+        query = found.add_query(row, row.id("_id", "id"), text=text, **about)
         rows[query.query_id] = row
     qrels = _qrels(found)
     highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
@@ -151,5 +140,14 @@ BEIR = Format(
     how_to_load=_HOW_TO_LOAD,
     write=write_beir,
     read=read_beir,
-    cannot_hold=("nuggets",),
+    cannot_hold=(
+        "answers",
+        "nuggets",
+        "importance",
+        "support",
+        "labels",
+        "failures",
+        "evidence",
+        "pool",
+    ),
 )

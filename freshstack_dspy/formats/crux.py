@@ -169,8 +169,7 @@ def _read_topics(found: Imported) -> dict[str, list[Nugget | None]]:
         query_id = found.add_query(
             row,
             own,
-            title=row.text("topic", "request", default=requests.get(own, "")),
-            body="",
+            text=row.text("topic", "request", default=requests.get(own, "")),
             answer=row.text("report", "summary", default=""),
         ).query_id
         questions = row.list("questions", "subquestions")
@@ -249,4 +248,10 @@ def _ranks(path: Path) -> dict[str, list[str]]:
     return {topic: [of[rank] for rank in sorted(of)] for topic, of in ranks.items()}
 
 
-CRUX = Format(name="crux", how_to_load=_HOW_TO_LOAD, write=_write, read=_read)
+CRUX = Format(
+    name="crux",
+    how_to_load=_HOW_TO_LOAD,
+    write=_write,
+    read=_read,
+    cannot_hold=("importance", "evidence", "chunks", "pool"),
+)

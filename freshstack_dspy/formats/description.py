@@ -12,6 +12,8 @@ from freshstack_dspy.files import json_file
 from freshstack_dspy.records import Scale
 
 EXPORT_FILE, IDS_FILE, LICENCES_FILE = "export.json", "ids.json", "licences.jsonl"
+JUDGMENTS_FILE = "judgments.jsonl"
+"""Our judgments with our ids, next to a layout that has no room for labels and evidence."""
 
 
 class Description(BaseModel):

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.formats.description import JUDGMENTS_FILE
 from freshstack_dspy.formats.format import Format
-from freshstack_dspy.formats.imported import DATA_ENDINGS, Imported, shown
+from freshstack_dspy.formats.imported import DATA_ENDINGS, Imported, query_fields, shown
 from freshstack_dspy.formats.parquet import front_matter, parquet_file, schema_of
 from freshstack_dspy.formats.selection import (
     QUERY_SOURCES,
@@ -15,10 +16,10 @@ from freshstack_dspy.formats.selection import (
     Selection,
     changed_ids,
     corpus_rows,
+    judgment_rows,
     query_metadata,
 )
 from freshstack_dspy.records import Attribution
-from freshstack_dspy.rows import Row
 
 _HOW_TO_LOAD = """\
     loader = freshstack.datasets.DataLoader("path/to/this/queries", "path/to/this/corpus")
@@ -78,6 +79,7 @@ def _write(selection: Selection) -> Files:
         # The name of a collection is the `topic` of the official loader.
         head = front_matter({selection.collection.name: (split, file)})
         yield f"{name}/README.md", f"{head}{text}"
+    yield JUDGMENTS_FILE, judgment_rows(selection)
     yield from changed_ids(queries=queries.items(), nuggets=nuggets.items())
 
 
@@ -106,13 +108,12 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
 
 
 def _read(found: Imported) -> None:
-    queries = found.path
+    whole, queries = found.take_judgments(), found.path
     if queries.is_dir():
         patterns = ("queries", *(f"queries*{ending}" for ending in DATA_ENDINGS))
         queries = found.optional_part("queries", *patterns) or queries
     columns = ("query_id", "query_title", "query_text", "nuggets", "answer_id", "answer_text")
     for row in found.rows(queries, (*columns, "metadata")):
-        metadata = row.inner("metadata")
         query = found.add_query(
             row,
             row.id("query_id"),
@@ -120,10 +121,7 @@ def _read(found: Imported) -> None:
             body=row.text("query_text", default=""),
             answer_id=row.optional("answer_id"),
             answer=row.text("answer_text", default=""),
-            tags=metadata.texts("tags"),
-            asked_at=metadata.optional("date"),
-            question_source=_attribution(metadata.inner("question_source")),
-            answer_source=_attribution(metadata.inner("answer_source")),
+            **query_fields(row),
         )
         for each in row.inners("nuggets"):
             id_ = each.id("_id", "nugget_id")
@@ -135,14 +133,15 @@ def _read(found: Imported) -> None:
                         f"{row.place}: nugget {shown(nugget.nugget_id)} names chunk "
                         f"{shown(chunk_id)} twice; keep one"
                     )
-                found.judge(nugget, chunk_id, int(chunk_id in relevant))
+                if not whole:
+                    found.judge(nugget, chunk_id, int(chunk_id in relevant))
     found.find_corpus("the corpus", "corpus*")
 
 
-def _attribution(row: Row) -> Attribution | None:
-    if not row.has("author", "url", "licence"):
-        return None
-    return Attribution(author=row.text("author"), url=row.text("url"), licence=row.text("licence"))
-
-
-FRESHSTACK = Format(name="freshstack", how_to_load=_HOW_TO_LOAD, write=_write, read=_read)
+FRESHSTACK = Format(
+    name="freshstack",
+    how_to_load=_HOW_TO_LOAD,
+    write=_write,
+    read=_read,
+    cannot_hold=("importance", "pool"),
+)

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from freshstack_dspy.collection.slices import Slices
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.format import Format
+from freshstack_dspy.formats.imported import Imported, R, smallest_scale, validated
 from freshstack_dspy.formats.parquet import front_matter, kinds, parquet_file, schema_of
 from freshstack_dspy.formats.selection import GRADES, Files, Selection
-from freshstack_dspy.records import Candidate, Judgment, Nugget, Query
+from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, Scale
+from freshstack_dspy.rows import Row
 
 _HOW_TO_LOAD = f"""\
     queries = datasets.load_dataset("path/or/name", "queries", split="test")
@@ -64,6 +66,32 @@ def _write(selection: Selection) -> Files:
         data_card(collection, chunks, collection.manifest),
     )
     yield "README.md", "\n".join(parts)
+
+
+def _read(found: Imported) -> None:
+    """Read every record as it was."""
+    for row, query in _records(found, "queries", Query):
+        found.once(row, "query", query.query_id)
+        found.queries[query.query_id] = query
+    for row, nugget in _records(found, "nuggets", Nugget):
+        found.once(row, "nugget", nugget.nugget_id)
+        found.nuggets[nugget.nugget_id] = nugget
+    found.judgments = [one for _, one in _records(found, "judgments", Judgment)]
+    found.pool = [one for _, one in _records(found, "pool", Candidate)]
+    found.documents = (one for _, one in _records(found, "corpus", Chunk))
+    labels = [one.label for one in found.judgments if one.label is not None]
+    scale = Scale(name=smallest_scale(max(labels, default=1)) or "graded_5")
+    found.use_scale(found.export.scale if found.export else scale)
+
+
+def _records(found: Imported, name: str, record: type[R]) -> Iterator[tuple[Row, R]]:
+    """Read a configuration; what a record does not have is null there."""
+    for row in found.rows(found.part(name, name, f"{name}*.parquet")):
+        needed = {name for name, field in record.model_fields.items() if field.is_required()}
+        given = {key: v for key, v in row.values.items() if v is not None or key in needed}
+        if own := given.get("fields"):
+            given["fields"] = {key: text for key, text in own.items() if text is not None}
+        yield row, validated(record, row, **given)
 
 
 def push_collection(
@@ -129,4 +157,6 @@ def push_collection(
     return f"{endpoint}/datasets/{repo_id}"
 
 
-HUGGING_FACE = Format(name="hf", how_to_load=_HOW_TO_LOAD, write=_write, every_nugget=True)
+HUGGING_FACE = Format(
+    name="hf", how_to_load=_HOW_TO_LOAD, write=_write, read=_read, every_nugget=True
+)

@@ -11,10 +11,17 @@ from pydantic import ValidationError
 from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import json_file
-from freshstack_dspy.formats.description import IDS_FILE, LICENCES_FILE, read_description
+from freshstack_dspy.formats.description import (
+    IDS_FILE,
+    JUDGMENTS_FILE,
+    LICENCES_FILE,
+    read_description,
+)
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.records import (
     SCALES,
+    Attribution,
+    Candidate,
     Chunk,
     Failure,
     Judgment,
@@ -43,6 +50,7 @@ class Imported:
 
     Attributes:
         judgments: Of the nuggets; their chunks may be missing in the corpus.
+        pool: What found the chunks; if empty, it is the judged ones.
         rejected: How many queries were left out, by reason.
         unknown_queries: How many judgments name a query that does not exist, by its id.
         documents: The corpus; None where there is none.
@@ -57,6 +65,7 @@ class Imported:
         self.queries: dict[str, Query] = {}
         self.nuggets: dict[str, Nugget] = {}
         self.judgments: list[Judgment] = []
+        self.pool: list[Candidate] = []
         self.failures: list[Failure] = []
         self.rejected: dict[str, int] = {}
         self.unknown_queries: Counter[str] = Counter()
@@ -117,9 +126,19 @@ class Imported:
             named = " and ".join(map(shown, ids))
             raise SourceError(f"{row.place}: {kind} {named} is at {first} already; keep one")
 
-    def add_query(self, row: Row, exported_id: str, **fields: Any) -> Query:
-        """Take a query; one that is marked as synthetic stays marked."""
+    def add_query(
+        self, row: Row, exported_id: str, *, text: str | None = None, **fields: Any
+    ) -> Query:
+        """Take a query; one that is marked as synthetic stays marked.
+
+        A `text` is taken apart where the row's metadata have the title. Those of our exports say
+        more of a query.
+        """
         query_id = self.ours("queries", exported_id)
+        if self.export is not None:
+            fields = {**query_fields(row), **fields}
+        if text is not None:
+            fields["title"], fields["body"] = _title_and_body(row, text)
         fields["origin"] = "imported"
         if row.inner("metadata").values.get("origin") == "synthetic":
             if fields.get("answer"):
@@ -164,6 +183,18 @@ class Imported:
             )
         )  # fmt: skip
 
+    def take_judgments(self) -> bool:
+        """Take the judgments of an export of ours that has them, with its scale; else False."""
+        file = self.path / JUDGMENTS_FILE
+        if self.export is None or not file.is_file():
+            return False
+        self.use_scale(self.export.scale)
+        rows = self.rows(file)
+        self.judgments += [
+            validated(Judgment, row, **{**row.values, "call_id": None}) for row in rows
+        ]
+        return True
+
     def fail(self, query_id: str, step: Step, status: FailureStatus, message: str) -> None:
         """Note what went wrong there."""
         ids = {"query_id": query_id, "call_id": None}
@@ -200,6 +231,30 @@ class Imported:
             *(missing_file(chunk.source, chunk.chunk_id, NO_TEXT) for chunk in empty),
         ]
         return chunks, missing
+
+
+def query_fields(row: Row) -> dict[str, Any]:
+    """Give what the metadata of a query's row say of it, as our exports write them."""
+    metadata = row.inner("metadata")
+    return {
+        "tags": metadata.texts("tags"),
+        "asked_at": metadata.optional("date"),
+        "question_source": _attribution(metadata.inner("question_source")),
+        "answer_source": _attribution(metadata.inner("answer_source")),
+    }
+
+
+def _attribution(row: Row) -> Attribution | None:
+    if not row.has("author", "url", "licence"):
+        return None
+    return Attribution(author=row.text("author"), url=row.text("url"), licence=row.text("licence"))
+
+
+def _title_and_body(row: Row, text: str) -> tuple[str, str]:
+    given = row.inner("metadata").values.get("title")
+    if given and isinstance(given, str) and text.startswith(f"{given} "):
+        return given, text[len(given) + 1 :]
+    return ("", text) if given == "" else (text, "")
 
 
 def _dropped(source: str, what: str, ids: Counter[str], drop: bool) -> Iterator[SkippedFile]:
@@ -263,7 +318,10 @@ def _documents(path: Path, found: Imported) -> Iterator[Chunk]:
             if chunk_id in texts:
                 continue
             texts[chunk_id] = text
-        metadata = row.inner("metadata")
+        metadata, title = row.inner("metadata"), row.text("title", default="")
+        inside = metadata.optional("title")
+        if inside and not title and text.startswith(f"{inside}\n"):
+            title, text = inside, text[len(inside) + 1 :]
         start = metadata.number("start_byte", 0)
         yield chunk_of(
             row,
@@ -275,7 +333,7 @@ def _documents(path: Path, found: Imported) -> Iterator[Chunk]:
             end_byte=metadata.number("end_byte", start + len(text.encode())),
             revision=metadata.optional("commit_id"),
             encoding=metadata.optional("encoding") or "utf-8",
-            title=row.text("title", default=""),
+            title=title,
             url=metadata.optional("url") or row.optional("url"),
         )
 

@@ -67,8 +67,11 @@ def import_collection(
         queries=queries,
         nuggets=nuggets,
         pool=tuple(
-            Candidate(query_id=query_id, chunk_id=chunk_id, origin="imported")
-            for query_id, chunk_id in judged
+            found.pool
+            or (
+                Candidate(query_id=query_id, chunk_id=chunk_id, origin="imported")
+                for query_id, chunk_id in judged
+            )
         ),
         judgments=judgments,
         failures=tuple(found.failures),

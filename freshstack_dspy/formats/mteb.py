@@ -1,6 +1,6 @@
 """MTEB: the files of BEIR, and task.py, a retrieval task that reads them."""
 
-from freshstack_dspy.formats.beir import read_beir, write_beir
+from freshstack_dspy.formats.beir import BEIR, read_beir, write_beir
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.selection import GRADES, Files, Selection
 
@@ -79,5 +79,9 @@ def _write(selection: Selection) -> Files:
 
 
 MTEB = Format(
-    name="mteb", how_to_load=_HOW_TO_LOAD, write=_write, read=read_beir, cannot_hold=("nuggets",)
+    name="mteb",
+    how_to_load=_HOW_TO_LOAD,
+    write=_write,
+    read=read_beir,
+    cannot_hold=BEIR.cannot_hold,
 )

@@ -112,7 +112,7 @@ def _read(found: Imported) -> None:
 
 def _own_nuggets(found: Imported, row: Row, query: str) -> dict[str, Nugget]:
     """Take a query and its nuggets; gives them by id, or text where they have none."""
-    query_id = found.add_query(row, row.id("qid"), title=query, body="").query_id
+    query_id = found.add_query(row, row.id("qid"), text=query).query_id
     own: dict[str, Nugget] = {}
     for number, each in enumerate(row.inners("nuggets")):
         text, given = each.text("text"), each.optional("nugget_id")
@@ -144,5 +144,10 @@ def _take_assignment(found: Imported, row: Row, nuggets: dict[str, Nugget], chun
 
 
 NUGGETIZER = Format(
-    name="nuggetizer", how_to_load=_HOW_TO_LOAD, write=_write, read=_read, pooled_chunks_only=True
+    name="nuggetizer",
+    how_to_load=_HOW_TO_LOAD,
+    write=_write,
+    read=_read,
+    pooled_chunks_only=True,
+    cannot_hold=("answers", "labels", "evidence", "chunks", "pool"),
 )

@@ -199,6 +199,13 @@ def corpus_rows(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
         yield {"_id": id_, "title": chunk.title, "text": chunk.text, "metadata": metadata}
 
 
+def judgment_rows(selection: Selection) -> Iterator[dict[str, Any]]:
+    """Give the judgments under our ids, for `Imported.take_judgments`."""
+    for one in selection.collection.judgments:
+        if one.nugget_id in selection.labels:
+            yield one.model_dump(exclude={"call_id", "same_as", "parts", "votes"})
+
+
 def topic_lines(selection: Selection, ids: Ids) -> Iterator[str]:
     """Give each query in a line, under its exported id."""
     for query in selection.queries:

@@ -1,24 +1,35 @@
 """TREC: topics, qrels, qrels by subtopic, and a corpus as Anserini reads it."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
+from freshstack_dspy.collection.answers import importance_of
+from freshstack_dspy.errors import SourceError
+from freshstack_dspy.files import read_lines
+from freshstack_dspy.formats.description import JUDGMENTS_FILE
 from freshstack_dspy.formats.format import Format
+from freshstack_dspy.formats.imported import Imported, shown
 from freshstack_dspy.formats.selection import (
     GRADES,
     Files,
     Selection,
     changed_ids,
     chunk_metadata,
+    judgment_rows,
     query_rows,
     topic_lines,
     word,
 )
+from freshstack_dspy.records import Nugget
+from freshstack_dspy.rows import Row
 
 _HOW_TO_LOAD = f"""\
     ir_measures diversity_qrels.txt path/to/run.txt 'alpha_nDCG@10'
     ir_measures qrels.txt path/to/run.txt 'nDCG@10 R@50'
 
 {GRADES} The second column of `diversity_qrels.txt` is the number of a nugget in `nuggets.jsonl`.
+`judgments.jsonl` has the labels and their evidence, under our own ids.
 Ids are words of visible ASCII (a space is `!20`); `ids.json` maps those back that had to change."""
 
 
@@ -48,7 +59,53 @@ def _write(selection: Selection) -> Files:
     yield "corpus.jsonl", corpus
     yield "qrels.txt", grades
     yield "diversity_qrels.txt", subtopics
+    yield JUDGMENTS_FILE, judgment_rows(selection)
     yield from changed_ids(queries=queries.items(), chunks=chunks.items())
 
 
-TREC = Format(name="trec", how_to_load=_HOW_TO_LOAD, write=_write)
+def _read(found: Imported) -> None:
+    """Read topics, and nuggets with their subtopics, which a document supports (1) or not (0).
+
+    Of an export of ours the labels are those that it had.
+    """
+    whole = found.take_judgments()
+    for row in found.rows(found.part("topics", "*topics*.jsonl")):
+        found.add_query(row, row.id("id"), text=row.text("text"))
+    nuggets: dict[tuple[str, str], Nugget] = {}
+    file = found.part("nuggets", "*nuggets*.jsonl")
+    for row in found.rows(file):
+        query_id = found.ours("queries", row.id("id"))
+        if query_id not in found.queries:
+            raise SourceError(f"{row.place}: there is no topic {shown(query_id)}")
+        importance, id_ = importance_of(row), row.id("nugget_id")
+        nugget = found.add_nugget(row, query_id, id_, row.text("text"), importance=importance)
+        nuggets[row.id("id"), row.id("subtopic")] = nugget
+    if not whole:
+        _read_qrels(found, nuggets)
+    found.find_corpus("the corpus", "corpus*")
+
+
+def _read_qrels(found: Imported, nuggets: Mapping[tuple[str, str], Nugget]) -> None:
+    file = found.part("qrels by subtopic", "*diversity*qrels*.txt", "*diversity*.qrels")
+    found.files.append(file)
+    for number, line in read_lines(file):
+        fields = line.decode("utf-8", "replace").split()
+        if not fields:
+            continue
+        if len(fields) != 4 or not re.fullmatch("-?[0-9]{1,9}", fields[3]):
+            raise SourceError(f"{file}:{number}: not a line `topic subtopic document label`")
+        topic, subtopic, document, label = fields
+        if (topic, subtopic) not in nuggets:
+            raise SourceError(f"{file}:{number}: topic {shown(topic)} has no nugget {subtopic}")
+        place = Row(f"{file}:{number}", {})
+        found.once(place, "judgment", topic, subtopic, document)
+        found.judge(nuggets[topic, subtopic], document, int(int(label) > 0))
+
+
+TREC = Format(
+    name="trec",
+    how_to_load=_HOW_TO_LOAD,
+    write=_write,
+    read=_read,
+    cannot_hold=("answers", "pool"),
+)

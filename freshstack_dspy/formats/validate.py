@@ -5,19 +5,18 @@ from pathlib import Path
 from freshstack_dspy.collection.manifest import MANIFEST_FILE
 from freshstack_dspy.collection.validate import Report, below, validate_collection
 from freshstack_dspy.errors import CollectionError, FreshstackError
-from freshstack_dspy.files import existing_folder, read_lines
+from freshstack_dspy.files import existing_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.description import EXPORT_FILE, Description, read_description
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imports import read_layout
-from freshstack_dspy.rows import read_rows
 
 
 def validate(path: Path | str) -> Report:
     """Check a collection, or an export of one.
 
     Of a collection: files, hashes, counts, references, labels on their scale. An export is read
-    back by its importer where there is one, and compared with the counts that it gives.
+    back by its importer, and compared with the counts that it gives.
 
     Raises:
         CollectionError: It is neither, or its manifest cannot be read.
@@ -45,13 +44,7 @@ def _validate_export(folder: Path, description: Description) -> Report:
 
 
 def _read_back(folder: Path, name: str) -> dict[str, int]:
-    """Count what is in an export, by its importer or by lines and rows."""
-    if name == "hf":
-        tables = {"queries": "queries", "nuggets": "nuggets", "chunks": "corpus"}
-        return {name: sum(1 for _ in read_rows(folder / it, ())) for name, it in tables.items()}
-    if name == "trec":
-        files = {"queries": "topics.tsv", "nuggets": "nuggets.jsonl", "chunks": "corpus.jsonl"}
-        return {name: sum(1 for _ in read_lines(folder / it)) for name, it in files.items()}
+    """Count what is in an export, by its importer."""
     layout: Format = FORMATS.get(name)
     found = read_layout(layout, folder)
     chunks, _ = found.with_existing_chunks(drop=False)

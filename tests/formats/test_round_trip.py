@@ -1,7 +1,10 @@
-"""What is exported and imported again is what it was."""
+"""What is exported and imported again is what it was, or what is lost is named."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -12,41 +15,146 @@ from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.format import Format, Part
 from freshstack_dspy.formats.imports import import_collection
 from freshstack_dspy.formats.validate import validate
-from freshstack_dspy.records import Nugget, Query
-from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, chunk, judgment, write_small
+from freshstack_dspy.records import Chunk, Nugget, Query, Scale
+from tests.collection.small import (
+    CHUNKS,
+    CONTENTS,
+    PROVENANCE,
+    A,
+    B,
+    D,
+    chunk,
+    judgment,
+    write_small,
+)
 
+DOCS = Path(__file__).parents[2] / "docs/formats.md"
 _IDS = st.lists(
     st.text(st.characters(codec="utf-8"), min_size=1, max_size=12),
     min_size=2,
     max_size=4,
     unique=True,
 )
+"""Ids of queries or chunks."""
+each_format = pytest.mark.parametrize("name", FORMATS.ours)
 
 
-@pytest.mark.parametrize(
-    "format_", ["freshstack", "beir", "mteb", "crux", "nuggetizer", "autojudge"]
-)
-def test_a_small_collection_comes_back(tmp_path: Path, format_: str) -> None:
-    collection = write_small(tmp_path / "small")
-    export_collection(collection, format_, tmp_path / "e")
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    """A collection that has something of every part, on a graded scale; all of it is exported."""
+    labels: dict[str, dict[str, int | None]] = {
+        "12_0": {A: 3, B: 1},
+        "12_1": {A: 0, B: 2},
+        "123_0": {A: 2, B: 1, D: None},
+    }
+    spans = {"12_0": ((0, 3),), "12_1": ((1, 3),)}
+    judgments = [
+        judgment(nugget, id_, label).model_copy(
+            update={"evidence": spans.get(nugget, ()) if (label or 0) > 1 else ()}
+        )
+        for nugget, of in labels.items()
+        for id_, label in of.items()
+    ]
+    nuggets = [one for one in CONTENTS.nuggets if one.nugget_id in labels]
+    nuggets[0] = nuggets[0].model_copy(update={"importance": "vital"})
+    queries = CONTENTS.queries[:2]
+    contents = replace(
+        CONTENTS,
+        queries=queries,
+        nuggets=tuple(nuggets),
+        judgments=tuple(judgments),
+        pool=CONTENTS.pool[:3],
+        expansions=(),
+        contamination=(),
+        failures=(),
+        slices=tuple(slice_queries(queries, nuggets, judgments, 2)),
+    )
+    chunks: list[Chunk] = [
+        one.model_copy(update={"title": "T", "url": "https://example.org/x"}) for one in CHUNKS
+    ]
+    chunks.append(chunk("docs/never.md_0_5", "other"))  # which nobody pooled
+    made = PROVENANCE.model_copy(update={"scale": Scale(name="graded_3", threshold=2)})
+    return write_collection(tmp_path_factory.mktemp("rich") / "c", contents, chunks, made)
 
-    back = import_collection(format_, tmp_path / "e", tmp_path / "b")
 
-    assert back.query_ids() == ("12", "123")
-    assert [one.text for one in collection.chunks()] == [one.text for one in back.chunks()]
-    assert collection.licences == back.licences
-    if format_ not in ("beir", "mteb"):
-        assert collection.qrels().nuggets == back.qrels().nuggets
-        assert collection.qrels().official() == back.qrels().official()
+def _labels(collection: Collection) -> set[tuple[str, str, int]]:
+    return {
+        (one.nugget_id, one.chunk_id, one.label)
+        for one in collection.judgments
+        if one.label is not None
+    }
+
+
+PARTS: dict[Part, Callable[[Collection], Any]] = {
+    "queries": lambda of: [
+        (one.query_id, one.title, one.body, one.tags, one.asked_at) for one in of.queries
+    ],
+    "answers": lambda of: [one.answer for one in of.queries],
+    "authors": lambda of: [(one.question_source, one.answer_source) for one in of.queries],
+    "nuggets": lambda of: [(one.query_id, one.nugget_id, one.text) for one in of.nuggets],
+    "importance": lambda of: [one.importance for one in of.nuggets],
+    "support": lambda of: {pair[:2] for pair in _labels(of) if pair[2] >= of.threshold},
+    "labels": _labels,
+    "failures": lambda of: {
+        (one.nugget_id, one.chunk_id) for one in of.judgments if one.label is None
+    },
+    "evidence": lambda of: {
+        (one.nugget_id, one.chunk_id, one.evidence) for one in of.judgments if one.evidence
+    },
+    "chunks": lambda of: [
+        (one.chunk_id, one.title, one.text, one.source, one.path, one.start_byte, one.url)
+        for one in of.chunks()
+    ],
+    "pool": lambda of: of.pool,
+}
+
+
+@each_format
+def test_what_comes_back_is_what_it_was_or_is_named(
+    rich: Collection, tmp_path: Path, name: str
+) -> None:
+    layout: Format = FORMATS.get(name)
+    export_collection(rich, layout, tmp_path / "e")
+    assert validate(tmp_path / "e").faults == ()
+    back = import_collection(layout, tmp_path / "e", tmp_path / "b")
+
+    lost = [part for part, of in PARTS.items() if of(rich) != of(back)]
+
+    assert tuple(PARTS) == get_args(Part)
+    assert lost == [part for part in PARTS if part in layout.cannot_hold]
+    assert back.licences == rich.licences
+
+
+@pytest.mark.parametrize("name", ["trec", "freshstack"])
+def test_without_our_own_file_the_layout_itself_is_read(
+    rich: Collection, tmp_path: Path, name: str
+) -> None:
+    export_collection(rich, name, tmp_path / "e")
+    (tmp_path / "e/judgments.jsonl").unlink()
+    back = import_collection(name, tmp_path / "e", tmp_path / "b")
+
+    assert PARTS["support"](rich) == PARTS["support"](back)
+    assert back.manifest.scale.name == "binary"
+
+
+def test_the_docs_name_what_each_format_loses() -> None:
+    lines = [f"| format | {' | '.join(PARTS)} |", "| --- |" + " --- |" * len(PARTS)]
+    for name in FORMATS.ours:
+        lost = FORMATS.get(name).cannot_hold
+        lines.append(f"| `{name}` | {' | '.join('–' if p in lost else '✓' for p in PARTS)} |")
+
+    assert "\n".join(lines) in DOCS.read_text(encoding="utf-8"), "\n".join(lines)
 
 
 @given(
     query_ids=_IDS,
     chunk_ids=_IDS,
-    format_=st.sampled_from(["freshstack", "beir", "crux", "autojudge"]),
+    format_=st.sampled_from(["freshstack", "beir", "trec", "crux", "autojudge"]),
 )
 def test_arbitrary_ids_come_back(query_ids: list[str], chunk_ids: list[str], format_: str) -> None:
     with TemporaryDirectory() as folder:
@@ -61,7 +169,7 @@ def test_arbitrary_ids_come_back(query_ids: list[str], chunk_ids: list[str], for
         assert {one.chunk_id: one.text for one in collection.chunks()} == {
             one.chunk_id: one.text for one in back.chunks()
         }
-        assert _labels(collection) == _labels(back)
+        assert _labels_by_query(collection) == _labels_by_query(back)
 
 
 def _collection(path: Path, query_ids: list[str], chunk_ids: list[str]) -> Collection:
@@ -87,16 +195,12 @@ def _collection(path: Path, query_ids: list[str], chunk_ids: list[str]) -> Colle
     return write_collection(path, contents, chunks, PROVENANCE)
 
 
-def _labels(collection: Collection) -> set[tuple[str, str, int | None]]:
-    return {(one.query_id, one.chunk_id, one.label) for one in collection.judgments}
-
-
 @pytest.mark.parametrize(
     ("exported", "fault"),
     [
         ("beir", "is an export in the format beir; use format='beir'"),
         ("mteb", "is an export in the format mteb; use format='mteb'"),
-        ("hf", "is an export in the format hf; export as freshstack"),
+        ("hf", "is an export in the format hf; use format='hf'"),
     ],
 )
 def test_an_export_says_what_to_read_it_as(tmp_path: Path, exported: str, fault: str) -> None:
@@ -105,6 +209,10 @@ def test_an_export_says_what_to_read_it_as(tmp_path: Path, exported: str, fault:
     for folder, message in (("e", fault), ("small", "is a collection already")):
         with pytest.raises(SourceError, match=message):
             import_collection("freshstack", tmp_path / folder, tmp_path / "c")
+
+
+def _labels_by_query(collection: Collection) -> set[tuple[str, str, int | None]]:
+    return {(one.query_id, one.chunk_id, one.label) for one in collection.judgments}
 
 
 def test_the_card_names_what_was_exported_however_often(tmp_path: Path) -> None:

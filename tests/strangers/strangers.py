@@ -1,0 +1,40 @@
+"""A package of somebody else, which adds to ours by its entry points and knows public names only."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from freshstack_dspy import Format
+
+
+def write(selection: Any) -> Iterator[tuple[str, Any]]:
+    """Write queries, nuggets and chunks, and which chunk supports which nugget."""
+    yield "queries.jsonl", ({"id": one.query_id, "text": one.text} for one in selection.queries)
+    nuggets = (one for of in selection.nuggets.values() for one in of)
+    yield (
+        "nuggets.jsonl",
+        (
+            {
+                "id": one.nugget_id,
+                "query": one.query_id,
+                "text": one.text,
+                "labels": selection.support[one.nugget_id],
+            }
+            for one in nuggets
+        ),
+    )
+    chunks = selection.collection.chunks()
+    yield "corpus.jsonl", ({"id": one.chunk_id, "text": one.text} for one in chunks)
+
+
+def read(found: Any) -> None:
+    """Read them again."""
+    for row in found.rows(found.part("queries", "queries.jsonl")):
+        found.add_query(row, row.id("id"), title=row.text("text"), body="")
+    for row in found.rows(found.part("nuggets", "nuggets.jsonl")):
+        nugget = found.add_nugget(row, row.id("query"), row.id("id"), row.text("text"))
+        for chunk_id, label in row.inner("labels").values.items():
+            found.judge(nugget, chunk_id, label)
+    found.find_corpus("the corpus", "corpus*")
+
+
+LINES = Format(name="lines", how_to_load="Read its lines.", write=write, read=read)
