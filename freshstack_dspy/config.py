@@ -674,7 +674,14 @@ def load_config(path: Path | str) -> BuildConfig:
 
 def as_config(config: BuildConfig | Path | str) -> BuildConfig:
     """Take a configuration, or read that of a TOML file."""
-    return config if isinstance(config, BuildConfig) else load_config(config)
+    if isinstance(config, BuildConfig):
+        return config
+    if not isinstance(config, Path | str):
+        raise ConfigError(
+            f"the configuration is {type(config).__name__}; give a BuildConfig, or the path of its "
+            "TOML file"
+        )
+    return load_config(config)
 
 
 def load_judging(path: Path | str | None) -> BuildConfig:

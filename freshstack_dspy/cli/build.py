@@ -314,10 +314,7 @@ def show_plan(found: "Plan") -> None:
         "an estimate; re-asks and reasoning come on top"
     )
     if found.total.cost is None:
-        say(
-            f"the price of {found.model} is not known: set [prices] input = … and output = …, in "
-            "US dollars per million tokens"
-        )
+        _say_unpriced(found.model)
     if found.missing_key is not None:
         say(f"it cannot ask yet: {found.missing_key}")
     for each in found.embeddings:
@@ -364,14 +361,35 @@ def _show_steps(manifest: "Manifest", path: Path) -> None:
 
     header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
     steps = [(name, manifest.ledger[name]) for name in in_order_of_steps(manifest.ledger)]
+    unpriced = any(one.calls and not one.cost for _, one in steps) and _is_unpriced(manifest)
     rows = [
-        (name, one.calls, one.cached, one.reasked, one.failed, one.tokens, _money(one.cost))
+        (
+            *(name, one.calls, one.cached, one.reasked, one.failed, one.tokens),
+            _money(None if unpriced and one.calls and not one.cost else one.cost),
+        )
         for name, one in steps
     ]
     show(Table(header, rows, f"{manifest.name}: {path}"))
     say_wrapped(_STEPS)
+    if unpriced:
+        _say_unpriced(manifest.model)
     if recorded := sum(one.cached_cost for _, one in steps):
         say(f"what was recorded had cost {_money(recorded)}")
+
+
+def _is_unpriced(manifest: "Manifest") -> bool:
+    from freshstack_dspy.config import PricesConfig
+    from freshstack_dspy.lm.prices import price_of
+
+    prices = PricesConfig.model_validate(manifest.config.get("prices", {}))
+    return price_of(manifest.model, prices) is None
+
+
+def _say_unpriced(model: str) -> None:
+    say(
+        f"the price of {model} is not known: set [prices] input = … and output = …, in US dollars "
+        "per million tokens"
+    )
 
 
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:

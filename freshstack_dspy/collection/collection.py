@@ -219,7 +219,7 @@ class Collection(Contents):
         )
         if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
             return qrels
-        return replace(qrels, chunk_ids=self.corpus.rows.keys())
+        return replace(qrels, chunk_ids=self.corpus.rows)
 
     @overload
     def retrieve(self, retriever: str = "hybrid", **options: Any) -> "Run": ...

@@ -31,7 +31,7 @@ def retrieve(
     slices: Sequence[SliceName] | None = None,
     models: Models = NO_MODELS,
     fusion: FusionConfig = PAPER_FUSION,
-    index_path: Path = Path(".freshstack/index"),
+    index_path: Path | str = Path(".freshstack/index"),
     progress: Progress | bool | None = None,
 ) -> Run: ...
 @overload
@@ -51,7 +51,7 @@ def retrieve(
     slices: Sequence[SliceName] | None = None,
     models: Models = NO_MODELS,
     fusion: FusionConfig = PAPER_FUSION,
-    index_path: Path = Path(".freshstack/index"),
+    index_path: Path | str = Path(".freshstack/index"),
     progress: Progress | bool | None = None,
 ) -> Run | PassageRun:
     """Retrieve for the queries of a collection.
@@ -163,7 +163,7 @@ def _index(
     chunks: Sequence[Chunk],
     retriever: str,
     models: Models,
-    root: Path,
+    root: Path | str,
     progress: Progress,
 ) -> HybridIndex:
     recorded: Any = collection.manifest.config.get("index") or {}

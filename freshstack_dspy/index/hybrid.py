@@ -53,7 +53,7 @@ class HybridIndex:
     @classmethod
     def build(
         cls,
-        root: Path,
+        root: Path | str,
         name: str,
         chunks: Sequence[Chunk],
         *,
@@ -85,11 +85,11 @@ class HybridIndex:
         """
         with showing(progress) as shown:
             draft = Draft(chunks, dimensions, models.embedders, files, cut_by, Fractions(shown))
-            manifest = build(root / name, draft)
-        return cls(root / name, manifest, models, [each.name for each in models.embedders])
+            manifest = build(Path(root, name), draft)
+        return cls(Path(root, name), manifest, models, [each.name for each in models.embedders])
 
     @classmethod
-    def open(cls, path: Path, *, models: Models = NO_MODELS) -> Self:
+    def open(cls, path: Path | str, *, models: Models = NO_MODELS) -> Self:
         """Open the index in a folder.
 
         Args:
@@ -100,6 +100,7 @@ class HybridIndex:
             IndexingError: There is none, it is of another version of this program, or it has no
                 vectors of one of these embedders as that is now.
         """
+        path = Path(path)
         manifest = read_manifest(path)
         stored = {each.name: each.identity for each in manifest.vectors if each.name != LSA}
         for embedder in models.embedders:
@@ -113,7 +114,7 @@ class HybridIndex:
     @classmethod
     def holds(
         cls,
-        root: Path,
+        root: Path | str,
         name: str,
         chunks: Sequence[Chunk],
         *,
@@ -122,10 +123,10 @@ class HybridIndex:
     ) -> bool:
         """Whether `build` would open an index without changing it; arguments as there."""
         try:
-            manifest = read_manifest(root / name)
+            manifest = read_manifest(Path(root, name))
         except IndexingError:
             return False
-        return Draft(chunks, dimensions, models.embedders).is_in(root / name, manifest)
+        return Draft(chunks, dimensions, models.embedders).is_in(Path(root, name), manifest)
 
     @property
     def retrievers(self) -> tuple[str, ...]:

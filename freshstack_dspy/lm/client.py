@@ -12,8 +12,21 @@ from typing import Any, NamedTuple, Self
 import dspy
 from dspy.lm15 import Message, Request, Response, Usage
 
-from freshstack_dspy.config import Mode, ModelConfig
-from freshstack_dspy.errors import DeferredError, FatalModelError, FreshstackError, ReplyError
+from freshstack_dspy.config import (
+    MODES,
+    BudgetConfig,
+    CacheConfig,
+    Mode,
+    ModelConfig,
+    PricesConfig,
+)
+from freshstack_dspy.errors import (
+    ConfigError,
+    DeferredError,
+    FatalModelError,
+    FreshstackError,
+    ReplyError,
+)
 from freshstack_dspy.lm.budget import (
     SET_PRICES,
     Account,
@@ -62,6 +75,9 @@ class Client(Recorder[Prompt, Reply]):
         self.deferred: set[str] = set()
         """The keys of the requests that were written down for later."""
         self._prices = access.account.prices
+        self._store_path = access.store.path if access.store is not None else None
+        given = {"recorded": access.recorded, "provider": provider}
+        self._given = [name for name, value in given.items() if value is not None]
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
@@ -80,6 +96,30 @@ class Client(Recorder[Prompt, Reply]):
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Be the same client in a copied program: DSPy's optimizers copy programs with their models."""
         return self
+
+    def dump_state(self) -> dict[str, Any]:
+        """Give its model, mode, store and caps as JSON, without the model's key.
+
+        Raises:
+            FatalModelError: It has bundles or a provider of its own, which cannot be saved.
+        """
+        if self._given:
+            raise FatalModelError(
+                f"{self.model.name}: connected with {' and '.join(self._given)}, which cannot be "
+                "saved; connect it again with them, and save the program without it"
+            )
+        store, account = self._store_path, self._account
+        return {
+            "config": self.model.model_dump(mode="json", exclude={"api_key"}),
+            "mode": self.mode,
+            "store": None if store is None else str(store),
+            "account": account.name,
+            "caps": account.caps.model_dump(mode="json"),
+            "prices": account.prices.model_dump(mode="json"),
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.dump_state(),)
 
     def complete(self, request: Request) -> Response:
         """Answer one request, or raise a ModelError; the response's id is the key of the reply."""
@@ -145,6 +185,21 @@ class Client(Recorder[Prompt, Reply]):
         return Sent([reply], reservation.spent_on(reply), attempts)
 
 
+def _reopened(state: dict[str, Any]) -> Client:
+    """Open a client that was saved or pickled."""
+    store, caps, prices = state["store"], state["caps"], state["prices"]
+    access = Access(
+        state["mode"],
+        None if store is None else open_store(Path(store), state["mode"]),
+        account=Account(
+            state["account"],
+            BudgetConfig.model_validate(caps),
+            PricesConfig.model_validate(prices),
+        ),
+    )
+    return Client(ModelConfig.model_validate(state["config"]), access)
+
+
 def _response(reply: Reply) -> Response:
     if reply.finish_reason == NO_REPLY:
         raise ReplyError(reply.text, status="failed", call_id=reply.key)
@@ -181,6 +236,9 @@ def given_out() -> Iterator[list[Response]]:
 class RecordedLM(dspy.LM):
     """A `dspy.LM` whose replies are recorded; its `rollout_id` is the number of the sample.
 
+    Pickled, or saved with a program, it is its model, mode and store, and no key: the store is
+    opened again. (DSPy's `load` asks for `allow_unsafe_lm_state=True`, as for any LM of others.)
+
     Attributes:
         client: The engine, which copies of this LM share.
         reasks: How often an invalid reply is sent back.
@@ -213,6 +271,17 @@ class RecordedLM(dspy.LM):
     def ledger(self) -> Ledger:
         """What was asked, by step."""
         return self.client.ledger
+
+    def dump_state(self) -> dict[str, Any]:
+        """Give what `load_state` makes it from again, as JSON."""
+        named = dspy.BaseLM.dump_state(self)  # DSPy's own name for the class among them
+        return {**named, "client": self.client.dump_state(), "kwargs": self.kwargs}
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> Self:
+        """Connect again as a saved state says."""
+        lm: Any = cls(_reopened(state["client"])).copy(**state["kwargs"])
+        return lm
 
     def key_of(self, request: Request, rollout_id: int | None = None) -> str:
         """The key under which this request's reply is, or will be, recorded."""
@@ -250,10 +319,10 @@ class RecordedLM(dspy.LM):
 
 
 def connect(
-    model: ModelConfig,
+    model: ModelConfig | str,
     *,
     mode: Mode = "live",
-    store: ReplyStore | None = None,
+    store: ReplyStore | Path | str | None = None,
     recorded: Recorded | None = None,
     provider: Provider | None = None,
     account: Account | None = None,
@@ -262,9 +331,10 @@ def connect(
     """Make a `dspy.LM` whose replies are recorded.
 
     Args:
-        model: Which model is asked, and how.
+        model: Which model is asked, and how; or its name alone, as `openai/gpt-5-mini`.
         mode: `live`, `replay`, `defer` or `rerecord`; see `recorder.py`.
-        store: Where replies are recorded; every mode but `replay` needs one that can be written.
+        store: Where replies are recorded, or its folder; every mode but `replay` needs one that can
+            be written. Of a name alone it is by default that of a build, `.freshstack/cache`.
         recorded: Replies of bundles, read next to the store.
         provider: What answers, in place of the one that the model's name chooses.
         account: Who pays, what it costs, and how much at most.
@@ -274,5 +344,12 @@ def connect(
         FatalModelError: The model cannot be asked, or not at this endpoint.
         ConfigError: The budget has a cap on dollars, and the model has no price.
     """
+    if isinstance(model, str):
+        model = ModelConfig(name=model)
+        store = CacheConfig().path if store is None and recorded is None else store
+    if isinstance(store, str | Path):
+        store = open_store(Path(store), mode)
+    if mode not in MODES:
+        raise ConfigError(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
     access = Access(mode, store, recorded, account or Account(), callback=callback)
     return RecordedLM(Client(model, access, provider=provider))

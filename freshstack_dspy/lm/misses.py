@@ -21,19 +21,22 @@ _TEXTS = ("messages", "text", "query", "passages", "texts", "parameters")
 
 
 class Misses:
-    """The misses of one run: the first is searched for, and explains the others too."""
+    """The misses of one run; of those that wait while one is searched for, it explains all."""
 
     def __init__(self) -> None:
         self._searching = threading.Lock()
-        self._first: str | None = None
+        self._searches = 0
+        self._latest = ""
 
     def explain(self, request: AnyRequest, recorded: Recorded) -> str:
         """Say how the nearest recorded request differs; threads that miss at once search once."""
+        before = self._searches
         with self._searching:
-            if self._first is None:
-                self._first = explain_miss(request, recorded)
-                return self._first
-        return f"{_miss(request)}, nor for others; the first of them: {self._first}"
+            if self._searches == before:
+                self._latest = explain_miss(request, recorded)
+                self._searches += 1
+                return self._latest
+        return f"{_miss(request)}, nor for others; the first of them: {self._latest}"
 
 
 def explain_miss(request: AnyRequest, recorded: Recorded) -> str:

@@ -218,7 +218,9 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def _writable(self) -> ReplyStore:
         if self._store is None:
-            raise FatalModelError(f"mode {self.mode!r} needs a replies store")
+            raise FatalModelError(
+                f'mode {self.mode!r} needs a replies store: connect(…, store="replies")'
+            )
         return self._store
 
     def _asks_again(self, entry: EntryT) -> bool:

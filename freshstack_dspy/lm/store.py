@@ -183,7 +183,7 @@ class ReplyStore(Recorded):
     column `tag` has the checksum; rows of earlier versions get theirs when they are first used.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
         """Open the store in a folder, or make one.
 
         Args:
@@ -193,7 +193,7 @@ class ReplyStore(Recorded):
         Raises:
             StoreError: The folder cannot be used, or holds a store of another schema version.
         """
-        self.path = path
+        self.path = path = Path(path)
         self._write_lock = threading.RLock()
         self._read_lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None

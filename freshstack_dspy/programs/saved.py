@@ -48,7 +48,7 @@ class SavedPredictor(_Saved):
     demos: list[dict[str, Any]]
     traces: list[Any] = []
     train: list[Any] = []
-    lm: None = None
+    lm: Any = None
 
 
 class SavedOurs(_Saved):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Spans, Step
@@ -47,6 +47,8 @@ class SupportJudge(Program):
 
     def __init__(self, scale: ScaleName = "support") -> None:
         """Make the judge of a scale; see `signatures/judge_support.py`."""
+        if scale not in JUDGES:
+            raise ConfigError(f"no scale {scale!r}; allowed: {', '.join(JUDGES)}")
         super().__init__(JUDGES[scale])
         self.scale = scale
 

@@ -1,12 +1,14 @@
 """What the answers of several signatures share: strict items, and checks that no schema has."""
 
 import json
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import Query
 
 
@@ -28,6 +30,11 @@ class ShownQuestion(Item):
     @classmethod
     def of(cls, query: Query) -> Self:
         """What a model is shown of a query; never its answer."""
+        if not isinstance(query, Query):
+            raise ConfigError(
+                f"the query is {reprlib.repr(query)}; give a Query, as Query(query_id='1', "
+                "title='…', body='…', answer='…')"
+            )
         day = (query.asked_at or "")[:10]
         return cls(title=query.title, body=query.body, asked=day, tags=query.tags)
 

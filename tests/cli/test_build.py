@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from freshstack_dspy.cli.build import _show_steps
 from freshstack_dspy.config import load_config
 from freshstack_dspy.recipes.build import build
 from tests.recipes.domain import write_domain
@@ -145,3 +148,18 @@ def test_a_build_that_ends_with_pairs_without_a_label_exits_with_1(
     assert again.code == 1
     assert "without a label" in again.out
     assert replayed.code == 0
+
+
+def test_of_a_model_without_a_price_no_cost_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collection = build(load_config(write_domain(tmp_path)), provider=ScriptedProvider())
+    free = collection.manifest.model_copy(update={"model": "extractive/baseline"})
+
+    _show_steps(collection.manifest, tmp_path)
+    unknown = capsys.readouterr().out
+    _show_steps(free, tmp_path)
+
+    assert "the price of openai/scripted is not known: set [prices]" in unknown
+    assert "$0.0000" not in unknown
+    assert "$0.0000" in capsys.readouterr().out

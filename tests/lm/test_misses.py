@@ -1,6 +1,8 @@
 """Why a replay found no reply."""
 
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -77,7 +79,12 @@ def test_a_missing_vector_or_search_names_what_differs_of_its_kind() -> None:
 
 
 def test_threads_that_miss_at_once_search_once() -> None:
-    store = Listed([reply_to(ask("help"))])
+    class Slow(Listed):
+        def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+            time.sleep(0.5)  # for the others to come meanwhile
+            return super().lines(holding)
+
+    store = Slow([reply_to(ask("help"))])
     misses, together = Misses(), threading.Barrier(8)
 
     def miss(number: int) -> str:
@@ -91,3 +98,13 @@ def test_threads_that_miss_at_once_search_once() -> None:
     for number, message in enumerate(messages):
         assert message.startswith(f"no recorded reply for request {ask(f'hello {number}').key}")
         assert message.endswith(first)
+
+
+def test_a_later_miss_is_explained_by_itself() -> None:
+    store = Listed([reply_to(ask("hello")), reply_to(ask("goodbye"))])
+    misses = Misses()
+
+    first, second = (misses.explain(ask(text), store) for text in ("hello!", "goodbye!"))
+    assert f"request, {ask('hello').key[:12]}" in first
+    assert f"request, {ask('goodbye').key[:12]}" in second
+    assert ask("hello!").key not in second

@@ -107,7 +107,6 @@ def test_a_program_of_another_kind_is_refused(path: Path) -> None:
     [
         {"extra": 1},
         {"freshstack_dspy": {"program": "Nuggetizer"}},
-        {"predict.lm": {"model": "openai/x", "api_base": "http://evil"}},
         {"predict.demos": [{"question": "incomplete"}]},
         {"predict.demos.0.verdicts": []},
         {"predict.demos.0.chunks": [{"number": 1}]},

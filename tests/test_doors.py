@@ -1,0 +1,114 @@
+"""What Python users type first: names and folders as text, and mistakes in one line."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+import freshstack_dspy as fs
+from freshstack_dspy.errors import ConfigError, FatalModelError
+from freshstack_dspy.lm.client import RecordedLM
+from tests.programs.scripted import ScriptedModel
+
+QUERY = fs.Query(query_id="1", title="How do I undo a commit?", body="")
+NAME = "extractive/baseline"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_name_connects_and_its_replies_are_where_a_build_has_them() -> None:
+    with dspy.context(lm=fs.connect(NAME)):
+        made = fs.QuestionDecomposer()(query=QUERY).expansion
+
+    with dspy.context(lm=fs.connect(NAME, mode="replay", store=".freshstack/cache")):
+        assert fs.QuestionDecomposer()(query=QUERY).expansion == made
+
+
+def test_a_connected_model_is_pickled_without_its_key() -> None:
+    model = fs.ModelConfig(name=NAME, api_key="sk-secret", max_tokens=99)
+    lm = fs.connect(model, store="replies").copy(rollout_id=2)
+    data = pickle.dumps(lm)
+    again = pickle.loads(data)
+
+    assert b"sk-secret" not in data
+    assert (again.client.model.max_tokens, again.kwargs) == (99, lm.kwargs)
+    with dspy.context(lm=again):
+        made = fs.QuestionDecomposer()(query=QUERY).expansion
+    with dspy.context(lm=lm):
+        assert fs.QuestionDecomposer()(query=QUERY).expansion == made
+
+
+def test_a_program_with_a_connected_model_is_saved_and_loaded() -> None:
+    program, loaded = fs.QuestionDecomposer(), fs.QuestionDecomposer()
+    program.set_lm(fs.connect(fs.ModelConfig(name=NAME, api_key="sk-secret"), store="replies"))
+    made = program(query=QUERY).expansion
+    program.save("program.json")
+    loaded.load("program.json", allow_unsafe_lm_state=True)
+
+    assert "sk-secret" not in Path("program.json").read_text()
+    assert isinstance(loaded.predict.lm, RecordedLM)
+    loaded.set_lm(fs.connect(NAME, mode="replay", store="replies"))
+    assert loaded(query=QUERY).expansion == made
+
+
+def test_what_cannot_be_saved_is_named() -> None:
+    lm = fs.connect(fs.ModelConfig(name=NAME), store="replies", provider=ScriptedModel())
+
+    with pytest.raises(FatalModelError, match="provider"):
+        pickle.dumps(lm)
+
+
+def test_folders_are_text_or_paths() -> None:
+    chunks = fs.chunks([{"id": "a", "text": "git reset undoes"}])
+    fs.HybridIndex.build("indexes", "git", chunks, dimensions=0)
+
+    assert len(fs.HybridIndex.open("indexes/git")) == 1
+    assert fs.ReplyStore("replies").path == Path("replies")
+
+
+def test_judgments_of_a_collection_are_pickled() -> None:
+    collection = fs.Collection.of(
+        queries=[QUERY],
+        nuggets=[{"nugget_id": "1_0", "query_id": "1", "text": "reset"}],
+        judgments=[{"nugget_id": "1_0", "chunk_id": "a", "label": 1}],
+        chunks=[{"id": "a", "text": "git reset"}],
+    )
+    qrels = collection.qrels()
+    again = pickle.loads(pickle.dumps(qrels))
+
+    assert again == qrels
+    assert fs.evaluate(again, {"1": {"a": 1.0}}) == fs.evaluate(qrels, {"1": {"a": 1.0}})
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        (lambda: fs.SupportJudge("bogus"), "no scale 'bogus'; allowed: binary"),  # type: ignore[arg-type]
+        (lambda: fs.Nuggetizer()(query="text"), r"the query is 'text'; give a Query"),
+        (lambda: fs.build({"name": "x"}), "dict; give a BuildConfig"),  # type: ignore[arg-type]
+        (lambda: fs.connect(NAME, mode="online"), "allowed: live, replay"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_mistake_is_one_line(typed: Any, named: str) -> None:
+    with pytest.raises(ConfigError, match=named) as error:
+        typed()
+
+    assert "\n" not in str(error.value)
+
+
+def test_a_program_with_another_model_in_it_is_taken_by_a_build() -> None:
+    program = fs.Nuggetizer()
+    program.set_lm(dspy.LM("openai/some", api_key="sk-secret", api_base="http://evil"))
+    program.save("nuggetizer.json")
+    state = json.loads(Path("nuggetizer.json").read_text())
+
+    from freshstack_dspy.programs.saved import load_program
+
+    assert state["predict"]["lm"]["model"] == "openai/some"
+    assert load_program(fs.Nuggetizer(), Path("nuggetizer.json")).predict.lm is None
