@@ -253,7 +253,7 @@ class _Notebook(_Lines):
 
     def __init__(self, bars: Callable[[], list[str]]) -> None:
         super().__init__(bars)
-        from IPython.display import display
+        from IPython.display import display  # pyright: ignore[reportMissingImports]
 
         self._said: list[str] = []
         self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)

@@ -27,10 +27,12 @@ class Asked(Protocol):
     @property
     def body(self) -> str:
         """The question without its title."""
+        ...
 
     @property
     def text(self) -> str:
         """Title and body."""
+        ...
 
 
 def near_duplicates(

@@ -187,9 +187,13 @@ class CollectionSpans:
     def _ids(self) -> dict[Place, str]:
         return {self.files.place_of(chunk.chunk_id): chunk.chunk_id for chunk in self._chunks}
 
-    @cached_property
+    @property
     def lengths(self) -> Mapping[str, int]:
         """The lengths of chunks and passages in tokens, by id."""
+        return self._lengths
+
+    @cached_property
+    def _lengths(self) -> "_Lengths":
         return _Lengths(self, self._chunks)
 
     @cached_property

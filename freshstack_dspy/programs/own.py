@@ -50,13 +50,14 @@ def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
     if not isinstance(program, dspy.Module):
         raise ConfigError(f"programs.{name} is {program!r:.80}, and no dspy.Module")
     # Of the classes: DSPy warns of whoever looks at an object's `forward`.
+    kind: Any = type(program)
     _, *taken = inspect.signature(type(own).forward).parameters.values()
     needed = {one.name: None for one in taken if one.default is inspect.Parameter.empty}
     try:
-        inspect.signature(type(program).forward).bind(program, **needed)
+        inspect.signature(kind.forward).bind(program, **needed)
     except TypeError as error:
         raise ConfigError(
-            f"programs.{name}: {type(program).__name__}.forward must take {', '.join(needed)}, as "
+            f"programs.{name}: {kind.__name__}.forward must take {', '.join(needed)}, as "
             f"that of {type(own).__name__} does: {error}"
         ) from None
     state = named.state if isinstance(named, ProgramConfig) else None

@@ -105,10 +105,14 @@ class Columns:
         cells: dict[str, Any] = {
             part: _cell(part, row.get(column)) for part, column in self._column_of.items()
         }
-        missing: list[tuple[QueryColumn, ...]] = [("query_id",)] * (cells["query_id"] is None)
-        missing += [_TEXTS] * (cells["title"] is None and cells["body"] is None)
+        missing: list[tuple[QueryColumn, ...]] = []
+        if cells["query_id"] is None:
+            missing.append(("query_id",))
+        if cells["title"] is None and cells["body"] is None:
+            missing.append(_TEXTS)
         if missing:
-            missing += [("answer",)] * (self._answered and cells["answer"] is None)
+            if self._answered and cells["answer"] is None:
+                missing.append(("answer",))
             raise SourceError(f"{place}: has no value of {self._named_in(missing, row.keys())}")
         if not cells["answer"] and self._answered:
             return "no accepted answer" if cells["answer"] is None else "empty answer"
