@@ -278,7 +278,7 @@ class RecordedLM(dspy.LM):
         return {**named, "client": self.client.dump_state(), "kwargs": self.kwargs}
 
     @classmethod
-    def load_state(cls, state: dict[str, Any]) -> Self:
+    def load_state(cls, state: dict[str, Any], *, allow_custom_lm_class: bool = False) -> Self:
         """Connect again as a saved state says."""
         lm: Any = cls(_reopened(state["client"])).copy(**state["kwargs"])
         return lm
