@@ -30,7 +30,7 @@ from pydantic_core import PydanticKnownError
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.records import SCALES, TECHNIQUES, Scale, ScaleName, Technique
-from freshstack_dspy.registry import IMPORTED, is_imported
+from freshstack_dspy.registry import IMPORTED, Registry, is_imported
 from freshstack_dspy.rows import rows_of
 
 
@@ -87,6 +87,8 @@ class SynthesisConfig(Section):
 QuerySource = Literal[
     "stackexchange", "jsonl", "csv", "parquet", "huggingface", "freshstack", "synthetic"
 ]
+OTHER_SOURCES = Registry("freshstack_dspy.sources", "source of questions", {})
+"""Of other packages: functions of `path`, which give a dictionary for each question."""
 QueryColumn = Literal[
     "query_id",
     "title",
@@ -113,7 +115,8 @@ _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[
 class QueriesConfig(SynthesisConfig):
     """Where the questions and their accepted answers come from."""
 
-    source: QuerySource = "jsonl"
+    source: str = "jsonl"
+    """A `QuerySource`, or what an installed package calls its own."""
     path: Path | None = None
     """A file; for stackexchange, parquet, huggingface and freshstack it may be a folder; for
     synthetic there is none."""
@@ -171,12 +174,25 @@ class QueriesConfig(SynthesisConfig):
         """Whether the questions are made from the documents, and none are read."""
         return self.source == "synthetic"
 
+    @field_validator("source")
+    @classmethod
+    def _exists(cls, source: str) -> str:
+        ours = get_args(QuerySource)
+        if source not in ours and source not in (others := OTHER_SOURCES.names()):
+            raise ValueError(f"there is none of that name; allowed: {', '.join((*ours, *others))}")
+        return source
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether another package reads it."""
+        return self.source not in get_args(QuerySource)
+
     @model_validator(mode="after")
     def _keys_of_the_source(self) -> Self:
         for key, sources in _SOURCES_OF.items():
             field = QueriesConfig.model_fields[key]
             is_set = getattr(self, key) != field.get_default(call_default_factory=True)
-            if is_set and self.source not in sources:
+            if is_set and ("parquet" if self.is_of_others else self.source) not in sources:
                 raise ValueError(
                     f"{key} is for source {', '.join(sources)}, and this is {self.source}"
                 )

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
@@ -28,7 +28,8 @@ from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.measures.spans import merged
 from freshstack_dspy.records import Chunk, LabelTask, Spans
-from freshstack_dspy.rows import Row, read_csv, read_rows
+from freshstack_dspy.registry import Registry
+from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows
 
 LabelFormat = Literal[
     "freshstack",
@@ -40,6 +41,8 @@ LabelFormat = Literal[
     "nuggetizer",
     "trec-support",
 ]
+OTHER_FORMATS = Registry("freshstack_dspy.labels", "format of labels", {})
+"""Of other packages: functions of a path, which give a dictionary for each label."""
 TaskFormat = Literal["csv", "label-studio"]
 _NAMES = {
     "query_id": ("query_id", "qid", "topic_id", "topic"),
@@ -64,6 +67,11 @@ _FORMULA = ("=", "+", "-", "@")
 _GIVEN = ".responses"
 
 
+def label_formats() -> tuple[str, ...]:
+    """Name the formats of labels: ours, and those of installed packages."""
+    return (*get_args(LabelFormat), *OTHER_FORMATS.names())
+
+
 class ImportedLabels(NamedTuple):
     """What was read."""
 
@@ -74,7 +82,7 @@ class ImportedLabels(NamedTuple):
 
 def import_labels(
     paths: Sequence[Path],
-    format: LabelFormat,  # noqa: A002
+    format: str,  # noqa: A002
     collection: Collection,
     *,
     annotator: str | None = None,
@@ -88,7 +96,8 @@ def import_labels(
 
     Args:
         paths: The files.
-        format: Of which tool; `freshstack` is our own.
+        format: Of which tool: a `LabelFormat`, of which `freshstack` is our own, or one of an
+            installed package.
         collection: What was labelled.
         annotator: Who labelled, where the files do not say.
         tasks: Give a label its stratum and probability, where it does not have them.
@@ -96,13 +105,21 @@ def import_labels(
     Raises:
         SourceError: With file and line, where something is missing or is not what it should be.
         CollectionError: As `read_labels` with a collection.
+        ConfigError: There is no such format.
     """
     left_out = Counter[str]()
     maker = _Labels(collection, annotator, left_out)
+    if format not in (known := label_formats()):
+        raise ConfigError(f"no format of labels {format!r}; allowed: {', '.join(known)}")
+
+    def rows(path: Path) -> Iterator[Row]:
+        if format in _READERS:
+            return _READERS[format](path, left_out)
+        return given_rows(OTHER_FORMATS.get(format)(path), str(path))
 
     def read() -> Iterator[tuple[str, AnyLabel]]:
         for path in paths:
-            for row in _READERS[format](path, left_out):
+            for row in rows(path):
                 if row.values.get(row.name(*_NAMES["label"])) in (None, ""):
                     left_out["rows without a label"] += 1
                 else:

@@ -14,6 +14,7 @@ from freshstack_dspy.cli.options import (
     OutOption,
     ReplaceOption,
     SlicesOption,
+    one_of,
 )
 from freshstack_dspy.formats import FORMATS
 
@@ -28,7 +29,10 @@ def export(
     collection: CollectionArgument,
     out: OutOption = None,
     format: Annotated[  # noqa: A002
-        str, typer.Option(metavar="NAME", help=f"The layout to write: {_FORMATS}.")
+        str,
+        typer.Option(
+            metavar="NAME", callback=one_of(FORMATS.names), help=f"The layout to write: {_FORMATS}."
+        ),
     ] = "freshstack",
     replace: ReplaceOption = False,
     slices: SlicesOption = "supported",
@@ -72,7 +76,10 @@ def export(
 def import_(
     path: Annotated[Path, typer.Argument(help="Folder or file of a collection of others.")],
     format: Annotated[  # noqa: A002
-        str, typer.Option(metavar="NAME", help=f"Its layout: {_FORMATS}.")
+        str,
+        typer.Option(
+            metavar="NAME", callback=one_of(FORMATS.names), help=f"Its layout: {_FORMATS}."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the new collection, which has its name.")],
     replace: ReplaceOption = False,

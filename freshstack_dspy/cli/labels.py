@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from freshstack_dspy.cli.options import CollectionArgument, ReplaceOption, check_out
+from freshstack_dspy.cli.options import CollectionArgument, ReplaceOption, check_out, one_of
 from freshstack_dspy.cli.printing import Table, complain, counted, say, say_wrapped, show
 
 if TYPE_CHECKING:
@@ -104,21 +104,24 @@ def _tells(purpose: Purpose, found: "Sample") -> str:
     )
 
 
+def _label_formats() -> tuple[str, ...]:
+    from freshstack_dspy.calibration.label_files import label_formats
+
+    return label_formats()
+
+
 def import_labels(
     files: Annotated[list[Path], typer.Argument(help="Files of labels, of one format.")],
     collection: Annotated[Path, typer.Option(help="Folder of the collection that was labelled.")],
     format: Annotated[  # noqa: A002
-        Literal[
-            "freshstack",
-            "csv",
-            "json",
-            "label-studio",
-            "argilla",
-            "autojudge-annotate",
-            "nuggetizer",
-            "trec-support",
-        ],
-        typer.Option(help="Of which tool they are."),
+        str,
+        typer.Option(
+            metavar="NAME",
+            callback=one_of(_label_formats),
+            help="Of which tool they are: freshstack, csv, json, label-studio, argilla, "
+            "autojudge-annotate, nuggetizer, trec-support, or one of an installed package (a wrong "
+            "name lists all).",
+        ),
     ] = "freshstack",
     out: Annotated[
         Path | None, typer.Option(help="JSON Lines of labels; without it they are only checked.")

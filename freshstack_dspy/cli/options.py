@@ -1,7 +1,7 @@
 """Options that several commands have, and the session of those that ask a model."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -70,6 +70,17 @@ FormatOption = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option(help="File or folder to write.")]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is at --out.")]
+
+
+def one_of(names: Callable[[], Sequence[str]]) -> Callable[[str], str]:
+    """Check an option's name among those of ours and of installed packages."""
+
+    def check(name: str) -> str:
+        if name not in (known := names()):
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
+        return name
+
+    return check
 
 
 def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = False) -> None:

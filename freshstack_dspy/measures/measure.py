@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -20,6 +20,7 @@ from freshstack_dspy.measures.budgets import within_budget
 from freshstack_dspy.measures.contexts import density
 from freshstack_dspy.measures.passages import byte_iou, byte_precision, byte_recall
 from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.registry import Registry
 
 Value = int | float | str | bool | None
 """The value of a parameter."""
@@ -120,10 +121,21 @@ FAMILIES: dict[str, Family] = {
     "Density": Family(density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional"),
 }
 """By the name that is printed."""
+OTHER_FAMILIES = Registry("freshstack_dspy.measures", "measure", {})
+"""Of other packages: a `Family`, or a function as that of one."""
 
 _BY_ANY_NAME = {
     name.casefold(): family for family, of in FAMILIES.items() for name in (family, *of.aliases)
 }
+
+
+@cache
+def family_of(name: str) -> Family:
+    """Give the family of measures by the name that is printed."""
+    found = FAMILIES.get(name) or OTHER_FAMILIES.get(name)
+    return found if isinstance(found, Family) else Family(found, cutoff="optional")
+
+
 _DEEPEST = 10**6
 _WRITTEN = re.compile(
     r"\s*(?P<family>[^\s@()]+)\s*(?:\((?P<given>.*)\)\s*)?(?:@\s*(?P<k>\S*)\s*)?", re.DOTALL
@@ -137,7 +149,7 @@ class Measure:
     """A measure of one query's ranking."""
 
     family: str
-    """A key of `FAMILIES`."""
+    """A key of `FAMILIES`, or of another package."""
     k: int | None = None
     """How many chunks are looked at; None: all, or as many as are within the budget."""
     parameters: tuple[tuple[str, Value], ...] = ()
@@ -173,7 +185,7 @@ class Measure:
             ranking: Chunk ids, best first, each once.
             judged: The judgments of the query, with this measure's `rel`.
         """
-        of = FAMILIES[self.family]
+        of = family_of(self.family)
         if of.needs_support and not judged.of.supported:
             return None
         if self._given.get("judged_only"):
@@ -212,8 +224,10 @@ def parse_measure(name: str) -> Measure:
     word, given, k, budget = _take_apart(name)
     family = _BY_ANY_NAME.get(word)
     if family is None:
+        family = next((one for one in OTHER_FAMILIES.names() if one.casefold() == word), None)
+    if family is None:
         raise ConfigError(f"there is no measure {name!r}; {_meant(word)}")
-    of = FAMILIES[family]
+    of = family_of(family)
     at = k or budget
     if at is None and of.cutoff == "required":
         raise ConfigError(f"measure {name!r} needs a cut-off; type {family}@10")
@@ -277,7 +291,7 @@ def _meant(word: str) -> str:
     close = [name for name in _BY_ANY_NAME if len(family) > 2 and name.startswith(family)]
     close = close or get_close_matches(family, _BY_ANY_NAME, n=1, cutoff=0.7)
     if not close:
-        return f"the measures are {', '.join(map(_shown, FAMILIES))}"
+        return f"the measures are {', '.join((*map(_shown, FAMILIES), *OTHER_FAMILIES.names()))}"
     return f"did you mean {_shown(_BY_ANY_NAME[close[0]])}?"
 
 

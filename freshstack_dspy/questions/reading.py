@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.config import OTHER_SOURCES, QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.selection import Selection, id_order, is_in_image
@@ -127,6 +127,8 @@ def _table_files(config: QueriesConfig) -> tuple[list[Path], list[Path]]:
     if config.rows is not None:
         return [], []
     path = config.location
+    if config.is_of_others and path.is_dir():
+        return sorted(each for each in path.rglob("*") if each.is_file()), []
     is_official = config.source == "freshstack" and path.is_dir()
     if config.source == "huggingface" or (is_official and not any(path.rglob("*.parquet"))):
         return dataset_files(path, config.split)
@@ -143,6 +145,8 @@ def _rows(config: QueriesConfig, columns: Columns, progress: ReadProgress | None
     choose = choose_official if is_official else columns.choose
     if config.rows is not None:
         rows = given_rows(config.rows, config.place)
+    elif config.is_of_others:
+        rows = given_rows(OTHER_SOURCES.get(config.source)(config.location), config.place)
     else:
         rows = read_rows(_table_files(config)[0], choose, progress)
     if config.source == "jsonl" and not config.columns:

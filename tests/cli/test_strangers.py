@@ -4,13 +4,29 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import export_collection, import_collection
+from freshstack_dspy import Collection, export_collection, import_collection
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.beir import BEIR
-from tests.collection.small import write_small
+from tests.collection.small import A, write_small
 
 from .conftest import Command
+
+BUILD = """
+name = "gates"
+out = "out"
+
+[queries]
+source = "forum"
+path = "forum.txt"
+
+[[corpus]]
+name = "docs"
+path = "docs"
+
+[model]
+name = "extractive/baseline"
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +48,8 @@ def test_a_format_is_written_read_and_validated_by_its_name(
     assert [one.code for one in done] == [0, 0, 0], done
     assert "Read its lines." in (tmp_path / "e/README.md").read_text()
     assert small.load(tmp_path / "b").qrels().nuggets == small.qrels().nuggets
-    assert wrong.code == 1
-    assert f"no format 'line'; allowed: {', '.join(FORMATS.ours)}, gone, lines" in wrong.err
+    assert wrong.code == 2
+    assert "autojudge, gone, lines" in wrong.err
 
 
 def test_an_object_does_without_a_name(tmp_path: Path) -> None:
@@ -47,3 +63,47 @@ def test_a_name_of_ours_stays_ours_and_what_cannot_be_imported_is_named() -> Non
     assert FORMATS.get("beir") is BEIR
     with pytest.raises(ConfigError, match=r"format gone strangers:GONE: .*strangers.py has no"):
         FORMATS.get("gone")
+
+
+def test_a_source_of_questions_and_a_measure_are_used_by_their_names(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "forum.txt").write_text(
+        "How do I close a gate?\nCall gate.close() with a key.\n", encoding="utf-8"
+    )
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/gate.md").write_text("Call gate.close() with a key.\n", encoding="utf-8")
+    config = tmp_path / "build.toml"
+    config.write_text(BUILD, encoding="utf-8")
+    run = tmp_path / "a.run"
+    run.write_text("f1 Q0 docs/gate.md_0_30 1 1.0 a\n", encoding="utf-8")
+
+    built = freshstack("build", config)
+    measured = freshstack("evaluate", tmp_path / "out", run, "--measure", "firstisshort@40")
+    wrong = freshstack("evaluate", tmp_path / "out", run, "--measure", "zzz@40")
+    config.write_text(BUILD.replace("forum", "forums", 1), encoding="utf-8")
+    unknown = freshstack("build", config)
+
+    assert (built.code, measured.code) == (0, 0), (built.err, measured.err)
+    assert [query.title for query in Collection.load(tmp_path / "out").queries] == [
+        "How do I close a gate?"
+    ]
+    assert "FirstIsShort@40" in measured.out
+    assert "1.000" in measured.out
+    assert "FirstIsShort" in wrong.err
+    assert "synthetic, forum" in unknown.err
+
+
+def test_labels_are_read_by_the_name_of_their_format(freshstack: Command, tmp_path: Path) -> None:
+    write_small(tmp_path / "c")
+    (tmp_path / "v").write_text(f"12|12_0|{A}|1|ada\n", encoding="utf-8")
+    words = ("import-labels", tmp_path / "v", "--collection", tmp_path / "c", "--format")
+    read, wrong = freshstack(*words, "votes"), freshstack(*words, "vote")
+
+    assert (read.code, "1 label" in read.out, "ada: 1 of kind support" in read.out) == (
+        0,
+        True,
+        True,
+    )
+    assert "is not one of freshstack, csv" in wrong.err
+    assert "trec-support, votes" in wrong.err

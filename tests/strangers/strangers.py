@@ -1,6 +1,7 @@
 """A package of somebody else, which adds to ours by its entry points and knows public names only."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from freshstack_dspy import Format
@@ -38,3 +39,22 @@ def read(found: Any) -> None:
 
 
 LINES = Format(name="lines", how_to_load="Read its lines.", write=write, read=read)
+
+
+def questions_of_a_forum(path: Path) -> Iterator[dict[str, Any]]:
+    """Read questions, each with its answer in the next line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, (question, answer) in enumerate(zip(lines[::2], lines[1::2], strict=True), start=1):
+        yield {"query_id": f"f{number}", "title": question, "body": "", "answer": answer}
+
+
+def first_is_short(ranking: Sequence[str], judged: Any, k: int | None) -> float:
+    """Say whether the first chunk has a short id."""
+    return float(len(ranking[0]) <= (k or 14))
+
+
+def votes(path: Path) -> Iterator[dict[str, Any]]:
+    """Read lines of a query, a nugget, a chunk, a label and who gave it."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        names = ("query_id", "nugget_id", "chunk_id", "label", "annotator")
+        yield dict(zip(names, line.split("|"), strict=True))
