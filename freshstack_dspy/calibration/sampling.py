@@ -12,7 +12,13 @@ from freshstack_dspy.calibration.labels import PairId, pair_of
 from freshstack_dspy.collection.collection import Collection, as_collection
 from freshstack_dspy.collection.contents import Contents, RecordFile
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.files import canonical_line, decode_records, encode_records, write_file
+from freshstack_dspy.files import (
+    canonical_line,
+    check_writable,
+    decode_records,
+    encode_records,
+    write_file,
+)
 from freshstack_dspy.records import (
     Agreement,
     Answer,
@@ -163,6 +169,7 @@ def sample(
             `draw`.
     """
     out, loaded = Path(out), as_collection(collection)
+    check_writable(out)
     before: tuple[LabelTask, ...] = ()
     if out.exists():
         first, before = read_tasks(out, loaded)

@@ -167,7 +167,7 @@ def _show(
         for reason in dict.fromkeys(one.reason for one in of if one and one.reason):
             reasons.setdefault(reason, []).append(name)
     for reason, names in sorted(reasons.items()):
-        say(f"no interval for {', '.join(names)}: {reason}")
+        say_wrapped(f"no interval for {', '.join(names)}: {reason}")
 
 
 def _stacked(found: "Interval | None") -> str:

@@ -408,8 +408,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         + (f", {counts.unlabelled:,} without a label" if counts.unlabelled else "")
     )
     _say_left_out(counts.rejected)
-    slices = {name: number for name, number in counts.slices.items() if number}
-    say_wrapped(f"slices (by supported nuggets): {listed(slices)}")
+    say_wrapped(f"slices (by supported nuggets): {listed(counts.slices)}")
     without = {one.query_id: one.slice for one in collection.slices if not one.nuggets}
     irrelevant = [query_id for query_id, name in without.items() if name == "unanswerable"]
     _say_ids(irrelevant, "for which nothing relevant was found")

@@ -100,6 +100,7 @@ def import_(
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.options import check_out
     from freshstack_dspy.cli.printing import complain, counted, labels_by, say
+    from freshstack_dspy.collection.counts import listed
     from freshstack_dspy.formats.imported import NO_TEXT
     from freshstack_dspy.formats.imports import import_collection
 
@@ -121,7 +122,7 @@ def import_(
         f"{counted(counts.judgments - counts.unlabelled, 'label')}, {counts.supported:,} of "
         f"support ({scale.threshold} or more on the scale {scale.name})"
     )
-    say("slices: " + ", ".join(f"{n:,} {name}" for name, n in counts.slices.items()))
+    say(f"slices: {listed(counts.slices)}")
     if collection.plain:
         complain(f"{format} has no nuggets: each query is its own one, by its text")
     say(f"{labels_by(collection)}; content hash {collection.manifest.content_hash}")

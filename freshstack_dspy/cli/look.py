@@ -283,6 +283,7 @@ def _by(call_id: str | None) -> str:
 def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack."""
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.counts import FROM_PASSAGES
     from freshstack_dspy.records import DRY_RUN
 
     loaded = Collection.load(collection)
@@ -304,9 +305,10 @@ def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> Non
         say_wrapped(f"who found what is not known: {found.unknown}")
     else:
         _print_tables(found)
-    if found.from_passages is not None and not found.dry_run:
+    if found.from_passages is not None:
+        none = f"{FROM_PASSAGES}; labels by a word counter give no estimate of it"
         print()
-        say_wrapped(str(found.from_passages))
+        say_wrapped(none if found.dry_run else str(found.from_passages))
     if votes := found.votes:
         print()
         say_wrapped(

@@ -185,6 +185,7 @@ def _judgments(
     path: Path, slices: "SlicesName", nuggets: "NuggetsName", exclude: float | None = None
 ) -> _Judgments:
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.formats.description import EXPORT_FILE
     from freshstack_dspy.measures.qrels import read_qrels
 
     if path.is_file():
@@ -195,6 +196,11 @@ def _judgments(
             )
         qrels = read_qrels(path)
         return _Judgments(path.name, qrels, tuple(qrels.nuggets), None)
+    if (path / EXPORT_FILE).is_file():
+        raise ConfigError(
+            f"{path} is an export, not a collection; name its file of qrels, or make a collection "
+            "of it with freshstack import"
+        )
     collection = Collection.load(path)
     qrels = collection.qrels(slices, nuggets)
     excluded: tuple[str, ...] = ()

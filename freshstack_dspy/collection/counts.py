@@ -27,8 +27,8 @@ def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
 
 
 def listed(counts: Mapping[Any, int]) -> str:
-    """Say how many there are of each kind, as `1,198 binary, 3 vendored`."""
-    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items())
+    """Say how many there are of each kind that there is, as `1,198 binary, 3 vendored`."""
+    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number)
 
 
 _IDS_SHOWN = 10

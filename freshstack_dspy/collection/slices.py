@@ -82,7 +82,11 @@ def check_any(contents: Contents, slices: Slices = None) -> None:
     chosen = slices_of(slices)
     if chosen == ("without_nuggets",):
         raise CollectionError("queries without nuggets have nothing to be measured on")
-    raise CollectionError(f"no query is in the slices {', '.join(chosen)}; there are: {there}")
+    bare = sum(part.slice in chosen and not part.nuggets for part in contents.slices)
+    reason = f" and has nuggets ({bare:,} without, so not to be measured)" if bare else ""
+    raise CollectionError(
+        f"no query is in the slices {', '.join(chosen)}{reason}; there are: {there}"
+    )
 
 
 DIFFICULTY_DEPTH = 20

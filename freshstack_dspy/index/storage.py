@@ -102,7 +102,10 @@ def only_writer(folder: Path) -> Iterator[None]:
                 pass
             yield
     except OSError as error:
-        raise IndexingError(f"{folder}: an index cannot be written here: {error}") from None
+        raise IndexingError(
+            f"{folder}: an index cannot be written here: {error}; check the disk's free space and "
+            "the folder's permissions"
+        ) from None
 
 
 def new_version(folder: Path) -> Path:

@@ -116,7 +116,7 @@ def pool_for(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
     progress = work.session.progress
     progress.start("pool", 0)
     pooled = with_seeds(made.queries, work.corpus.pool(texts))
-    progress.finish("pool", f"{len(pooled)} chunks for {len(texts)} queries")
+    progress.finish("pool", f"{len(pooled):,} chunks for {len(texts):,} queries")
     candidates = work.known.candidates(made.queries, pooled, work.corpus.chunks)
     return replace(made, pool=tuple(candidates))
 

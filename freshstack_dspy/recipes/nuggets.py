@@ -69,18 +69,22 @@ class Graded(NamedTuple):
 
 
 def grade(work: Work, made: Contents) -> Contents:
-    """Grade how relevant each pooled chunk is; of a chunk in parts the highest grade counts."""
+    """Grade how relevant each pooled chunk is; of a chunk in parts the highest grade counts.
+
+    What a run brought to a question whose nuggets are known is not asked about.
+    """
     chunks = work.chunks(made, (one.chunk_id for one in made.pool))
     found: dict[tuple[str, str], Relevance] = {}
     calls: list[ToRead] = []
     pooled = by_query(made.pool)
     for query in made.queries:
         asked = []
-        for chunk_id in sorted(one.chunk_id for one in pooled.get(query.query_id, ())):
-            if (before := work.known.relevance(query, chunks[chunk_id])) is not None:
-                found[query.query_id, chunk_id] = before
-            else:
-                asked.append(whole(chunks[chunk_id]))
+        for one in sorted(pooled.get(query.query_id, ()), key=lambda one: one.chunk_id):
+            chunk = chunks[one.chunk_id]
+            if (before := work.known.relevance(query, chunk)) is not None:
+                found[query.query_id, one.chunk_id] = before
+            elif one.origin not in ("run", "reused") or not work.known.nuggets(query):
+                asked.append(whole(chunk))
         calls += work.recipe.windows(query, asked, work.config.judge.batch)
     graded = work.session.each("relevance", work.recipe.graded, calls)
     failed = {
@@ -105,7 +109,7 @@ def grade(work: Work, made: Contents) -> Contents:
         for one in made.pool
     )
     number = sum(map(is_relevant, candidates))
-    report(work.session.progress, "relevant", f"{number} of {len(candidates)} passages")
+    report(work.session.progress, "relevant", f"{number:,} of {len(candidates):,} passages")
     return replace(made, pool=candidates, failures=(*made.failures, *failures))
 
 

@@ -24,7 +24,7 @@ from freshstack_dspy.calibration.sampling import (
     weights,
 )
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import FreshstackError
+from freshstack_dspy.errors import ConfigError, FreshstackError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import (
     Agreement,
@@ -225,6 +225,12 @@ def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Pa
         sample(many, tmp_path / "other.jsonl", "answer")
     with pytest.raises(FreshstackError, match="'small' has nothing of kind 'support' to label"):
         draw(dataclasses.replace(many, judgments=()))
+
+
+def test_a_file_that_cannot_be_written_is_named(many: Collection, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"tasks\.jsonl cannot be written"):
+        sample(many, tmp_path / "file" / "tasks.jsonl")
 
 
 def test_answers_are_drawn_with_their_texts(many: Collection, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def test_export_says_what_it_wrote_and_what_it_left_out(
     assert "2 of 4 queries" in first.err
     assert (second.code, second.out) == (1, "")
     assert "--replace" in second.err
+    assert "out is an export, not a collection" in freshstack("evaluate", "out", "x.run").err
     assert replaced.out.endswith("out/ids.json: ids that had to change, and what they were\n")
     assert none.code == 1
     assert "no query is in the slices partly_supported" in none.err

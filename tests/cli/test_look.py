@@ -12,8 +12,9 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.records import Judgment, Vote
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, D, write_small
+from tests.recipes.domain import write_domain
 
-from .conftest import Command
+from .conftest import BASELINE, Command
 from .test_measure import cells_of
 
 COUNTER = "labels by extractive/baseline, a word counter"
@@ -221,6 +222,19 @@ def test_every_diagnostic_has_its_table(freshstack: Command, built: Path) -> Non
         COUNTER,
     ):
         assert said in done.out
+
+
+def test_of_nuggets_from_passages_a_word_counter_gives_no_estimate(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    config = write_domain(tmp_path, model=BASELINE)
+    config.write_text('recipe = "nuggets"\n' + config.read_text())
+    freshstack("build", config)
+
+    out = " ".join(freshstack("diagnose", "collection").out.split())
+
+    assert "cannot hold what retrieval never found; labels by a word counter give no" in out
+    assert "Chao2" not in out
 
 
 def test_a_diagnosis_is_there_as_json(freshstack: Command, built: Path) -> None:

@@ -9,7 +9,12 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diagnose import diagnose
 from freshstack_dspy.config import BuildConfig, load_config
-from freshstack_dspy.errors import ConfigError, DeferredError, FatalModelError
+from freshstack_dspy.errors import (
+    CollectionError,
+    ConfigError,
+    DeferredError,
+    FatalModelError,
+)
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.recipes.build import build
@@ -20,6 +25,7 @@ from freshstack_dspy.recipes.refresh import refresh
 from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList, Query
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
+from tests.recipes.test_extend import extended, written
 
 WORDS = {"dial sticks": "dial", "install": "pip", "phase": "mars"}
 """Of each question, the word that makes a passage relevant to it; no passage speaks of Mars."""
@@ -165,6 +171,25 @@ def test_a_query_whose_grades_failed_is_not_called_unanswerable(tmp_path: Path) 
 
     assert {one.query_id: one.slice for one in made.slices}["x"] == "without_nuggets"
     assert {one.step for one in made.failures} == {"relevance"}
+
+
+def test_a_refresh_does_not_grade_what_a_run_brought(tmp_path: Path) -> None:
+    config = unanswered(tmp_path, pool={"depth": 2, "top_k": 1})
+    ids = list(build(config, provider=scripted()).corpus.rows)
+    run = written(tmp_path / "mine.run", {"2": ids, "10": ids})
+    before = extended(config, [run], scripted()).collection
+    assert {one.origin for one in before.pool} == {"pooled", "run"}
+    provider = scripted()
+
+    after = refresh(config, provider=provider).collection
+
+    assert not provider.calls
+    assert after.manifest.content_hash == before.manifest.content_hash
+
+
+def test_slices_whose_queries_have_no_nuggets_are_said_to(built: Collection) -> None:
+    with pytest.raises(CollectionError, match=r"has nuggets \(1 without, so"):
+        built.qrels("unanswerable")
 
 
 def test_edits_are_taken_and_only_what_is_new_is_asked(tmp_path: Path, built: Collection) -> None:
