@@ -163,18 +163,27 @@ class Program(dspy.Module):
         Raises:
             IncompleteReplyError, ReplyError: As for `TypedAdapter`.
         """
-        with given_out() as replies:
-            try:
-                reply = self.predict(**inputs, **({"config": dict(config)} if config else {}))
-            except AdapterParseError as error:
-                call_id = replies[-1].id if replies else None
-                why = " ".join(str(error).split())[:200]
-                raise ReplyError(
-                    f"{name_of(self.signature)}: {why}", status="unparsed", call_id=call_id
-                ) from None
+        with given_and_read(name_of(self.signature)) as replies:
+            reply = self.predict(**inputs, **({"config": dict(config)} if config else {}))
         if "call_id" in reply:
             return reply
         return _checked(reply, self.signature, plain(inputs), replies)
+
+
+@contextmanager
+def given_and_read(what: str) -> Iterator[list[Any]]:
+    """Collect the replies that are given inside.
+
+    Raises:
+        ReplyError: An adapter of DSPy's could not read one; says `what` asked.
+    """
+    with given_out() as replies:
+        try:
+            yield replies
+        except AdapterParseError as error:
+            call_id = replies[-1].id if replies else None
+            why = " ".join(str(error).split())[:200]
+            raise ReplyError(f"{what}: {why}", status="unparsed", call_id=call_id) from None
 
 
 def _checked(reply: Any, signature: Any, inputs: dict[str, Any], replies: list[Any]) -> Any:

@@ -46,13 +46,14 @@ def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
         program = own
         if named.program is not None:
             program = imported(named.program, f"programs.{name}", folder)
-            program = program if isinstance(program, dspy.Module) else program()
+    if inspect.isclass(program) and issubclass(program, dspy.Module):
+        program = program()
     if not isinstance(program, dspy.Module):
         raise ConfigError(f"programs.{name} is {program!r:.80}, and no dspy.Module")
     # Of the classes: DSPy warns of whoever looks at an object's `forward`.
     kind: Any = type(program)
     _, *taken = inspect.signature(type(own).forward).parameters.values()
-    needed = {one.name: None for one in taken if one.default is inspect.Parameter.empty}
+    needed = {one.name: None for one in taken}
     try:
         inspect.signature(kind.forward).bind(program, **needed)
     except TypeError as error:

@@ -16,7 +16,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.lm.client import given_out
+from freshstack_dspy.lm.typed import given_and_read
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.groups import Groups
@@ -150,24 +150,29 @@ def ask(
     def answer(inputs: Mapping[str, Any]) -> _Answered:
         query = inputs["query"]
         try:
-            with given_out() as replies:
+            with given_and_read(type(program).__name__) as replies:
                 reply: Any = program(**inputs)
         except ReplyError as error:
             return _Answered(None, failure_of(query, step, error))
         call_id = replies[-1].id if replies else None
         try:
             return _Answered(records(query, reply, call_id), reply.get("failure"))
-        except (AttributeError, KeyError, ValidationError) as error:
-            fault = first_fault(error) if isinstance(error, ValidationError) else error
-            raise ConfigError(
-                f"{type(program).__name__} of step {step!r} gave a prediction with "
-                f"{', '.join(reply.keys()) or 'nothing'}, of which no records can be made: {fault}; "
-                "docs/your-own-step.md says what is needed"
-            ) from None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise no_records(program, step, reply, error) from None
 
     answers = session.each(step, answer, questions)
     made = [one.records for one in answers if one.records is not None]
     return made, [one.failure for one in answers if one.failure is not None]
+
+
+def no_records(program: dspy.Module, step: str, reply: Any, error: Exception) -> ConfigError:
+    """Say that a program of one's own gave what is none of its records."""
+    fault = first_fault(error) if isinstance(error, ValidationError) else error
+    given = " ".join(repr(reply).split())
+    return ConfigError(
+        f"{type(program).__name__} of step {step!r} gave what no records can be made of: {fault}; "
+        f"docs/your-own-step.md says what is needed; it gave {given:.200}"
+    )
 
 
 def by_query(records: Iterable[Any]) -> dict[str, list[Any]]:

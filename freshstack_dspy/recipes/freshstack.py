@@ -65,7 +65,11 @@ def nuggetize(work: Work, made: Contents) -> Contents:
 
 def nuggets_in(query: Query, reply: Any, call_id: str | None) -> Sequence[Nugget]:
     """Take the nuggets of a prediction: records, or their texts."""
-    if not any(isinstance(one, str) for one in reply.nuggets):
+    if isinstance(reply.nuggets, str):
+        raise TypeError("nuggets is one text, and has to be a list")
+    if all(isinstance(one, Nugget) for one in reply.nuggets):
+        if others := {one.query_id for one in reply.nuggets} - {query.query_id}:
+            raise ValueError(f"nuggets of query {others.pop()!r}, and {query.query_id!r} was asked")
         return tuple(reply.nuggets)
     ids = {"query_id": query.query_id, "call_id": call_id}
     return with_near_duplicates(
@@ -81,8 +85,8 @@ def expansion_in(kind: ExpansionKind, query: Query, reply: Any, call_id: str | N
     if "expansion" in reply:
         made: Expansion = reply.expansion
         return made
-    texts = tuple(reply.texts)
-    return Expansion(query_id=query.query_id, kind=kind, texts=texts, call_id=call_id or UNRECORDED)
+    id_ = query.query_id
+    return Expansion(query_id=id_, kind=kind, texts=reply.texts, call_id=call_id or UNRECORDED)
 
 
 def expand(work: Work, made: Contents) -> Contents:

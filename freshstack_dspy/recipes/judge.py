@@ -21,7 +21,7 @@ from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.typed import answer_schema, messages_of, plain
+from freshstack_dspy.lm.typed import answer_schema, given_and_read, messages_of, plain
 from freshstack_dspy.programs.support_judge import (
     Passage,
     SupportJudge,
@@ -31,6 +31,7 @@ from freshstack_dspy.programs.support_judge import (
     unjudged,
     whole,
 )
+from freshstack_dspy.recipes.flow import no_records
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.records import (
     Chunk,
@@ -182,19 +183,32 @@ def judge_once(program: SupportJudge, call: JudgeCall) -> JudgedBatch:
     try:
         if call.unfit is not None:
             raise ReplyError(call.unfit, status="failed", call_id=None)  # noqa: TRY301
-        reply: Any = program(
-            query=call.query,
-            nuggets=call.nuggets,
-            chunks=call.passages,
-            vote=call.vote,
-            step=call.step,
-        )
+        with given_and_read(type(program).__name__):
+            reply: Any = program(
+                query=call.query,
+                nuggets=call.nuggets,
+                chunks=call.passages,
+                vote=call.vote,
+                step=call.step,
+            )
     except ReplyError as error:
         chunks = [passage.chunk for passage in call.passages]
         failed = (unjudged(call.query, call.nuggets, chunk, error) for chunk in chunks)
         failure = failure_of(call.query, call.step, error, chunks)
         return JudgedBatch(tuple(chain(*failed)), failure, call)
-    return JudgedBatch(reply.judgments, reply.failure, call)
+    try:
+        return JudgedBatch(_judgments(call, reply), reply.get("failure"), call)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise no_records(program, call.step, reply, error) from None
+
+
+def _judgments(call: JudgeCall, reply: Any) -> tuple[Judgment, ...]:
+    pairs = product(call.passages, call.nuggets)
+    asked = [(call.query.query_id, one.nugget_id, passage.chunk.chunk_id) for passage, one in pairs]
+    judgments = tuple(reply.judgments)
+    if [(one.query_id, one.nugget_id, one.chunk_id) for one in judgments] != asked:
+        raise ValueError("a judgment of each nugget is needed for each chunk, in their order")
+    return judgments
 
 
 class Duplicate(NamedTuple):

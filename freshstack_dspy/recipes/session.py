@@ -75,12 +75,15 @@ class Session:
         Raises:
             BudgetError: The budget is used up; says what is done.
         """
+        import dspy
+
         done, dry = 0, self.mode == "replay"
         self.progress.start(name, len(items))
 
         def ask(item: Item) -> Result | None:
             try:
-                result = function(item)
+                with dspy.context(trace=[]):  # of one item; `BestOfN` and `Refine` extend it
+                    result = function(item)
             except DeferredError:
                 return None
             if isinstance(getattr(result, "failure", result), Failure):

@@ -178,7 +178,7 @@ def inputs_of(messages: list[str]) -> Inputs:
     raise AssertionError(f"no turn of {messages!r} holds inputs")
 
 
-_INPUTS = {"question", "passages", "document", "report"}
+_INPUTS = {"question", "passages", "document", "report", "program_inputs"}
 
 
 def when(marker: str, script: Script, otherwise: Script) -> Script:

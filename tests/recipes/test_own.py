@@ -172,9 +172,35 @@ class OtherInputs(dspy.Module):
         """Take something else."""
 
 
-class NoNuggets(dspy.Module):
+class Gives(dspy.Module):
+    """Gives this for every question."""
+
+    def __init__(self, given: Any) -> None:
+        super().__init__()
+        self.given = given
+
     def forward(self, query: Any) -> Any:
-        return dspy.Prediction(facts=[query.answer])
+        return self.given
+
+
+class GivesNuggets(Gives):
+    def forward(self, query: Any) -> Any:
+        return dspy.Prediction(nuggets=self.given)
+
+
+class Judges(dspy.Module):
+    """Judges nothing."""
+
+    def forward(self, query: Any, nuggets: Any, chunks: Any, vote: int, step: str) -> Any:
+        return dspy.Prediction(judgments=())
+
+
+class JudgesOnce(dspy.Module):
+    def forward(self, query: Any, nuggets: Any, chunks: Any) -> Any:
+        """Cannot be told which vote it is."""
+
+
+STRANGE = Nugget(nugget_id="q_0", query_id="q", text="It is of another.", call_id=None)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +211,19 @@ class NoNuggets(dspy.Module):
         ({"programs": {"nuggetizer": OtherInputs()}}, "OtherInputs.forward must take query"),
         ({"programs": {"nuggetizer": "nowhere:Sentences"}}, "No module named 'nowhere'"),
         ({"programs": {"nuggetizer": "tests.recipes.test_own:Sentence"}}, "did you mean"),
-        ({"programs": {"nuggetizer": NoNuggets()}}, "a prediction with facts"),
+        ({"programs": {"nuggetizer": "tests.recipes.test_own:Judged"}}, "no dspy.Module"),
+        ({"programs": {"nuggetizer": Gives(None)}}, "it gave None"),
+        ({"programs": {"nuggetizer": Gives(dspy.Prediction(facts=[]))}}, "no attribute 'nuggets'"),
+        ({"programs": {"nuggetizer": GivesNuggets(None)}}, "not iterable"),
+        ({"programs": {"nuggetizer": GivesNuggets("One. Two.")}}, "has to be a list"),
+        ({"programs": {"nuggetizer": GivesNuggets([{"text": "One."}])}}, "text: Input should be"),
+        ({"programs": {"nuggetizer": GivesNuggets([STRANGE])}}, "nuggets of query 'q'"),
+        (
+            {"programs": {"question_decomposer": Gives(dspy.Prediction(texts="a b"))}},
+            "texts: Input should be",
+        ),
+        ({"programs": {"support_judge": Judges()}}, "a judgment of each nugget is needed"),
+        ({"programs": {"support_judge": JudgesOnce()}}, "must take query, nuggets, chunks, vote"),
         ({"recipe": Sentences()}, "is no recipe"),
     ],
 )
@@ -195,6 +233,78 @@ def test_what_cannot_be_a_program_is_named_at_the_start(
     provider = ScriptedProvider()
     with pytest.raises(ConfigError, match=said):
         build(domain(tmp_path), provider=provider, **options)
+
+
+class Facts(dspy.Signature):
+    """List the facts of an answer."""
+
+    question: str = dspy.InputField()
+    answer: str = dspy.InputField()
+    facts: list[str] = dspy.OutputField()
+
+
+class SeveralTimes(dspy.Module):
+    """Asks by a module of DSPy's that asks three times."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.best = module(dspy.Predict(Facts), N=3, reward_fn=lambda *_: 0.5, threshold=1.0)
+
+    def forward(self, query: Any) -> Any:
+        return dspy.Prediction(nuggets=self.best(question="?", answer=query.answer).facts)
+
+
+@pytest.mark.parametrize("module", [dspy.BestOfN, dspy.Refine])
+def test_a_build_asks_several_times_for_each_question(tmp_path: Path, module: Any) -> None:
+    config, own = domain(tmp_path), {"nuggetizer": SeveralTimes(module)}
+
+    def answer(inputs: Any) -> Any:
+        if "module_names" in inputs:
+            return {"discussion": "None.", "advice": {}}
+        return {"facts": [one.strip(" .") for one in inputs["answer"].split(". ")]}
+
+    made = build(config, provider=ScriptedProvider(answer=answer), programs=own)
+    replayed = build(config, mode="replay", replace=True, programs=own)
+
+    assert len({one.call_id for one in made.nuggets}) == len(made.queries)
+    assert replayed.manifest.content_hash == made.manifest.content_hash
+
+
+class ByChat(ScriptedProvider):
+    """Answers what `dspy.ChatAdapter` asks too, and knows no answer to what nobody knows."""
+
+    def complete(self, request: Any) -> Any:
+        from dspy.lm15 import Message, Response, Usage
+
+        asked = request.messages[-1].text or ""
+        if "[[ ##" not in asked:
+            return super().complete(request)
+        said = "No." if "Nobody" in asked else '[[ ## facts ## ]]\n["A fact."]'
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(said),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1),
+        )
+
+
+def test_what_another_adapter_cannot_read_fails_its_question_alone(tmp_path: Path) -> None:
+    class Asks(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ask = dspy.Predict(Facts)
+
+        def forward(self, query: Any) -> Any:
+            with dspy.context(adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
+                return dspy.Prediction(nuggets=self.ask(question="?", answer=query.answer).facts)
+
+    made = build(domain(tmp_path), provider=ByChat(), programs={"nuggetizer": Asks()})
+
+    assert [(one.query_id, one.step, one.status) for one in made.failures] == [
+        ("x", "nuggets", "unparsed")
+    ]
+    assert made.failures[0].call_id is not None
 
 
 def test_extend_judges_by_the_given_judge(tmp_path: Path) -> None:
