@@ -6,8 +6,11 @@ import sys
 from collections.abc import Iterable
 from typing import Any, cast
 
+import dspy
+
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.typed import instructions, plain
 from freshstack_dspy.programs.own import Programs, put_programs
@@ -36,34 +39,53 @@ def with_programs(recipe: Any, programs: Programs) -> FreshStack:
             f"{recipe!r:.80} is no recipe; make an object of a subclass of "
             "freshstack_dspy.recipes.freshstack.FreshStack with stages of its own"
         )
-    if not programs:
-        return recipe
-    copied = cast("FreshStack", recipe.deepcopy())
-    put_programs(copied, programs, recipe.config.file.parent)
-    return copied
+    if programs:
+        folder = recipe.config.file.parent
+        recipe = cast("FreshStack", recipe.deepcopy())
+        put_programs(recipe, programs, folder)
+    for name, predictor in recipe.named_predictors():
+        if not isinstance(predictor.lm, RecordedLM | None):
+            raise ConfigError(
+                f"{name} has a model of its own, {predictor.lm.model}, whose replies would not be "
+                "recorded: set_lm(None), and [model] is asked, or set_lm(connect(…))"
+            )
+    return recipe
 
 
 def identities(recipe: FreshStack, programs: Iterable[str]) -> dict[str, str]:
     """Say what a recipe that is not ours, and each of these programs of it, is.
 
     An identity is where the class is found, and a hash of the source of its module and of those of
-    the modules inside, and of their prompts. DSPy's and our code is known by its version.
+    the modules inside, of their plain attributes, and of their prompts. DSPy's and our code is known
+    by its version. Of a recipe of ours, the programs that are not as its configuration makes them
+    are named too.
     """
-    names = [name for name in programs if hasattr(recipe, name)]
+    names = {name for name in programs if hasattr(recipe, name)}
+    if _is_known(type(recipe)):
+        made = vars(type(recipe)(recipe.config))
+        own = {name: one for name, one in vars(recipe).items() if isinstance(one, dspy.Module)}
+        names |= {name for name, one in own.items() if _identity(one) != _identity(made[name])}
     found = {name: _identity(getattr(recipe, name)) for name in sorted(names)}
     return found if _is_known(type(recipe)) else {"recipe": _identity(recipe), **found}
 
 
 def _identity(module: Any) -> str:
-    kinds = {type(one) for _, one in module.named_sub_modules()} | {type(module)}
+    inside = {"": module, **dict(module.named_sub_modules())}
+    kinds = {type(one) for one in inside.values()}
     sources = {kind.__module__: _source(kind) for kind in kinds if not _is_known(kind)}
     prompts = [
         [name, instructions(one.signature), [dict(demo) for demo in one.demos]]
         for name, one in module.named_predictors()
     ]
-    digest = hashlib.sha256(
-        repr([sorted(sources.items()), sha256_of(plain({"prompts": prompts}))]).encode()
-    )
+    attributes = [  # a predictor's are its prompt, and a random name
+        [place, name, value]
+        for place, one in inside.items()
+        if not isinstance(one, dspy.Predict)
+        for name, value in sorted(vars(one).items())
+        if isinstance(value, bool | int | float | str) and not name.startswith("_")
+    ]
+    parts = [sorted(sources.items()), attributes, sha256_of(plain({"prompts": prompts}))]
+    digest = hashlib.sha256(repr(parts).encode())
     return f"{type(module).__module__}:{type(module).__qualname__} {digest.hexdigest()[:16]}"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,18 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from freshstack_dspy import FreshStack, Nuggetizer, build, extend, load_config, plan, refresh
+from freshstack_dspy import (
+    FreshStack,
+    ModelConfig,
+    Nuggetizer,
+    ReplyStore,
+    build,
+    connect,
+    extend,
+    load_config,
+    plan,
+    refresh,
+)
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.flow import Work, ask
@@ -91,6 +103,44 @@ def test_another_program_is_another_collection(tmp_path: Path) -> None:
     assert asked.calls.total() == calls, "the texts of the nuggets are the same"
     with pytest.raises(ConfigError, match="another program nuggetizer"):
         refresh(config, provider=asked)
+
+
+def test_a_prompt_or_an_attribute_that_changed_is_another_collection(tmp_path: Path) -> None:
+    config, provider = domain(tmp_path), ScriptedProvider()
+    tuned = FreshStack(config)
+    predict = tuned.nuggetizer.predict
+    predict.signature = predict.signature.with_instructions("List few facts.")
+    given: list[Any] = [
+        {},
+        {"recipe": FreshStack(config)},
+        {"recipe": tuned},
+        {"programs": {"nuggetizer": Nuggetizer(4)}},
+        {"programs": {"nuggetizer": Nuggetizer(6)}},
+    ]
+
+    names, calls = [], set()
+    for one in given:
+        made = build(config, provider=provider, replace=True, **one)
+        names.append(made.manifest.programs)
+        calls.add(made.nuggets[0].call_id)
+
+    assert names[0] == names[1] == {}
+    assert names[2].keys() == names[3].keys() == {"nuggetizer"}
+    assert len({one["nuggetizer"] for one in names[2:]}) == 3
+    assert len(calls) == 4
+
+
+def test_a_model_of_a_programs_own_is_recorded_or_refused(tmp_path: Path) -> None:
+    config, program = domain(tmp_path), Nuggetizer()
+    program.set_lm(dspy.LM("openai/other", api_key="none"))
+    with pytest.raises(ConfigError, match=r"nuggetizer.predict has a model of its own"):
+        build(config, provider=ScriptedProvider(), programs={"nuggetizer": program})
+
+    other = ScriptedProvider()
+    with closing(ReplyStore(tmp_path / "others")) as store:
+        program.set_lm(connect(ModelConfig(name="openai/other"), store=store, provider=other))
+        made = build(config, provider=ScriptedProvider(), programs={"nuggetizer": program})
+        assert {one.call_id for one in made.nuggets} == {one.key for one in store.replies()}
 
 
 def test_a_state_that_dspy_saved_and_a_class_are_named_in_the_configuration(
