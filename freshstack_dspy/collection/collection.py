@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.diagnose import Diagnosis
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.measures.evaluation import Evaluation
+    from freshstack_dspy.measures.measure import MeasureSource
     from freshstack_dspy.measures.qrels import NuggetQrels
     from freshstack_dspy.measures.run import PassageRun, Run
 
@@ -216,6 +217,7 @@ class Collection(Contents):
             spans=CollectionSpans(self),
             plain=self.plain,
             dry_run=is_dry_run(self.manifest),
+            questions={query.query_id: query.text for query in self.queries},
         )
         if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
             return qrels
@@ -234,7 +236,7 @@ class Collection(Contents):
     def evaluate(
         self,
         run: Any,
-        *measures: str,
+        *measures: "MeasureSource",
         slices: Slices = None,
         nuggets: NuggetsName = "supported",
         **options: Any,
@@ -244,7 +246,8 @@ class Collection(Contents):
         Args:
             run: A run, the path of a run file, `{query_id: {chunk_id: score}}`, or a retriever as
                 `freshstack_dspy.retrieve` takes it.
-            *measures: As `alpha_nDCG@10`; none: those of the FreshStack paper.
+            *measures: As `alpha_nDCG@10`, an object of ir_measures, or a function; none: those of
+                the FreshStack paper.
             slices: As in `query_ids`.
             nuggets: As in `qrels`.
             **options: As `conventions`.

@@ -15,6 +15,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import Comparison
 from freshstack_dspy.measures.conventions import Conventions
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, UnknownIds
+from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.qrels import QrelsSource
 from freshstack_dspy.measures.run import PassageRun, Run
 
@@ -49,7 +50,7 @@ class Rules(TypedDict, total=False):
 def evaluate(
     qrels: QrelsSource,
     run: Any,
-    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     slices: Slices = None,
     nuggets: NuggetsName = "supported",
@@ -73,7 +74,7 @@ def evaluate(
 def compare(
     qrels: QrelsSource,
     runs: Any,
-    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     baseline: str | None = None,
     slices: Slices = None,

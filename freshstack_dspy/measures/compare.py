@@ -1,11 +1,13 @@
 """The comparison of runs: which differ, by how much, and how sure that is."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.conventions import Conventions
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
@@ -13,9 +15,10 @@ from freshstack_dspy.measures.evaluation import (
     UnknownIds,
     evaluate,
 )
+from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.passages import read_run_of
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
-from freshstack_dspy.measures.run import RunSource
+from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.measures.statistics import (
     FEWEST,
     LEVEL,
@@ -179,7 +182,7 @@ class Comparison(Record):
 def compare(
     qrels: QrelsSource,
     runs: Sequence[RunSource] | Mapping[str, RunSource],
-    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     baseline: str | None = None,
     conventions: str | Conventions = "ours",
@@ -198,10 +201,15 @@ def compare(
         covered: Of runs of passages.
 
     Raises:
-        FreshstackError: As `evaluate`.
-        ValueError: There are fewer than two runs, or no run has the baseline's name.
+        FreshstackError: As `evaluate`; also where there are fewer than two runs, or none has the
+            baseline's name.
     """
     judgments = to_qrels(qrels)
+    if isinstance(measures, Mapping | PassageRun) or _is_one(runs):
+        raise ConfigError(
+            "compare takes two runs or more as one argument: compare(qrels, [run, other]), or by "
+            "name: compare(qrels, {'mine': run, 'theirs': other})"
+        )
     evaluations = {
         name: evaluate(
             judgments,
@@ -214,6 +222,15 @@ def compare(
         for name, run in _named(judgments, runs).items()
     }
     return compare_evaluations(evaluations, baseline=baseline)
+
+
+def _is_one(runs: Any) -> bool:
+    """Whether there is one run in place of several: an object, a file, or the scores of one."""
+    if isinstance(runs, Run | PassageRun | str | Path) or not isinstance(runs, Iterable):
+        return True
+    inner = [*runs.values()] if isinstance(runs, Mapping) else []
+    scores = [score for of in inner if isinstance(of, Mapping) for score in of.values()]
+    return bool(scores) and all(isinstance(score, int | float) for score in scores)
 
 
 def _named(
@@ -305,12 +322,12 @@ def _verdict(mean: float | None, adjusted_p: float | None) -> Verdict:
 
 def _check(evaluations: Mapping[str, Evaluation], baseline: str | None) -> None:
     if len(evaluations) < 2:
-        raise ValueError(f"a comparison needs two runs, not {len(evaluations)}")
+        raise ConfigError(f"a comparison needs two runs, not {len(evaluations)}")
     if baseline is not None and baseline not in evaluations:
-        raise ValueError(f"no run is named {baseline!r}; there are {', '.join(evaluations)}")
+        raise ConfigError(f"no run is named {baseline!r}; there are {', '.join(evaluations)}")
     alike = {(of.measures, of.conventions) for of in evaluations.values()}
     if len(alike) > 1:
-        raise ValueError("the runs were not evaluated by the same measures and conventions")
+        raise ConfigError("the runs were not evaluated by the same measures and conventions")
 
 
 def _differences(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
-from freshstack_dspy.measures.measure import Cutoff, Measure, parse_measure
+from freshstack_dspy.measures.measure import Cutoff, Measure, MeasureSource, parse_measures
 from freshstack_dspy.measures.passages import judge_passages, read_run_of
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
@@ -107,6 +107,8 @@ class Evaluation(Record):
     """Of a run of passages."""
     dry_run: bool = False
     """Whether a word counter made labels, so that nothing is concluded of the values."""
+    questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+    """The texts of the queries, where they are of a collection; written nowhere."""
 
     @property
     def mostly_unjudged(self) -> tuple[Cutoff, ...]:
@@ -132,16 +134,21 @@ class Evaluation(Record):
         }
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Give a table with a row for each query and a column for each measure."""
+        """Give a table with a row for each query and a column for each measure.
+
+        Of a collection, the first column is the question's text.
+        """
         pd = load_pandas()
         table = pd.DataFrame.from_dict(self.per_query, orient="index", columns=[*self.measures])
+        if self.questions:
+            table.insert(0, "question", [self.questions.get(query) for query in self.per_query])
         return table.rename_axis("query_id")
 
 
 def evaluate(
     qrels: QrelsSource,
     run: RunSource,
-    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     conventions: str | Conventions = "ours",
     unknown_ids: UnknownIds = "error",
@@ -157,7 +164,8 @@ def evaluate(
         qrels: A collection, its `qrels()`, a file of qrels, {query: {document: grade}}, or
             {query: {nugget: {document: label}}}.
         run: A run, a file in TREC's format or of passages, or {query: {chunk: score}}.
-        measures: Names of measures, as `Coverage@20`, or one; one named twice is measured once.
+        measures: Names of measures, as `Coverage@20`, or one; objects of ir_measures; or functions
+            of one's own: see `MeasureSource`. One named twice is measured once.
         conventions: What is done with ties and with what is missing: a key of `CONVENTIONS`.
         unknown_ids: What is done where chunk ids of the run are not in the corpus, if its ids are
             known: an error, or these results are dropped.
@@ -188,14 +196,11 @@ def evaluate(
 def _evaluate(
     judgments: NuggetQrels,
     found: Run,
-    measures: str | Sequence[str],
+    measures: MeasureSource | Sequence[MeasureSource],
     conventions: str | Conventions,
     unknown_ids: UnknownIds = "error",
 ) -> Evaluation:
-    names = [measures] if isinstance(measures, str) else measures
-    chosen = list(dict.fromkeys(map(parse_measure, names)))
-    if not chosen:
-        raise ConfigError(f"name at least one measure, as in {', '.join(FRESHSTACK_MEASURES)}")
+    chosen = parse_measures(measures)
     rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
     _check_queries(judgments, found)
     known, dropped = _known_chunks(judgments, found, unknown_ids)
@@ -231,6 +236,9 @@ def _evaluate(
         conventions=rules.name,
         unjudged=tuple(_unjudged(judgments, judged, known, each, rules.order) for each in cutoffs),
         dry_run=judgments.dry_run,
+        questions={
+            query: text for query, text in judgments.questions.items() if query in per_query
+        },
     )
 
 

@@ -6,11 +6,11 @@ To add a measure: a function of (ranking, judged, k) in `ranking.py` or `diversi
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, cached_property, partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -156,6 +156,8 @@ class Measure:
     """Those that are not as by default, in the order of the family's table."""
     budget: int | None = None
     """How many tokens the chunks that are looked at have together at most."""
+    function: Callable[[Sequence[str], Judged], float | None] | None = None
+    """Of a measure of one's own, which is of no family."""
 
     @cached_property
     def name(self) -> str:
@@ -185,6 +187,8 @@ class Measure:
             ranking: Chunk ids, best first, each once.
             judged: The judgments of the query, with this measure's `rel`.
         """
+        if self.function is not None:
+            return self.function(ranking, judged)
         of = family_of(self.family)
         if of.needs_support and not judged.of.supported:
             return None
@@ -210,10 +214,16 @@ class Measure:
         return {name: value for name, value in self.parameters if name not in EVERY}
 
 
-def parse_measure(name: str) -> Measure:
+MeasureSource = str | Measure | Callable[..., Any]
+"""A measure's name, an object of ir_measures, as `nDCG @ 10`, or a function of one's own that takes
+the chunk ids of one query's ranking, the best first, and its judgments (`Judged`), and gives a value
+or None; it is called as the function is."""
+
+
+def parse_measure(name: MeasureSource) -> Measure:
     """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 
-    A family may be called by any of its names, in any capitals, and `-` in it is `_`:
+    An object of ir_measures is its name, and a function is a measure by itself. A family may be called by any of its names, in any capitals, and `-` in it is `_`:
     `alpha-nDCG@10`, as the official `freshstack` package writes it, is `alpha_nDCG@10`. trec_eval's
     own names are understood, as `map`, `ndcg_cut_10` and `P_5`.
 
@@ -221,6 +231,11 @@ def parse_measure(name: str) -> Measure:
         ConfigError: There is no such measure or parameter, or its value is not allowed; the
             message names what there is and what was probably meant.
     """
+    if not isinstance(name, str):
+        given_measure = _of_object(name)
+        if isinstance(given_measure, Measure):
+            return given_measure
+        name = given_measure
     word, given, k, budget = _take_apart(name)
     family = _BY_ANY_NAME.get(word)
     if family is None:
@@ -248,6 +263,38 @@ def parse_measure(name: str) -> Measure:
         if each in given and given[each] != parameter.default
     )
     return Measure(family, k, parameters, budget)
+
+
+def _of_object(given: Any) -> Measure | str:
+    """The measure that an object is, or its name."""
+    if isinstance(given, Measure):
+        return given
+    if type(given).__module__.startswith("ir_measures."):
+        return str(given)
+    if callable(given):
+        function: Callable[..., Any] = given
+        return Measure(getattr(given, "__name__", type(given).__name__), function=function)
+    raise ConfigError(
+        f"{given!r:.80} is no measure; allowed: names as 'alpha_nDCG@10', objects of ir_measures, "
+        "and functions of a ranking and its judgments"
+    )
+
+
+def parse_measures(given: MeasureSource | Iterable[MeasureSource]) -> list[Measure]:
+    """Read one measure or several; one that is named twice is measured once.
+
+    Raises:
+        ConfigError: As for `parse_measure`; none is named; two functions have one name.
+    """
+    alone = isinstance(given, str) or callable(given) or not isinstance(given, Iterable)
+    several: Any = [given] if alone else given
+    measures = list(dict.fromkeys(map(parse_measure, several)))
+    if not measures:
+        raise ConfigError("name at least one measure, as in alpha_nDCG@10")
+    names = [measure.name for measure in measures]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"two measures are called {twice[0]!r}; give each function its own name")
+    return measures
 
 
 def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | None]:

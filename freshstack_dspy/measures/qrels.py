@@ -289,6 +289,8 @@ class NuggetQrels:
     chunk_ids: Collection[str] | None = field(default=None, compare=False)
     """All ids of the corpus, by which runs of another one are recognised; None where they are not
     known."""
+    questions: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The text of each query, where it is known."""
     spans: Spans | None = field(default=None, compare=False)
     """Where chunks and evidence are in the files of the collection; None where there is none."""
     passages: PassageLabels | None = field(default=None, compare=False)
@@ -493,6 +495,11 @@ def to_qrels(source: QrelsSource) -> NuggetQrels:
         if inner and all(isinstance(value, Mapping) for value in inner):
             return NuggetQrels.from_diversity_qrels(source)
         return NuggetQrels.from_qrels(source)
+    if not hasattr(source, "qrels"):
+        raise CollectionError(
+            f"{type(source).__name__} holds no judgments; give a collection, qrels, their file or "
+            "dictionary, or NuggetQrels.of(rows)"
+        )
     return source.qrels()
 
 

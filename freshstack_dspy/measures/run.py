@@ -5,7 +5,7 @@ Chunk ids may hold spaces, so a line is taken apart from both ends.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -19,8 +19,10 @@ _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
 
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class Run(Mapping[str, Mapping[str, float]]):
     """The rankings of one retriever, in this program's order: score descending, then id ascending.
+
+    It is a mapping too, from the query id to the score of each chunk id, the best first.
 
     Other programs order by other rules, so the order handed in is remembered where it differs; two
     runs with the same scores are equal all the same.
@@ -52,6 +54,15 @@ class Run:
     def __repr__(self) -> str:
         chunks = sum(map(len, self.rankings.values()))
         return f"Run({self.name!r}, {len(self.rankings):,} queries, {chunks:,} chunks)"
+
+    def __getitem__(self, query_id: str) -> dict[str, float]:
+        return dict(self.rankings[query_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rankings)
+
+    def __len__(self) -> int:
+        return len(self.rankings)
 
     @classmethod
     def from_scores(cls, scores: Mapping[str, Mapping[str, float]], *, name: str = "run") -> Self:
