@@ -55,7 +55,7 @@ def answer(
         typer.Option(
             metavar="NAME[=THRESHOLD]",
             help="What compares answers: yes_no or graded (the model), exact_match, token_f1, "
-            "rouge_l, embedding (by the first [[embedder]]); the score from which on they agree. "
+            "rouge_l, embedding (by the first [[embedder]]), or one of an installed package; the score from which on they agree. "
             "Repeatable: the first decides. By default yes_no, and what needs no model.",
         ),
     ] = None,
@@ -98,17 +98,17 @@ def answer(
 def _comparers(given: Sequence[str]) -> dict[str, float]:
     """Read comparers, each with its threshold."""
     from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.recipes.reteval import COMPARERS
+    from freshstack_dspy.recipes.reteval import COMPARERS, comparer_names
 
-    comparers = {}
+    known, comparers = comparer_names(), {}
     for each in given:
         name, _, threshold = each.partition("=")
         try:
-            default = COMPARERS[name]
+            default = COMPARERS.get(known[known.index(name)], 0.5)
             comparers[name] = float(threshold) if threshold else default
-        except (KeyError, ValueError):
+        except ValueError:
             raise ConfigError(
-                f"--comparer {each}: give one of {', '.join(COMPARERS)}, and perhaps its threshold, "
+                f"--comparer {each}: give one of {', '.join(known)}, and perhaps its threshold, "
                 "as token_f1=0.6"
             ) from None
     return comparers

@@ -49,6 +49,7 @@ from freshstack_dspy.records import (
     Scale,
     Step,
 )
+from freshstack_dspy.registry import Registry
 
 GOLD = "gold"
 """The run id of answers from gold chunks."""
@@ -64,6 +65,8 @@ COMPARERS = {
 }
 """What can compare answers (§2.2), and the score from which on two agree by default. A
 model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
+OTHER_COMPARERS = Registry("freshstack_dspy.comparers", "comparer", {})
+"""Of other packages: functions of a gold answer and another, which give a number from 0 to 1."""
 _HIGHEST = {"graded": 3.0}
 _SUPPORT: dict[Assignment, Literal[-1, 0, 1, 2]] = {
     "support": 2,
@@ -133,7 +136,7 @@ def answer_from_runs(
             answer from each, see `at_depths`. The gold ones are as many as the largest.
         gold_answers: How often the gold context is answered; several are drawn at
             `SAMPLED_TEMPERATURE`.
-        comparers: Some of `COMPARERS`, each with the score from which on answers agree. The first
+        comparers: Some of `comparer_names()`, each with the score from which on answers agree. The first
             decides; the scores of the others are next to it.
 
     Raises:
@@ -149,7 +152,7 @@ def answer_from_runs(
     queries = {query_id: by_id[query_id] for query_id in sorted(qrels.nuggets)}
     gold = {query_id: gold_chunks(qrels.judged(query_id), max(k)) for query_id in queries}
     tops = _tops(collection, at_depths(runs, k), queries)
-    _check_embedder(session, comparers)
+    _check_comparers(session, comparers)
 
     golds = _contexts(session, collection, {GOLD: gold}, queries, samples=gold_answers)
     contexts = _contexts(session, collection, tops, queries)
@@ -294,8 +297,16 @@ def _agree(
     return agreements, failures
 
 
-def _check_embedder(session: Session, comparers: Mapping[str, float]) -> None:
-    """Check, before anything is asked, that there is an embedder if one is to compare."""
+def comparer_names() -> tuple[str, ...]:
+    """Name what can compare answers: ours, and what installed packages have."""
+    return (*COMPARERS, *OTHER_COMPARERS.names())
+
+
+def _check_comparers(session: Session, comparers: Mapping[str, float]) -> None:
+    """Check, before anything is asked, that there are all, and an embedder if one is to compare."""
+    for name in comparers:
+        if name not in COMPARERS and name not in (known := comparer_names()):
+            raise ConfigError(f"no comparer {name!r}; allowed: {', '.join(known)}")
     if "embedding" in comparers and not session.models.embedders:
         raise ConfigError(
             f"{session.config.file}: comparing answers by an embedder needs an [[embedder]]; add "
@@ -316,9 +327,10 @@ def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
     if name in ("yes_no", "graded"):
         program = answer_comparer(session, name)
         return lambda query, references, answer: program(query, references, answer).toDict()
-    similarity = SIMILARITIES.get(name)
-    if similarity is None:
+    if name == "embedding":
         similarity = _cosine(session, sorted({text for text in texts if text}))
+    else:
+        similarity = SIMILARITIES.get(name) or OTHER_COMPARERS.get(name)
 
     def compare(_: Query, references: Sequence[str], answer: str) -> Mapping[str, Any]:
         score = max(similarity(one, answer) for one in references)

@@ -69,6 +69,7 @@ def test_import_names_who_made_the_labels(freshstack: Command, built: Path, tmp_
 
     assert done.code == 0, done.err
     assert "labels by extractive/baseline, a word counter" in done.out
+    assert "beir has no nuggets: each query is its own one" in done.err
 
 
 def test_validate_lists_faults_and_fails(freshstack: Command, tmp_path: Path) -> None:

@@ -58,3 +58,8 @@ def votes(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8").splitlines():
         names = ("query_id", "nugget_id", "chunk_id", "label", "annotator")
         yield dict(zip(names, line.split("|"), strict=True))
+
+
+def same_length(gold: str, answer: str) -> float:
+    """Say how near two answers are in length."""
+    return min(len(gold), len(answer)) / max(len(gold), len(answer), 1)
