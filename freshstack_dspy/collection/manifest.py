@@ -74,7 +74,8 @@ class Trust(Record):
 def _written(kappa: Kappa) -> str:
     if kappa.value is None or kappa.low is None or kappa.high is None:
         return "without an interval" if kappa.value is None else f"{kappa.value:.2f}, no interval"
-    return f"{kappa.value:.2f}, {kappa.low:.2f}–{kappa.high:.2f}"
+    dash = " to " if kappa.low < 0 else "–"
+    return f"{kappa.value:.2f}, {kappa.low:.2f}{dash}{kappa.high:.2f}"
 
 
 NOT_MEASURED = "agreement with people: not measured"

@@ -108,12 +108,15 @@ class Columns:
         missing: list[tuple[QueryColumn, ...]] = []
         if cells["query_id"] is None:
             missing.append(("query_id",))
-        if cells["title"] is None and cells["body"] is None:
+        has_text = any(cells[part] and str(cells[part]).strip() for part in _TEXTS)
+        if not has_text and not any(self._column_of[part] in row for part in _TEXTS):
             missing.append(_TEXTS)
         if missing:
             if self._answered and cells["answer"] is None:
                 missing.append(("answer",))
             raise SourceError(f"{place}: has no value of {self._named_in(missing, row.keys())}")
+        if not has_text:
+            return "empty question"
         if not cells["answer"] and self._answered:
             return "no accepted answer" if cells["answer"] is None else "empty answer"
         values = {part: cells[part] for part in cells if part in Query.model_fields}

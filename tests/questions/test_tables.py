@@ -104,6 +104,17 @@ def test_what_is_wrong_is_named_with_its_row(path: Path, text: str | bytes, mess
     assert "\n" not in str(error.value)
 
 
+def test_a_row_without_a_text_is_left_out_and_counted(path: Path, tmp_path: Path) -> None:
+    reading = read_csv(path, f"{HEAD}\n1,T,B,A\n2,, ,A\n")
+    rows = [ROWS[0], {"query_id": "2", "title": None, "answer": "A"}]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = read("jsonl", tmp_path / "q.jsonl")
+
+    for found in (reading, lines):
+        assert len(found.queries) == 1
+        assert found.rejected == {"empty question": 1}
+
+
 def test_other_columns_are_kept_as_fields(path: Path) -> None:
     text = f"{HEAD},product,created,log\n1,T,B,A,Atlas,2024-05-01,{'x' * 201}\n2,T,B,A,,,\n"
 

@@ -7,7 +7,7 @@ import pytest
 
 from freshstack_dspy.calibration.agreement import measured_trust
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.manifest import Trust
+from freshstack_dspy.collection.manifest import Kappa, Trust
 from freshstack_dspy.config import TrustConfig, load_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
@@ -75,6 +75,8 @@ def test_the_lower_end_of_the_interval_decides(tmp_path: Path) -> None:
     assert not trust(labels, 0.01).calibrated
     assert " (lower end at least 0) of " in trust(labels, 0).line
     assert " (lower end below 0.01) of " in trust(labels, 0.01).line
+    below = Trust(calibrated=False, min_kappa=0.6, kappa=Kappa(value=-0.03, low=-0.07, high=0.01))
+    assert "kappa -0.03, -0.07 to 0.01 (lower end below 0.6)" in below.line
     one = trust(labels[:1], 0)
     assert not one.calibrated, "without an interval"
     elsewhere = [labels[0].model_copy(update={"query_id": "elsewhere"})]
