@@ -1,20 +1,24 @@
 """From people's labels to the examples that DSPy's optimizers take."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from statistics import mode
 from typing import Any, NamedTuple
 
 import dspy
+from pydantic import BaseModel, TypeAdapter
 
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.near_duplicates import alike_questions, clusters
-from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import read_lines
 from freshstack_dspy.lm.baseline.support import support
 from freshstack_dspy.programs.nuggetizer import likeness
-from freshstack_dspy.records import AnswerLabel, HumanLabel, NuggetList, Scale
+from freshstack_dspy.records import AnswerLabel, HumanLabel, NuggetList, Query, Scale
 from freshstack_dspy.signatures.answers import ReferenceAnswer
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget, verdicts_on
@@ -35,6 +39,7 @@ class LabelledExample(NamedTuple):
     """One call of a program with the answer that people gave."""
 
     query_id: str
+    question: ShownQuestion
     example: dspy.Example
 
 
@@ -80,7 +85,7 @@ def judge_examples(
             for start in range(0, len(chunk_ids), batch):
                 some = {chunk_id: chunks[chunk_id] for chunk_id in chunk_ids[start : start + batch]}
                 example = _example(query_id, nugget_ids, some, texts, scale)
-                examples.append(LabelledExample(query_id, example))
+                examples.append(LabelledExample(query_id, example.question, example))
     return examples
 
 
@@ -121,7 +126,7 @@ def nugget_examples(
             limit=max(limit, len(nuggets)),
             nuggets=nuggets,
         ).with_inputs("question", "answer", "limit")
-        examples.append(LabelledExample(one.query_id, example))
+        examples.append(LabelledExample(one.query_id, example.question, example))
     return examples
 
 
@@ -165,8 +170,63 @@ def answer_examples(
             reason=one.note or "A person compared them.",
             agrees="yes" if one.agrees else "no",
         ).with_inputs("question", "references", "answer")
-        examples.append(LabelledExample(one.query_id, example))
+        examples.append(LabelledExample(one.query_id, example.question, example))
     return examples
+
+
+def own_examples(examples: Sequence[dspy.Example]) -> list[LabelledExample]:
+    """Name the query of each example: its `query`, or else its `query_id`, or else its inputs.
+
+    Raises:
+        ConfigError: An example does not say which of its fields are inputs.
+    """
+    found = []
+    for example in examples:
+        try:
+            inputs = example.inputs()
+        except ValueError:
+            raise ConfigError(
+                "an example does not say what its inputs are: dspy.Example(…).with_inputs('query')"
+            ) from None
+        query = example.get("query")
+        if isinstance(query, Query):
+            query_id, question = query.query_id, ShownQuestion.of(query)
+        else:
+            question = ShownQuestion(body=as_text(inputs))
+            query_id = str(example.get("query_id", question.body))
+        found.append(LabelledExample(query_id, question, example))
+    return found
+
+
+def read_examples(path: Path, collection: Collection | None) -> list[dspy.Example]:
+    """Read examples of programs that take a query: lines with its `query_id`, and what people say.
+
+    Raises:
+        CollectionError: A line is no object, or its query is not in the collection.
+        SourceError: The file cannot be read.
+    """
+    queries = {one.query_id: one for one in collection.queries} if collection else {}
+    examples = []
+    for number, line in read_lines(path):
+        try:
+            values = dict(json.loads(line))
+        except (TypeError, ValueError):
+            raise CollectionError(f"{path}:{number}: not a JSON object") from None
+        query = queries.get(str(values.get("query_id")))
+        if query is None:
+            raise CollectionError(
+                f"{path}:{number}: no query {values.get('query_id')!r:.80} here; name the "
+                "collection that the lines are of, and give each its query's 'query_id'"
+            )
+        examples.append(dspy.Example(**values, query=query).with_inputs("query"))
+    return examples
+
+
+def as_text(example: Any) -> str:
+    """An example or a label as JSON; of what JSON does not have, as an index, its kind."""
+    values = example if isinstance(example, BaseModel) else dict(example.items())
+    dumped = TypeAdapter(Any).dump_json(values, fallback=lambda one: type(one).__qualname__)
+    return dumped.decode()
 
 
 def split_by_query(examples: Sequence[LabelledExample]) -> Split:
@@ -177,7 +237,7 @@ def split_by_query(examples: Sequence[LabelledExample]) -> Split:
     Raises:
         CollectionError: There are fewer than three queries that differ.
     """
-    questions = {example.query_id: example.example.question for example in examples}
+    questions = {example.query_id: example.question for example in examples}
     queries = sorted(
         questions,
         key=lambda query_id: hashlib.sha256(f"0\n{query_id}".encode()).hexdigest(),

@@ -1,64 +1,67 @@
-"""Optimize a program against people's labels, and report the untouched test split."""
+"""Optimize a program against what people say, and report the untouched test split."""
 
+import copy
 import importlib.util
-import math
+import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
-from statistics import fmean
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
 
-from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.examples import (
     LabelledExample,
     Split,
     answer_examples,
+    as_text,
     judge_examples,
     nugget_examples,
-    same_facts,
+    own_examples,
     split_by_query,
 )
+from freshstack_dspy.calibration.metrics import (
+    GOOD_ENOUGH,
+    Agreement,
+    JudgeAgreement,
+    Mean,
+    Metric,
+    MetricName,
+    NuggetAgreement,
+    Tallies,
+    check_name,
+    own_name,
+)
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, ReplyError
+from freshstack_dspy.errors import (
+    CollectionError,
+    ConfigError,
+    FatalModelError,
+    FreshstackError,
+    ReplyError,
+)
 from freshstack_dspy.lm.client import Client, RecordedLM
 from freshstack_dspy.lm.dspy_parts import AdapterParseError
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.lm.typed import TypedAdapter, plain
+from freshstack_dspy.lm.typed import Program, TypedAdapter, plain
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.measures.agreement import (
-    LabelPair,
-    Tables,
-    Values,
-    kappa,
-    precision,
-    recall,
-    share_of,
-    table_of,
-)
+from freshstack_dspy.measures.agreement import Values
 from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import is_demonstration
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.progress import NoProgress, Progress, showing
+from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.records import SCALES, AnswerLabel, HumanLabel, NuggetList, Record, Scale
-from freshstack_dspy.signatures.judge_support import verdicts_on
 
 OptimizerName = Literal["labeled", "bootstrap", "bootstrap_random", "mipro", "gepa", "simba"]
-MetricName = Literal["kappa", "agreement", "f1", "balanced_accuracy", "expected_cost"]
 OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
-OF_NUGGETS: tuple[MetricName, ...] = ("f1", "expected_cost")
-"""The metrics that do without nuggets that are rightly left out, which cannot be counted."""
 WRITERS = ("mipro", "gepa", "simba")
 """The optimizers that let the model write instructions."""
 
 _CHUNKS = 5
-_FEW_SHOT = {"max_bootstrapped_demos": 4, "max_labeled_demos": 8}
-_GOOD_ENOUGH = 0.8
 _SAMPLES = 3
 """How often an optimizer's own question is asked until there is a valid reply."""
 _MOST_FAILURES = 10
@@ -77,10 +80,12 @@ class OnTest(Record):
 class OptimizationReport(Record):
     """What `optimize` did. Only the test split says how good the program is."""
 
-    optimizer: OptimizerName
+    optimizer: str
+    """Its name, or the class of one's own."""
     model: str
     """The model that the program was tuned for."""
-    metric: MetricName
+    metric: str
+    """Its name, or that of one's own."""
     miss_cost: float
     """Of `expected_cost`."""
     labels: str
@@ -99,7 +104,7 @@ class OptimizationReport(Record):
     test: dict[str, OnTest]
     """By metric: the one that programs were chosen by, and others."""
     pairs: int
-    """On the test split."""
+    """On the test split; with a metric of one's own, examples."""
     failed: tuple[int, int]
     """Examples of it without a valid answer, before and after."""
     tokens: int
@@ -115,30 +120,39 @@ class Optimized(NamedTuple):
 
 
 def optimize(  # noqa: PLR0913 - each is a choice of the caller's
-    labels: Sequence[HumanLabel] | Sequence[NuggetList] | Sequence[AnswerLabel],
+    labels: Sequence[HumanLabel | NuggetList | AnswerLabel] | Sequence[dspy.Example],
     lm: RecordedLM,
     *,
-    optimizer: OptimizerName = "bootstrap",
-    metric: MetricName | None = None,
+    program: dspy.Module | None = None,
+    optimizer: OptimizerName | Any = "bootstrap",
+    metric: MetricName | Metric | None = None,
     miss_cost: float = 1.0,
     collection: Collection | None = None,
     scale: Scale | None = None,
     limit: int = 10,
     progress: Progress | bool | None = None,
 ) -> Optimized:
-    """Compile the program that labels are of, with one of DSPy's optimizers.
+    """Compile a program with a DSPy optimizer, on labels of people or on examples of one's own.
 
-    It sees the train and dev splits, and credits each example with the share of its pairs on which
-    program and person agree. Of the programs that it makes the one with the best metric on dev is
-    taken, and the plain one if none is better.
+    The optimizer sees the train and dev splits. Of the programs that it makes the one with the best
+    metric on dev is taken, and the plain one if none is better: its instructions and demonstrations.
 
     Args:
         labels: `HumanLabel` for the judge, `NuggetList` for the nuggetizer, `AnswerLabel` for the
-            comparer of answers; with their texts, or with ids of the collection.
-        lm: The model to optimize for.
-        optimizer: One of `OPTIMIZERS`; see `docs/trust.md`.
-        metric: `kappa` (the default), `agreement` (the share of pairs), `f1`, `balanced_accuracy`
-            or `expected_cost` of a pair; of nuggets `f1` (the default) or `expected_cost`.
+            comparer of answers; with their texts, or with ids of the collection. Or, for any
+            program, `dspy.Example`s with its inputs and whatever the metric reads; those of one
+            `query`, or else of one `query_id` or the same inputs, stay on one side of the split.
+        lm: The model to optimize for, made by `connect`.
+        program: What is optimized, any `dspy.Module`, also a recipe; by default the one that labels
+            are of, in whose place one of its kind may stand. It is not changed.
+        optimizer: One of `OPTIMIZERS`, see `docs/trust.md`; or an optimizer of DSPy's with settings
+            of your own, as `dspy.GEPA(…)`, or a function that makes it from a metric.
+        metric: Of labels `kappa` (the default), `agreement` (the share of pairs), `f1`,
+            `balanced_accuracy` or `expected_cost` of a pair; of nuggets `f1` (the default) or
+            `expected_cost`. Optimizers then credit each example with the share of its pairs on
+            which program and person agree. Or a function, see `Metric`, whose mean counts: of an
+            example and the program's prediction, with labels both as JSON, by the fields of the
+            program's signature.
         miss_cost: For `expected_cost`: what a missed support costs where a false one costs 1.
         collection: Where texts are looked up first; the nuggetizer needs one.
         scale: Of the judge, and the lowest label, also of people, that is support; by default
@@ -150,85 +164,96 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     Raises:
         ConfigError: The optimizer or metric is unknown, is not installed, or does not go with the
             program or model, or the labels are on another scale.
-        CollectionError: The labels cannot be split, or lack texts.
+        CollectionError: There are no labels, or they cannot be split, or lack texts.
         ModelError: The model cannot be asked.
     """
-    allowed = OF_NUGGETS if isinstance(labels[0], NuggetList) else METRICS
-    metric = metric or allowed[0]
-    _check(optimizer, metric, allowed, lm.model)
-    task = _task(labels, collection, scale or Scale(), limit)
-    split = Split(*([_plain(one) for one in part] for part in split_by_query(task.examples)))
-    task.choose_by(metric, miss_cost, split.train)
-    student = _Student(task.program.predict.signature)
+    if not isinstance(lm, RecordedLM):
+        raise ConfigError(
+            f"lm is a {type(lm).__name__}, whose replies are not recorded; give connect(ModelConfig("
+            "name='…'), store=ReplyStore(Path('…')))"
+        )
+    _check_optimizer(optimizer, lm.model)
+    tuned, asked, examples, measure = _task(
+        labels, program, metric, miss_cost, collection, scale or Scale(), limit
+    )
+    split = split_by_query(examples)
+    if isinstance(measure, Agreement):
+        measure.weigh(split.train)
     asking = _EndingLM(lm.client)
+    student = _Student(asked, dspy.settings.adapter or TypedAdapter())
     with (
-        showing(progress) as task.progress,
+        showing(progress) as shown,
         dspy.context(
             lm=asking,
-            adapter=_Reasking(),
+            adapter=_Reasking(asking),
             disable_history=True,
             warn_on_type_mismatch=False,
             # An example whose reply is no answer scores nothing; DSPy would give up after ten.
             max_errors=sys.maxsize,
         ),
     ):
-        best, chosen = _choose(optimizer, student, split, task, asking)
-        before = task.answers("test before", student, split.test, lm)
-        after = task.answers("test after", best, split.test, lm)
-    used = [lm.client.reusable(key) for key in lm.client.used_replies()]
+        task = _Task(measure, asking, shown)
+        best, chosen = _choose(optimizer, student, split, task)
+        before = task.answers("test before", student, split.test)
+        after = task.answers("test after", best, split.test)
+    clients = {id(one): one for one in (lm.client, *asking.clients)}.values()
+    used = [client.reusable(key) for client in clients for key in client.used_replies()]
     replies = [one for one in used if one is not None and not one.is_dead_end]
     costs = [reply.cost for reply in replies]
-    plain_predict, best_predict = task.program.predict, best.predict
+    plain_ones: dict[str, Any] = dict(tuned.named_predictors())
+    best_ones: dict[str, Any] = dict(best.named_predictors())
     report = OptimizationReport(
-        optimizer=optimizer,
+        optimizer=own_name(optimizer),
         model=lm.model,
-        metric=task.metric,
+        metric=measure.name,
         miss_cost=miss_cost,
-        labels=sha256(
-            "\n".join(sorted(one.model_dump_json() for one in labels)).encode()
-        ).hexdigest(),
+        labels=sha256("\n".join(sorted(map(as_text, labels))).encode()).hexdigest(),
         queries={part: len({one.query_id for one in of}) for part, of in split._asdict().items()},
         examples={part: len(of) for part, of in split._asdict().items()},
         **chosen,
-        demonstrations=len(best_predict.demos),
-        new_instructions=best_predict.signature.instructions
-        != plain_predict.signature.instructions,
-        **_on_test(split.test, before, after, task),
+        demonstrations=sum(len(one.demos) for one in best_ones.values()),
+        new_instructions=any(
+            one.signature.instructions != plain_ones[name].signature.instructions
+            for name, one in best_ones.items()
+        ),
+        **_on_test(split.test, before, after, measure),
         tokens=sum(reply.tokens for reply in replies),
         cost=None if None in costs else sum(cost or 0.0 for cost in costs),
     )
-    plain_predict.signature, plain_predict.demos = best_predict.signature, best_predict.demos
-    return Optimized(task.program, report)
+    for name, one in best_ones.items():
+        plain_ones[name].signature, plain_ones[name].demos = one.signature, one.demos
+    return Optimized(tuned, report)
 
 
 def _choose(
-    optimizer: OptimizerName, student: Any, split: Split, task: "_Task", lm: "_EndingLM"
-) -> tuple[Any, dict[str, Any]]:
+    optimizer: Any, student: "_Student", split: Split, task: "_Task"
+) -> tuple["_Student", dict[str, Any]]:
     """Make candidates, and take the best on dev; a tie leaves the one that is there."""
-    metric, dev = task.metric, task.answers("dev", student, split.dev, lm)
-    known = task.value([*dev, *task.answers("train", student, split.train, lm)])
-    best, best_value, candidates = student, (plain_value := task.value(dev)), []
-    sign, top = (-1, 0) if metric == "expected_cost" else (1, 1)
+    measure, lm, metric = task.measure, task.lm, task.measure.name
+    dev = task.answers("dev", student, split.dev)
+    known = measure.value([*dev, *task.answers("train", student, split.train)])
+    best, best_value, candidates = student, (plain_value := measure.value(dev)), []
     if plain_value is None:
         unchanged = f"{metric} is undefined on the dev queries: label more, or name another metric"
-    elif known == top:
+    elif known == measure.top:
         unchanged = f"{metric} is {known:g} already on the train and dev queries"
     else:
-        name = f"compile with {optimizer}"
+        name = f"compile with {own_name(optimizer)}"
         task.progress.start(name, 0)
         with step(name):
             lm.answered = lambda: task.progress.advance(name, lm.ledger.of(name).spent)
-            candidates = _candidates(optimizer, student, split, task, lm)
+            candidates = _candidates(optimizer, student, split, task)
         lm.answered = lambda: None
         note = f"{len(candidates)} programs; {lm.ledger.of(name).line}"
         task.progress.finish(name, note)
         for number, candidate in enumerate(candidates, 1):
             part = f"dev, {number} of {len(candidates)}"
-            answers = task.answers(part, candidate, split.dev, lm)
-            value, fails_more = task.value(answers), answers.count(None) > dev.count(None)
-            if value is not None and sign * value > sign * (best_value or 0) and not fails_more:
+            answers = task.answers(part, candidate, split.dev)
+            value, fails_more = measure.value(answers), _failed(answers) > _failed(dev)
+            better = value is not None and measure.sign * (value - (best_value or 0)) > 0
+            if better and not fails_more:
                 best, best_value = candidate, value
-        made = f"programs that {optimizer} made ({len(candidates)})"
+        made = f"programs that {own_name(optimizer)} made ({len(candidates)})"
         unchanged = f"none of the {made} has a better {metric} on the dev queries"
     return best, {
         "candidates": len(candidates),
@@ -237,11 +262,12 @@ def _choose(
     }
 
 
-def _check(optimizer: str, metric: str, metrics: Sequence[str], model: str) -> None:
-    of_program = ("metric of this program", metric, metrics)
-    for what, given, allowed in (("optimizer", optimizer, OPTIMIZERS), of_program):
-        if given not in allowed:
-            raise ConfigError(f"unknown {what} {given!r}; allowed: {', '.join(allowed)}")
+def _check_optimizer(optimizer: Any, model: str) -> None:
+    if not isinstance(optimizer, str):
+        if not callable(getattr(optimizer, "compile", optimizer)):
+            raise ConfigError(f"the optimizer {optimizer!r:.80} has no compile, as DSPy's have")
+        return
+    check_name("optimizer", optimizer, OPTIMIZERS)
     if optimizer in WRITERS and model == BASELINE:
         raise ConfigError(
             f"{optimizer} needs a model that can write instructions, and {BASELINE} cannot; "
@@ -251,166 +277,58 @@ def _check(optimizer: str, metric: str, metrics: Sequence[str], model: str) -> N
         raise ConfigError("mipro needs optuna: pip install 'freshstack_dspy[optimize]'")
 
 
-# Programs and what people say of their answers
+# What is optimized
 
 
-_Answers = list[list[LabelPair] | None]
-"""For each example its pairs; None where there was no valid answer."""
-
-
-class _Task:
-    """A program with labels; this one is the comparer of answers."""
-
-    shown: tuple[str, ...] = ("kappa", "agreement", "precision", "recall")
-
-    def __init__(self, program: Any, examples: list[LabelledExample]) -> None:
-        self.program, self.examples = program, examples
-        self.progress: Progress = NoProgress()
-        self.choose_by("agreement", 1.0, ())
-
-    def choose_by(
-        self, metric: MetricName, miss_cost: float, train: Sequence[LabelledExample]
-    ) -> None:
-        """Set the metric, and what pairs count in an example's credit, by the person's label."""
-        self.metric: MetricName = metric
-        self.miss_cost = miss_cost
-        self.weights = (1.0, miss_cost if metric == "expected_cost" else 1.0)
-        if metric == "balanced_accuracy":
-            given = [pair for one in train for pair in self.pairs(one.example, one.example)]
-            supported = fmean(person for _, person in given)
-            self.weights = (max(supported, 0.01), max(1 - supported, 0.01))
-
-    def values(self, tables: Tables) -> dict[str, Values]:
-        """All metrics of tables of pairs, program x person, the chosen one first."""
-        found, missed, invented = tables[..., 1, 1], tables[..., 0, 1], tables[..., 1, 0]
-        wrong, total = missed + invented, tables.sum((-1, -2))
-        values = {
-            "kappa": kappa(tables),
-            "agreement": share_of(total - wrong, total),
-            "f1": share_of(2 * found, 2 * found + wrong),
-            "balanced_accuracy": (recall(tables, 0) + recall(tables, 1)) / 2,
-            "expected_cost": share_of(self.miss_cost * missed + invented, total),
-            "precision": precision(tables, 1),
-            "recall": recall(tables, 1),
-        }
-        return {name: values[name] for name in dict.fromkeys((self.metric, *self.shown))}
-
-    def value(self, answers: _Answers) -> float | None:
-        """The chosen metric, or None where it is undefined."""
-        pairs = [pair for of_example in answers for pair in of_example or ()]
-        value = float(self.values(table_of(pairs, 2))[self.metric])
-        return None if math.isnan(value) else value
-
-    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
-        """What program and person say, 1 or 0, of each part of an answer."""
-        return [(int(answer.agrees == "yes"), int(example.agrees == "yes"))]
-
-    def faults(self, example: Any, answer: Any) -> Iterable[str]:
-        """What a person finds wrong with an answer."""
-        if answer.agrees != example.agrees:
-            yield f"A person says {example.agrees}, and not {answer.agrees}, as {answer.reason}"
-
-    def credit(self, example: Any, answer: Any, trace: Any = None) -> float | bool:
-        """The weighted share of pairs agreed on, for DSPy's optimizers.
-
-        While demonstrations are collected (`trace` is given), whether it is at least 0.8.
-        """
-        pairs = self.pairs(example, answer)
-        most = sum(self.weights[person] for _, person in pairs)
-        agreed = sum(self.weights[person] for found, person in pairs if found == person)
-        share = agreed / most if most else 1.0
-        return share if trace is None else share >= _GOOD_ENOUGH
-
-    def feedback(self, example: Any, answer: Any, *_: Any) -> Any:
-        """The credit and the faults."""
-        if answer is None:
-            return dspy.Prediction(score=0.0, feedback="There was no valid answer.")
-        faults = "\n".join(self.faults(example, answer)) or "All of it is right."
-        return dspy.Prediction(score=self.credit(example, answer), feedback=faults)
-
-    def answers(
-        self, part: str, program: Any, examples: Sequence[LabelledExample], lm: RecordedLM
-    ) -> _Answers:
-        """Run a program on a part of the examples."""
-        self.progress.start(part, len(examples))
-
-        def run(labelled: LabelledExample) -> list[LabelPair] | None:
-            try:
-                answer = program(**labelled.example.inputs())
-            except ReplyError:
-                lm.ledger.enter(failed=1)
-                return None
-            return self.pairs(labelled.example, answer)
-
-        def advance() -> None:
-            self.progress.advance(part, lm.ledger.of(part).spent)
-
-        with step(part):
-            answers = map_in_order(run, examples, workers=lm.client.model.concurrency, done=advance)
-        value = self.value(answers)
-        score = "undefined" if value is None else f"{value:.3f}"
-        self.progress.finish(part, f"{self.metric} {score}; {lm.ledger.of(part).line}")
-        return answers
-
-
-class _NuggetTask(_Task):
-    """A nugget found is (1, 1), one that was missed (0, 1), one that is not listed (1, 0)."""
-
-    shown = ("f1", "precision", "recall")
-
-    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
-        found, listed, same = self._matched(example, answer)
-        missed, invented = len(listed) - len(same), len(found) - len(same)
-        return [*[(1, 1)] * len(same), *[(0, 1)] * missed, *[(1, 0)] * invented]
-
-    def faults(self, example: Any, answer: Any) -> Iterable[str]:
-        found, listed, same = self._matched(example, answer)
-        yield from (f"Missing: {text}" for n, text in enumerate(listed) if n not in same.values())
-        yield from (f"Not wanted: {text}" for n, text in enumerate(found) if n not in same)
-
-    def _matched(self, example: Any, answer: Any) -> tuple[list[str], list[str], dict[int, int]]:
-        found, listed = ([one["text"] for one in each.nuggets] for each in (answer, example))
-        return found, listed, same_facts(found, listed)
-
-
-class _JudgeTask(_Task):
-    """Labels of (nugget, chunk) pairs, read as support, from the threshold on, or none."""
-
-    def __init__(self, scale: Scale, examples: list[LabelledExample]) -> None:
-        super().__init__(SupportJudge(scale.name), examples)
-        self._threshold = scale.threshold
-        self._read = verdicts_on(scale.name).validate_python
-
-    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
-        labels = self._labels(example, answer)
-        return [(binary(a, self._threshold), binary(b, self._threshold)) for *_, a, b in labels]
-
-    def faults(self, example: Any, answer: Any) -> Iterable[str]:
-        for nugget, verdict, judge, person in self._labels(example, answer):
-            if binary(judge, self._threshold) != binary(person, self._threshold):
-                quotes = "".join(f' "{quote}"' for quote in verdict.quotes_of(nugget))
-                yield (
-                    f"Nugget {nugget}, chunk {verdict.chunk}: a person's label is {person}, and the "
-                    f"answer's {judge}. Its reason: {verdict.reason} Its quotes:{quotes or ' none'}"
+def _task(
+    labels: Any,
+    program: Any,
+    metric: Any,
+    miss_cost: float,
+    collection: Collection | None,
+    scale: Scale,
+    limit: int,
+) -> tuple[Any, Any, list[LabelledExample], Mean]:
+    """The program, what asks as it does, examples of its inputs, and the metric."""
+    if not labels:
+        raise CollectionError("there are no labels; give those of at least three queries")
+    own: Program
+    match labels[0]:
+        case dspy.Example():
+            if not isinstance(program, dspy.Module) or not callable(metric):
+                raise ConfigError(
+                    "examples of your own need a program, the dspy.Module to optimize, and a "
+                    f"metric, a function of an example and a prediction, not {program!r:.40} and "
+                    f"{metric!r:.40}"
                 )
-
-    def _labels(self, example: Any, answer: Any) -> Iterable[tuple[int, Any, int, int]]:
-        judged = {one.chunk: one for one in self._read(answer.verdicts)}
-        for verdict in self._read(example.verdicts):
-            found = judged[verdict.chunk]
-            for number in (nugget["number"] for nugget in example.nuggets):
-                yield number, found, found.label_of(number), verdict.label_of(number)
-
-
-def _task(labels: Any, collection: Collection | None, scale: Scale, limit: int) -> _Task:
-    if isinstance(labels[0], AnswerLabel):
-        return _Task(AnswerComparer(), answer_examples(labels, collection))
-    if isinstance(labels[0], HumanLabel):
-        _check_scales(labels, collection, scale)
-        return _JudgeTask(scale, judge_examples(labels, collection, _CHUNKS, scale))
-    if collection is None:
-        raise ConfigError("nuggets are of the answers of a collection; name it")
-    return _NuggetTask(Nuggetizer(limit), nugget_examples(labels, collection, limit))
+            program = program.deepcopy()
+            return program, program, own_examples(labels), Mean(metric)
+        case AnswerLabel():
+            own, examples = AnswerComparer(), answer_examples(labels, collection)
+            agreement: Any = Agreement
+        case HumanLabel():
+            _check_scales(labels, collection, scale)
+            own = SupportJudge(scale.name)
+            examples = judge_examples(labels, collection, _CHUNKS, scale)
+            agreement = partial(JudgeAgreement, scale)
+        case NuggetList():
+            if collection is None:
+                raise ConfigError("nuggets are of the answers of a collection; name it")
+            own, examples = Nuggetizer(limit), nugget_examples(labels, collection, limit)
+            agreement = NuggetAgreement
+        case other:
+            raise ConfigError(
+                f"nothing is optimized on a {type(other).__name__}; give HumanLabel, NuggetList or "
+                "AnswerLabel records, or dspy.Example objects"
+            )
+    if program is not None and not isinstance(program, type(own)):
+        raise ConfigError(
+            f"{type(labels[0]).__name__} records are for a {type(own).__name__}, or a subclass of "
+            f"it; for this {type(program).__name__} give dspy.Example objects with its inputs"
+        )
+    program = own if program is None else program.deepcopy()
+    measure = Mean(metric) if callable(metric) else agreement(metric, miss_cost)
+    return program, _OnJson(program), [_plain(one) for one in examples], measure
 
 
 def _check_scales(
@@ -437,58 +355,110 @@ def _plain(labelled: LabelledExample) -> LabelledExample:
     return labelled._replace(example=values.with_inputs(*example.inputs().keys()))
 
 
+def _failed(answers: Tallies) -> int:
+    return sum(one is None for one in answers)
+
+
 def _on_test(
-    examples: Sequence[LabelledExample], before: _Answers, after: _Answers, task: _Task
+    examples: Sequence[LabelledExample], before: Tallies, after: Tallies, measure: Mean
 ) -> dict[str, Any]:
     import numpy as np
 
-    tables: dict[str, Any] = {}
+    by_query: dict[str, Any] = {}
     for one, old, new in zip(examples, before, after, strict=True):
         if old is not None and new is not None:
-            counted = np.stack([table_of(old, 2), table_of(new, 2)])
-            tables[one.query_id] = tables.get(one.query_id, 0) + counted
+            by_query[one.query_id] = by_query.get(one.query_id, 0) + np.stack([old, new])
 
-    def values(sums: Tables) -> dict[str, Values]:
-        old, new = (task.values(sums[:, side]) for side in (0, 1))
+    def values(sums: Any) -> dict[str, Values]:
+        old, new = (measure.values(sums[:, side]) for side in (0, 1))
         sides = {"before": old, "after": new}
         sides["difference"] = {name: new[name] - old[name] for name in old}
         return {f"{side} {name}": of[name] for side, of in sides.items() for name in of}
 
-    stacked = np.stack([*tables.values()] or [np.zeros((2, 2, 2))])
+    stacked = np.stack([*by_query.values()] or [np.zeros((2, *measure.shape))])
     found = bootstrap_sums(stacked, values)
     return {
         "test": {
             name: OnTest(**{side: found[f"{side} {name}"] for side in OnTest.model_fields})
-            for name in task.values(stacked[0, 0])
+            for name in measure.values(stacked[0, 0])
         },
-        "pairs": int(stacked[:, 0].sum()),
-        "failed": (before.count(None), after.count(None)),
+        "pairs": sum(measure.size(of[0]) for of in stacked),
+        "failed": (_failed(before), _failed(after)),
     }
 
 
-# DSPy's optimizers
+class _OnJson(Program):
+    """Asks what a program asks, with the inputs and outputs of its signature, as plain JSON."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program.signature)
+        self.predict = program.predict
+
+    def forward(self, **inputs: Any) -> Any:
+        reply = self.ask(**inputs)
+        outputs = {name: reply[name] for name in self.signature.output_fields}
+        return dspy.Prediction(**plain(outputs))
 
 
 class _Student(dspy.Module):
-    """Asks one question of a model, on plain JSON.
+    """A program as optimizers see it, which copy it and change instructions and demonstrations.
 
-    Optimizers copy it, change its instructions and demonstrations, and show a model this class,
-    what it was given and what it answered.
+    It asks by its own adapter, and not by that of the optimizers' questions. Its traces, of which
+    they make demonstrations and what they show a model, are plain JSON, without keys of replies.
     """
 
-    def __init__(self, signature: Any) -> None:
+    def __init__(self, program: Any, adapter: Any) -> None:
         super().__init__()
-        self.predict: Any = dspy.Predict(signature)
+        self.program, self._adapter = program.deepcopy(), adapter
+
+    def named_parameters(self) -> Any:
+        """Those of the program, by its own names."""
+        return self.program.named_parameters()
 
     def forward(self, **inputs: Any) -> Any:
-        with dspy.context(adapter=TypedAdapter()):  # the optimizers ask by another
-            reply = self.predict(**inputs)
-        for name in list(reply.keys()):  # in place: traces hold this prediction
-            if name in self.predict.signature.output_fields:
-                reply[name] = plain({name: reply[name]})[name]
-            else:
-                del reply[name]
-        return reply
+        outer = [] if dspy.settings.trace is None else dspy.settings.trace
+        with dspy.context(adapter=self._adapter, trace=[]):
+            try:
+                return self.program(**inputs)
+            finally:
+                for predictor, given, reply in dspy.settings.trace or ():
+                    said = {k: v for k, v in reply.items() if k not in ("call_id", "call_ids")}
+                    outer.append((predictor, plain(given), dspy.Prediction(**plain(said))))
+
+
+class _Task(NamedTuple):
+    """What programs are measured by."""
+
+    measure: Mean
+    lm: "_EndingLM"
+    progress: Progress
+
+    def answers(self, part: str, program: Any, examples: Sequence[LabelledExample]) -> Tallies:
+        """Run a program on a part of the examples."""
+        lm, measure = self.lm, self.measure
+        self.progress.start(part, len(examples))
+
+        def run(labelled: LabelledExample) -> Any:
+            try:
+                answer = program(**labelled.example.inputs())
+            except (ReplyError, AdapterParseError, FatalModelError):
+                lm.raise_if_ended()  # the model itself; else it is about this example
+                lm.ledger.enter(failed=1)
+                return None
+            return measure.tally(labelled.example, answer)
+
+        def advance() -> None:
+            self.progress.advance(part, lm.ledger.of(part).spent)
+
+        with step(part):
+            answers = map_in_order(run, examples, workers=lm.client.model.concurrency, done=advance)
+        value = measure.value(answers)
+        score = "undefined" if value is None else f"{value:.3f}"
+        self.progress.finish(part, f"{measure.name} {score}; {lm.ledger.of(part).line}")
+        return answers
+
+
+# DSPy's optimizers
 
 
 class _EndingLM(RecordedLM):
@@ -504,9 +474,22 @@ class _EndingLM(RecordedLM):
         """Called after each reply."""
         self.errors: list[FreshstackError] = []
         self.failures: list[ReplyError] = []
+        self.clients: list[Client] = []
+        """Of other models that an optimizer of one's own asks."""
 
     def __deepcopy__(self, _: object) -> Self:
         return self
+
+    def of(self, other: RecordedLM) -> "_EndingLM":
+        """Another model whose errors are those of this one."""
+        self.clients.append(other.client)
+        ending = copy.copy(self)
+        ending.__dict__ |= _EndingLM(other.client).__dict__ | {
+            "kwargs": other.kwargs,
+            "errors": self.errors,
+            "failures": self.failures,
+        }
+        return ending
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.raise_if_ended()
@@ -546,6 +529,10 @@ class _Whole:
 class _Reasking(dspy.ChatAdapter):
     """Asks again where an optimizer's own question brought no valid reply."""
 
+    def __init__(self, asking: _EndingLM) -> None:
+        super().__init__()
+        self._asking = asking
+
     def __call__(self, lm: Any, lm_kwargs: Any, *args: Any, **question: Any) -> Any:
         failed: Exception | None = None
         for sample in range(1, 1 + _SAMPLES):
@@ -554,77 +541,95 @@ class _Reasking(dspy.ChatAdapter):
             except (AdapterParseError, ReplyError) as error:
                 failed = error
             lm_kwargs = {**lm_kwargs, "rollout_id": sample, "temperature": 1.0}
-        lm.ledger.enter(failed=1)
+        self._asking.ledger.enter(failed=1)
         fault = " ".join(str(failed).split())[:200]
         message = f"no valid instruction in {_SAMPLES} attempts; the last reply: {fault}"
         unwritten = ReplyError(message, status="unparsed", call_id=None)
-        lm.failures.append(unwritten)
-        if len(lm.failures) == _MOST_FAILURES:
-            lm.errors.append(unwritten)
+        self._asking.failures.append(unwritten)
+        if len(self._asking.failures) == _MOST_FAILURES:
+            self._asking.errors.append(unwritten)
         raise unwritten
 
 
-def _candidates(
-    name: OptimizerName, student: _Student, split: Split, task: _Task, lm: _EndingLM
-) -> list[Any]:
+def _candidates(optimizer: Any, student: _Student, split: Split, task: _Task) -> list[Any]:
     """The programs that an optimizer makes, its best first, without the plain one."""
     train, dev = ([one.example for one in part] for part in (split.train, split.dev))
     try:
-        compiled = _compiled(name, student, train, dev, task, lm)
+        if isinstance(optimizer, str):
+            optimizer = _by_name(optimizer, student, train, task)
+        elif isinstance(optimizer, type) or not hasattr(optimizer, "compile"):
+            optimizer = optimizer(metric=task.measure.metric)
+        else:
+            optimizer = copy.copy(optimizer)
+        for name, value in vars(optimizer).items():
+            if isinstance(value, RecordedLM) and not isinstance(value, _EndingLM):
+                setattr(optimizer, name, task.lm.of(value))
+        given: dict[str, Any] = {}
+        if "valset" in inspect.signature(optimizer.compile).parameters:
+            given["valset"] = dev
+        if isinstance(optimizer, dspy.MIPROv2):
+            given["program_aware_proposer"] = False  # it would show the source of our student
+        compiled = optimizer.compile(student, trainset=train, **given)
     finally:  # also where DSPy goes on after an error
-        lm.raise_if_ended()
+        task.lm.raise_if_ended()
     made = [compiled, *(one["program"] for one in getattr(compiled, "candidate_programs", ()))]
     if details := getattr(compiled, "detailed_results", None):
         made += details.candidates
     distinct: dict[str, Any] = {}
     for program in [student, *made]:
-        predict = program.predict
-        predict.signature = predict.signature.with_instructions(predict.signature.instructions)
-        demos = (
-            plain({field: demo.get(field) for field in predict.signature.fields})
-            for demo in predict.demos
-        )
-        predict.demos = [demo for demo in demos if is_demonstration(demo, predict.signature)]
-        distinct.setdefault(repr((predict.signature.instructions, predict.demos)), program)
+        state = []
+        for name, predict in program.named_predictors():
+            predict.signature = predict.signature.with_instructions(predict.signature.instructions)
+            demos = (
+                plain({field: demo.get(field) for field in predict.signature.fields})
+                for demo in predict.demos
+            )
+            predict.demos = [demo for demo in demos if is_demonstration(demo, predict.signature)]
+            state.append((name, predict.signature.instructions, predict.demos))
+        distinct.setdefault(repr(state), program)
     return list(distinct.values())[1:]
 
 
-def _compiled(
-    name: OptimizerName, student: Any, train: list[Any], dev: list[Any], task: _Task, lm: _EndingLM
-) -> Any:
+def _by_name(name: str, student: _Student, train: list[Any], task: _Task) -> Any:
+    """Make one of `OPTIMIZERS`."""
     from dspy import teleprompt
     from dspy.teleprompt.gepa import InstructionProposer
 
-    def over(state: Any) -> bool:
-        return bool(lm.errors) or max(state.program_full_scores_val_set) >= 1
+    lm, measure = task.lm, task.measure
 
-    credit: dict[str, Any] = {"metric": task.credit, **_FEW_SHOT}
-    feedback: dict[str, Any] = {"metric": task.feedback}
+    def over(state: Any) -> bool:
+        best = max(state.program_full_scores_val_set)
+        return bool(lm.errors) or (measure.top is not None and best >= 1)
+
+    # Examples are demonstrations where they have all that a predictor was asked and answered.
+    asked: Any = student.predictors()
+    shown = all(set(one.signature.fields) <= set(train[0].keys()) for one in asked)
+    credit: dict[str, Any] = {
+        "metric": measure.metric,
+        "metric_threshold": GOOD_ENOUGH,
+        "max_bootstrapped_demos": 4,
+        "max_labeled_demos": 8 if shown else 0,
+    }
+    feedback: dict[str, Any] = {"metric": measure.metric}
     threads = {"num_threads": lm.client.model.concurrency}
     small = {"bsize": min(len(train), 8), "num_candidates": 4, "max_steps": 4}
     gepa = {
         "auto": "light",
         "reflection_lm": lm,
-        "instruction_proposer": InstructionProposer(adapter=_Reasking()),
+        "instruction_proposer": InstructionProposer(adapter=_Reasking(lm)),
         "track_stats": True,
         "gepa_kwargs": {"stop_callbacks": [over]},
     }
-    # The class, what it is made with, and what it compiles next to the program and train.
-    table: dict[OptimizerName, tuple[str, dict[str, Any], dict[str, Any]]] = {
-        "labeled": ("LabeledFewShot", {"k": _FEW_SHOT["max_labeled_demos"]}, {}),
-        "bootstrap": ("BootstrapFewShot", credit, {}),
+    table: dict[str, tuple[str, dict[str, Any]]] = {
+        "labeled": ("LabeledFewShot", {"k": 8}),
+        "bootstrap": ("BootstrapFewShot", credit),
         "bootstrap_random": (
             "BootstrapFewShotWithRandomSearch",
             {"num_candidate_programs": 8, **credit, **threads},
-            {"valset": dev},
         ),
-        "mipro": (
-            "MIPROv2",
-            {"auto": "light", "seed": 0, **credit, **threads},
-            {"valset": dev, "program_aware_proposer": False},
-        ),
-        "gepa": ("GEPA", {**gepa, **feedback, **threads}, {"valset": dev}),
-        "simba": ("SIMBA", {"demo_input_field_maxlen": 0, **small, **feedback, **threads}, {}),
+        "mipro": ("MIPROv2", {"auto": "light", "seed": 0, **credit, **threads}),
+        "gepa": ("GEPA", {**gepa, **feedback, **threads}),
+        "simba": ("SIMBA", {"demo_input_field_maxlen": 0, **small, **feedback, **threads}),
     }
-    made_of, settings, given = table[name]
-    return getattr(teleprompt, made_of)(**settings).compile(student, trainset=train, **given)
+    made_of, settings = table[name]
+    return getattr(teleprompt, made_of)(**settings)

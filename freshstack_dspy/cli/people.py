@@ -3,7 +3,7 @@
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,8 +13,8 @@ from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.optimization import OptimizationReport
     from freshstack_dspy.measures.statistics import Interval
+    from freshstack_dspy.recipes.freshstack import FreshStack
 
-ProgramName = Literal["support_judge", "nuggetizer", "comparer"]
 _KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
 
 
@@ -23,22 +23,33 @@ def optimize(
         Path,
         typer.Argument(help="TOML file; its [model], [judge] scale, [nuggets], [budget], [cache]."),
     ],
-    labels: Annotated[Path, typer.Argument(help="JSON Lines of people's labels.")],
+    labels: Annotated[
+        Path, typer.Argument(help="JSON Lines of people's labels, or of what a metric reads.")
+    ],
     out: Annotated[Path, typer.Option(help="Program file to write.")],
     program: Annotated[
-        ProgramName,
-        typer.Option(help="Tuned on labels of kind support, nugget_list or answer."),
+        str,
+        typer.Option(
+            help="support_judge, nuggetizer or comparer, tuned on labels of kind support, "
+            "nugget_list or answer; or another of the recipe's, or MODULE:NAME, on lines with the "
+            "query_id of a query of --collection."
+        ),
     ] = "support_judge",
     optimizer: Annotated[
-        Literal["labeled", "bootstrap", "bootstrap_random", "mipro", "gepa", "simba"],
+        str,
         typer.Option(
-            help="DSPy's LabeledFewShot, BootstrapFewShot, BootstrapFewShotWithRandomSearch, "
-            "MIPROv2, GEPA or SIMBA; the last three let the model write instructions."
+            help="DSPy's LabeledFewShot (labeled), BootstrapFewShot (bootstrap), "
+            "BootstrapFewShotWithRandomSearch (bootstrap_random), MIPROv2 (mipro), GEPA (gepa) or "
+            "SIMBA (simba), of which the last three let the model write instructions; or "
+            "MODULE:NAME of one, or of what makes it from metric=."
         ),
     ] = "bootstrap",
     metric: Annotated[
-        Literal["kappa", "agreement", "f1", "balanced_accuracy", "expected_cost"] | None,
-        typer.Option(help="By which a program is chosen; default kappa, f1 for nuggetizer."),
+        str | None,
+        typer.Option(
+            help="By which a program is chosen: kappa (the default), agreement, f1 (of nuggetizer "
+            "the default), balanced_accuracy or expected_cost; or MODULE:NAME of a function."
+        ),
     ] = None,
     miss_cost: Annotated[
         float, typer.Option(min=0, help="Of expected_cost: a miss, where a false one costs 1.")
@@ -53,25 +64,28 @@ def optimize(
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tune a program against people's labels, tested on queries it never saw."""
+    """Tune a program against what people say, tested on queries it never saw."""
     import dspy
 
+    from freshstack_dspy.calibration.examples import read_examples
     from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.calibration.optimization import optimize as compile_program
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.programs.saved import save_program
 
     check_out(out, replace=replace)
-    given = read_labels(labels, _KINDS[program])
+    kind = _KINDS.get(program)
     texts = Collection.load(collection) if collection else None
+    given = read_labels(labels, kind) if kind else ()
     dspy.disable_logging()
     # DSPy's optimizers print what they do; what they found is in the report.
     with judging(config, mode, out=out) as session, redirect_stdout(io.StringIO()):
         optimized = compile_program(
-            given,
+            given or read_examples(labels, texts),
             session.lm,
-            optimizer=optimizer,
-            metric=metric,
+            program=None if kind else _program(session.recipe, program, config.parent),
+            optimizer=_own(optimizer, "--optimizer", config.parent),
+            metric=_own(metric, "--metric", config.parent),
             miss_cost=miss_cost,
             collection=texts,
             scale=session.config.judge.graded,
@@ -85,11 +99,34 @@ def optimize(
         _show(optimized.report, program, out)
 
 
-def _show(report: "OptimizationReport", program: ProgramName, path: Path) -> None:
+def _own(name: Any, option: str, folder: Path) -> Any:
+    """What a name is of, where it is one of an object to import."""
+    from freshstack_dspy.registry import imported, is_imported
+
+    return imported(name, option, folder) if is_imported(name) else name
+
+
+def _program(recipe: "FreshStack", name: str, folder: Path) -> Any:
+    import dspy
+
+    from freshstack_dspy.errors import ConfigError
+
+    found = _own(name, "--program", folder)
+    found = getattr(recipe, name, None) if found is name else found
+    found = found() if isinstance(found, type) else found
+    if not isinstance(found, dspy.Module):
+        there = {key for key, one in vars(recipe).items() if isinstance(one, dspy.Module)}
+        allowed = ", ".join(sorted({*_KINDS, *there}))
+        raise ConfigError(f"no program {name!r}; allowed: {allowed}, or MODULE:NAME")
+    return found
+
+
+def _show(report: "OptimizationReport", program: str, path: Path) -> None:
     queries = report.queries
     title = (
         f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
-        f"{queries['dev']} to choose by, {queries['test']} to test ({report.pairs} pairs)"
+        f"{queries['dev']} to choose by, {queries['test']} to test "
+        f"({counted(report.pairs, 'pair' if program in _KINDS else 'example')})"
     )
     header = ("on the test split", "before", "after", "difference", "its 95 % interval")
     values = [
@@ -104,10 +141,13 @@ def _show(report: "OptimizationReport", program: ProgramName, path: Path) -> Non
     tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
     cost = f", ${report.cost:.4f}" if report.cost else ""
     instructions = "new" if report.new_instructions else "the plain"
+    named = f'{program} = "{path}"'
+    if ":" in program:
+        named = f'NAME = {{program = "{program}", state = "{path}"}}'
     say(
         f"{path} written, with {instructions} instructions and "
         f"{counted(report.demonstrations, 'demonstration')}{tokens}{cost}; "
-        f'name it in a build as [programs] {program} = "{path}"'
+        f"name it in a build as [programs] {named}"
     )
 
 

@@ -72,6 +72,15 @@ def name_of(signature: Any) -> str:
     return next((mark.name for mark in marks if isinstance(mark, Named)), "answer")
 
 
+class UnparsedReplyError(ReplyError, AdapterParseError):
+    """No valid reply came; also what DSPy's optimizers know as a fault of the format."""
+
+    def __init__(self, message: str, signature: Any, text: str, call_id: str | None) -> None:
+        AdapterParseError.__init__(self, "TypedAdapter", signature, text)
+        self.args = (message,)
+        self.status, self.call_id = "unparsed", call_id
+
+
 class TypedAdapter(dspy.Adapter):
     """Asks for one JSON object, validates it, and sends an invalid one back.
 
@@ -180,6 +189,8 @@ def given_and_read(what: str) -> Iterator[list[Any]]:
     with given_out() as replies:
         try:
             yield replies
+        except ReplyError:  # ours, which may be both
+            raise
         except AdapterParseError as error:
             call_id = replies[-1].id if replies else None
             why = " ".join(str(error).split())[:200]
@@ -242,11 +253,13 @@ def messages_of(
     messages = [{"role": "system", "content": instructions(signature)}]
     for demo in demos:
         if lacking := [name for name in signature.fields if name not in demo]:
-            _log.warning(
-                "a demonstration of %s lacks %s and is not shown",
-                name_of(signature),
-                ", ".join(lacking),
-            )
+            # DSPy gives every predictor all examples, also those of the module around it.
+            if len(lacking) < len(signature.fields):
+                _log.warning(
+                    "a demonstration of %s lacks %s and is not shown",
+                    name_of(signature),
+                    ", ".join(lacking),
+                )
             continue
         shown = {name: _retyped(field, demo[name]) for name, field in signature.fields.items()}
         messages += [
@@ -399,7 +412,7 @@ class _Conversation:
     def __init__(self, lm: Any, settings: Mapping[str, Any], signature: Any) -> None:
         self._lm = lm
         self._recorded = lm if isinstance(lm, RecordedLM) else None
-        self._task = name_of(signature)
+        self._signature, self._task = signature, name_of(signature)
         self._model = answer_model(signature)
         self._config = _config(lm, settings, signature)
         sample = settings.get("rollout_id")
@@ -454,10 +467,10 @@ class _Conversation:
                 max_retries=getattr(self._lm, "reasks", _DEFAULT_REASKS),
             )
         except InstructorRetryException as error:
-            return self._second_best_or_raise(error.__cause__ or error)
+            return self._second_best_or_raise(error.__cause__ or error, latest)
         return answer
 
-    def _second_best_or_raise(self, cause: BaseException) -> BaseModel:
+    def _second_best_or_raise(self, cause: BaseException, latest: str) -> BaseModel:
         """Instructor gave up, because of the last reply or of an error of the last call."""
         if not isinstance(cause, ValidationError | ReplyError):
             raise cause from None
@@ -470,7 +483,8 @@ class _Conversation:
         if isinstance(cause, ReplyError):
             raise cause from None
         fault = faults_of(cause)[0]
-        raise self._error("unparsed", f"no valid reply in {self._calls} attempts; last: {fault}")
+        message = f"{self._task}: no valid reply in {self._calls} attempts; last: {fault}"
+        raise UnparsedReplyError(message, self._signature, latest, self.last_key)
 
     def _ask(self, messages: list[dict[str, Any]]) -> str:
         """Make one call and return the object in its text."""

@@ -13,12 +13,10 @@ import dspy
 import pytest
 
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
+from freshstack_dspy.calibration.metrics import Agreement, JudgeAgreement, NuggetAgreement
 from freshstack_dspy.calibration.optimization import (
     OptimizationReport,
     Optimized,
-    _JudgeTask,
-    _NuggetTask,
-    _Task,
     optimize,
 )
 from freshstack_dspy.config import ModelConfig
@@ -46,6 +44,7 @@ from freshstack_dspy.records import (
     Scale,
     ScaleName,
 )
+from freshstack_dspy.signatures.checks import ShownQuestion
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, question_of
 
 from .people import Pupil, synthetic_labels
@@ -358,7 +357,7 @@ def _graded(name: ScaleName, demonstrated: bool) -> Callable[[Inputs], Any]:
 def test_the_credit_of_an_example_is_the_share_of_pairs_agreed_on() -> None:
     (labelled,) = judge_examples(synthetic_labels(1), None, 5, Scale(name="binary"))
     example = dspy.Example(**plain(dict(labelled.example.items())))
-    task = _JudgeTask(Scale(name="binary"), [])
+    task = JudgeAgreement(Scale(name="binary"))
 
     def verdicts(*supported: list[int]) -> Any:
         given = enumerate(supported, 1)
@@ -367,20 +366,20 @@ def test_the_credit_of_an_example_is_the_share_of_pairs_agreed_on() -> None:
         )
 
     right, half = verdicts([1], [2], []), verdicts([1, 2], [], [1])
-    assert (task.credit(example, right), task.credit(example, half)) == (1, 3 / 6)
-    assert (task.credit(example, right, []), task.credit(example, half, [])) == (True, False)
+    assert [task.metric(example, one).score for one in (right, half)] == [1, 3 / 6]
+    assert [task.metric(example, one, []) for one in (right, half)] == [True, False]
     assert task.feedback(example, half).feedback.splitlines()[0] == (
         "Nugget 2, chunk 1: a person's label is 0, and the answer's 1. Its reason: Why. "
         "Its quotes: none"
     )
     task.weights = (1, 4)  # a miss costs 4: 1 of 2 supported and 2 of 4 others are right
-    assert task.credit(example, half) == (4 + 2) / (2 * 4 + 4)
+    assert task.metric(example, half).score == (4 + 2) / (2 * 4 + 4)
 
 
 def test_nuggets_are_matched_one_to_one_by_their_words() -> None:
     listed = ["The dial shows the phase.", "Reset needs 2 calls.", "It is made of tin."]
     found = ["Reset needs 3 calls.", "The dial shows the phase of it.", "A dial shows the phase."]
-    task = _NuggetTask(None, [])
+    task = NuggetAgreement()
     example, answer = (
         dspy.Example(nuggets=[{"text": text} for text in texts]) for texts in (listed, found)
     )
@@ -401,12 +400,11 @@ def test_nuggets_are_matched_one_to_one_by_their_words() -> None:
     ],
 )
 def test_metrics_by_hand(metric: Any, value: float) -> None:
-    task = _Task(None, [])
-    task.choose_by(metric, 5, [LabelledExample("1", dspy.Example(agrees="yes"))])
+    task = Agreement(metric, 5)
+    task.weigh([LabelledExample("1", ShownQuestion(), dspy.Example(agrees="yes"))])
+    pairs = [(1, 1)] * 3 + [(0, 1)] * 2, [(1, 0), *[(0, 0)] * 4]
 
-    assert task.value([[(1, 1)] * 3 + [(0, 1)] * 2, None, [(1, 0), *[(0, 0)] * 4]]) == (
-        pytest.approx(value)
-    )
+    assert task.value([None, *(table_of(of, 2) for of in pairs)]) == pytest.approx(value)
     assert task.value([None]) is None
 
 
@@ -492,7 +490,7 @@ def test_the_comparer_is_optimized_on_labels_of_answers(lm_to: Connect) -> None:
     assert (chosen.before.value, chosen.after.value) == (0.5, 1)
     wrong = dspy.Example(agrees="no", reason="they differ")
     assert "A person says yes, and not no, as they differ" in (
-        _Task(None, []).feedback(dspy.Example(agrees="yes"), wrong).feedback
+        Agreement().feedback(dspy.Example(agrees="yes"), wrong).feedback
     )
     with pytest.raises(CollectionError, match="lacks texts"):
         optimize([labels[0].model_copy(update={"answer": None})], lm_to(Pupil()))

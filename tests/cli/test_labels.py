@@ -5,7 +5,8 @@ from typing import get_args, get_type_hints
 
 from freshstack_dspy.calibration.label_files import LabelFormat
 from freshstack_dspy.calibration.labels import read_labels
-from freshstack_dspy.calibration.optimization import MetricName, OptimizerName
+from freshstack_dspy.calibration.metrics import METRICS
+from freshstack_dspy.calibration.optimization import OPTIMIZERS
 from freshstack_dspy.calibration.sampling import Purpose
 from freshstack_dspy.cli import labels as commands
 from freshstack_dspy.cli import people
@@ -55,11 +56,14 @@ def test_labels_are_imported_counted_and_never_overwritten(
 
 def test_options_allow_what_the_functions_take(freshstack: Command) -> None:
     """They are written again, as the list of commands imports no data model."""
-    optimizer = get_type_hints(people.optimize)
+    optimizer, metric = (
+        get_type_hints(people.optimize, include_extras=True)[name].__metadata__[0].help
+        for name in ("optimizer", "metric")
+    )
 
     listed = "".join(freshstack("import-labels", "--help").out.split())
     assert [name for name in get_args(LabelFormat) if name not in listed] == []
     assert get_type_hints(commands.sample)["kind"] == TaskKind
     assert get_type_hints(commands.sample)["purpose"] == Purpose
-    assert optimizer["optimizer"] == OptimizerName
-    assert optimizer["metric"] == MetricName | None
+    assert all(f"({name})" in optimizer for name in OPTIMIZERS)
+    assert all(name in metric for name in METRICS)

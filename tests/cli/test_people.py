@@ -140,3 +140,30 @@ def test_the_texts_of_labels_may_be_a_collections(
     assert without.code == 1
     assert "or name the collection" in without.err
     assert within.code == 0
+
+
+def test_any_program_is_tuned_by_a_metric_of_ones_own(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mymetrics.py").write_text(
+        "import dspy\n\n\n"
+        "def words(example, prediction, trace=None):\n"
+        "    return len(prediction.expansion.texts[0].split()) / example.wanted\n\n\n"
+        "def bootstrap(metric):\n"
+        "    return dspy.BootstrapFewShot(metric=metric, max_labeled_demos=0)\n"
+    )
+    rows = [{"query_id": one.query_id, "wanted": 9} for one in Collection.load(built).queries]
+    Path("wanted.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = ("--metric", "mymetrics:words", "--optimizer", "mymetrics:bootstrap")
+    words = ("--collection", built, *own, "--replace")
+
+    done = optimize(freshstack, Path("wanted.jsonl"), "--program", "question_decomposer", *words)
+    imported = optimize(
+        freshstack, Path("wanted.jsonl"), "--program", "freshstack_dspy:ClosedBookAnswerer", *words
+    )
+    unknown = optimize(freshstack, Path("wanted.jsonl"), "--program", "bogus", *words)
+
+    assert (done.code, imported.code) == (0, 0), done.err + imported.err
+    assert done.out.startswith("bootstrap for extractive/baseline: 1 queries to train, ")
+    assert 'NAME = {program = "freshstack_dspy:ClosedBookAnswerer", state = ' in imported.out
+    assert "no program 'bogus'; allowed: closed_book_answerer, comparer, " in unknown.err
