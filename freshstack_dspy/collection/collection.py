@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CORPUS_FILE = "corpus.parquet"
 _ROWS = 4096
 """Rows in a row group, and rows read at a time."""
-_GRADED = ("import:beir", "import:mteb")
+GRADED = ("import:beir", "import:mteb")
 """Recipes whose labels are grades for the query, which has no nuggets."""
 _JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux", "import:judgments")
 """Recipes whose corpus is not all that runs were made on."""
@@ -165,7 +165,7 @@ class Collection(Contents):
     @property
     def plain(self) -> bool:
         """Whether its labels are grades for the query, of qrels without nuggets."""
-        return self.recipe in _GRADED
+        return self.recipe in GRADED
 
     def chunks(self) -> Iterator[Chunk]:
         """Give all chunks of the corpus, by chunk_id."""

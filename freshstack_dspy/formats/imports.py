@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import GRADED, Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collection
 from freshstack_dspy.collection.slices import slice_queries
@@ -89,7 +89,7 @@ def import_collection(
         settings["export"] = found.export.origin()
     provenance = Provenance(
         name=name_of(out),
-        recipe=f"import:{layout.name}",
+        recipe=_recipe(layout, found),
         model=NO_MODEL,
         scale=found.scale,
         versions={"freshstack_dspy": version("freshstack_dspy")},
@@ -123,6 +123,12 @@ def read_layout(
     if not found.queries:
         raise SourceError(f"{path}: no query with judgments in the layout of {layout.name}")
     return found
+
+
+def _recipe(layout: Format, found: Imported) -> str:
+    """Name the format; labels that are grades for the query stay so, whatever they went through."""
+    origin = found.export.recipe if found.export else ""
+    return origin if origin in GRADED else f"import:{layout.name}"
 
 
 def _hashes(read: Iterable[Path], root: Path) -> Iterator[tuple[str, str]]:

@@ -142,6 +142,29 @@ def test_without_our_own_file_the_layout_itself_is_read(
     assert back.manifest.scale.name == "binary"
 
 
+@pytest.mark.parametrize("name", ["trec", "hf", "freshstack", "crux", "autojudge"])
+def test_grades_of_a_query_stay_grades(tmp_path: Path, name: str) -> None:
+    """A label of 2 is the grade 2, and not the one nugget that is supported."""
+    files = {
+        "queries.jsonl": '{"_id": "q", "text": "How?"}\n',
+        "corpus.jsonl": '{"_id": "a", "text": "So."}\n{"_id": "b", "text": "No."}\n',
+        "qrels.tsv": "query-id\tcorpus-id\tscore\nq\ta\t2\nq\tb\t1\n",
+    }
+    (tmp_path / "theirs").mkdir()
+    for file, text in files.items():
+        (tmp_path / "theirs" / file).write_text(text, encoding="utf-8")
+    first = import_collection("beir", tmp_path / "theirs", tmp_path / "first")
+    export_collection(first, name, tmp_path / "e")
+    back = import_collection(name, tmp_path / "e", tmp_path / "back")
+
+    for one, folder in ((first, "f"), (back, "b")):
+        export_collection(one, "beir", tmp_path / folder)
+    assert back.plain
+    assert (tmp_path / "f/qrels/test.tsv").read_text() == (
+        tmp_path / "b/qrels/test.tsv"
+    ).read_text()
+
+
 def test_the_docs_name_what_each_format_loses() -> None:
     lines = [f"| format | {' | '.join(PARTS)} |", "| --- |" + " --- |" * len(PARTS)]
     for name in FORMATS.ours:
