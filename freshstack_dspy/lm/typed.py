@@ -269,6 +269,13 @@ def messages_of(
     return [*messages, {"role": "user", "content": _object(signature.input_fields, inputs)}]
 
 
+def demonstrations(predictor: Any) -> list[dict[str, Any]]:
+    """What its demonstrations have of the fields of its signature; optimizers leave more in them."""
+    fields = predictor.signature.fields
+    demos = [{name: one[name] for name in fields if name in one} for one in predictor.demos]
+    return [plain(one) for one in demos if one]
+
+
 def instructions(signature: Any) -> str:
     """The system message of a signature: what to do, what is given, what to answer."""
     described = [

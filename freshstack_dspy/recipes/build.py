@@ -17,7 +17,7 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import one_part, report, showing
-from freshstack_dspy.recipes.opening import SessionOptions, open_session
+from freshstack_dspy.recipes.opening import SessionOptions, check_options, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import (
     fingerprint_inputs,
@@ -64,6 +64,7 @@ def build(
 def _build(
     config: BuildConfig, *, replace: bool = False, **options: Unpack[SessionOptions]
 ) -> Collection:
+    check_options(options)
     mode = options.get("mode", "live")
     with showing(options.get("progress")) as progress, ExitStack() as stack:
         options["progress"] = progress

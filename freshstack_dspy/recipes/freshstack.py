@@ -1,5 +1,6 @@
 """The FreshStack recipe (arXiv 2504.13128 §3): nuggets, pools, and which chunk supports which nugget."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -210,6 +211,10 @@ class FreshStack(dspy.Module):
         queries = known_seeds(sampled(reading.queries, most), searches.chunks())
         made = searches.corpus.contents(queries)
         return Beginning(Work(session, self, searches, known), made, reading, little)
+
+    async def aforward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
+        """Run every step for one query, in a thread."""
+        return await asyncio.to_thread(self.forward, query, index)
 
     def forward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
         """Run every step for one query.

@@ -1,8 +1,8 @@
 """Opens a session: the only place that wires replies, recorded LM, embedders, budget and progress."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import file_named
@@ -43,6 +43,15 @@ class SessionOptions(AskingOptions, total=False):
     """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
 
 
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise a TypeError for a keyword that no session takes, as Python does of a function's own."""
+    taken = SessionOptions.__optional_keys__
+    if unknown := options.keys() - taken:
+        raise TypeError(
+            f"unexpected keyword argument {min(unknown)!r}; allowed: {', '.join(sorted(taken))}"
+        )
+
+
 @contextmanager
 def open_session(
     config: BuildConfig,
@@ -64,6 +73,7 @@ def open_session(
     """
     provider, callback = options.get("provider"), options.get("callback")
     programs = options.get("programs") or {}
+    check_options(options)
     check_mode(config, mode)
     if provider is None and mode in ("live", "rerecord"):
         with file_named(config.file):

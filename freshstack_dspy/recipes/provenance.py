@@ -29,7 +29,7 @@ from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
 from freshstack_dspy.lm.store import Recorded, Several, fingerprint
-from freshstack_dspy.lm.typed import instructions, name_of
+from freshstack_dspy.lm.typed import demonstrations, instructions, name_of
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
@@ -95,7 +95,7 @@ def _versions() -> dict[str, str]:
 
 def prompt_hash(predictor: Any) -> tuple[str, str]:
     """The name of a predictor's signature, and the hash of its prompt."""
-    prompt = [instructions(predictor.signature), predictor.demos]
+    prompt = [instructions(predictor.signature), demonstrations(predictor)]
     return name_of(predictor.signature), sha256_of(prompt)
 
 

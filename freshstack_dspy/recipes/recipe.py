@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import dspy
@@ -12,7 +12,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.request import sha256_of
-from freshstack_dspy.lm.typed import instructions, plain
+from freshstack_dspy.lm.typed import demonstrations, instructions, plain
 from freshstack_dspy.programs.own import Programs, put_programs
 from freshstack_dspy.recipes.crux import Crux
 from freshstack_dspy.recipes.freshstack import FreshStack
@@ -36,9 +36,15 @@ def with_programs(recipe: Any, programs: Programs) -> FreshStack:
     """A copy of a recipe with these programs; the recipe itself where there are none."""
     if not isinstance(recipe, FreshStack):
         raise ConfigError(
-            f"{recipe!r:.80} is no recipe; make an object of a subclass of "
+            f"{type(recipe).__name__} {recipe!r:.80} is no recipe; make an object of a subclass of "
             "freshstack_dspy.recipes.freshstack.FreshStack with stages of its own"
         )
+    for stage in recipe.stages:
+        if not isinstance(stage, Sequence) or not all(map(callable, stage)):
+            raise ConfigError(
+                f"stages of {type(recipe).__name__}: {stage!r:.80} is no stage; a stage is a tuple of "
+                "steps, as (step,)"
+            )
     if programs:
         folder = recipe.config.file.parent
         recipe = cast("FreshStack", recipe.deepcopy())
@@ -74,7 +80,7 @@ def _identity(module: Any) -> str:
     kinds = {type(one) for one in inside.values()}
     sources = {kind.__module__: _source(kind) for kind in kinds if not _is_known(kind)}
     prompts = [
-        [name, instructions(one.signature), [dict(demo) for demo in one.demos]]
+        [name, instructions(one.signature), demonstrations(one)]
         for name, one in module.named_predictors()
     ]
     attributes = [  # a predictor's are its prompt, and a random name

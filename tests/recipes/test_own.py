@@ -208,9 +208,64 @@ def test_one_query_runs_through_the_same_steps(tmp_path: Path) -> None:
     with open_session(config, "replay"):
         for query in made.queries:
             one = WithKinds(config)(query=query, index=index)
+            later = asyncio.run(WithKinds(config).acall(query=query, index=index))
+            assert later.toDict() == one.toDict()
             assert one.notes == tuple(
                 each for each in made.notes if each.query_id == query.query_id
             )
+
+
+def test_a_recipe_that_was_compiled_builds_and_replays(tmp_path: Path) -> None:
+    from freshstack_dspy.index.hybrid import HybridIndex
+    from freshstack_dspy.recipes.opening import open_session
+
+    config, provider = domain(tmp_path), ScriptedProvider()
+    made = build(config, provider=provider)
+    index = HybridIndex.open(config.index.path / config.name)
+    examples = [
+        dspy.Example(query=one, index=index).with_inputs("query", "index") for one in made.queries
+    ]
+    optimizer = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1)
+    with open_session(config, "replay"):
+        compiled = optimizer.compile(FreshStack(config), trainset=examples[:1])
+    assert compiled.nuggetizer.predict.demos
+
+    other = build(config, provider=provider, recipe=compiled, replace=True)
+    replayed = build(config, mode="replay", recipe=compiled, replace=True)
+
+    assert other.manifest.prompts.items().isdisjoint(made.manifest.prompts.items())
+    assert replayed.manifest.content_hash == other.manifest.content_hash
+
+
+def test_a_misspelt_keyword_is_an_error(tmp_path: Path) -> None:
+    strange: Any = {"program": {"nuggetizer": Sentences()}}
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'program'.*programs"):
+        build(domain(tmp_path), provider=ScriptedProvider(), **strange)
+
+
+NO_STAGE: Any = kinds
+
+
+def forgets(work: Work, made: Contents) -> Any:
+    """Return nothing."""
+
+
+class NoTuple(FreshStack):
+    stages = (NO_STAGE, *FreshStack.stages)
+
+
+class GivesNothing(FreshStack):
+    stages = ((forgets,), *FreshStack.stages)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said"), [(NoTuple, "is no stage"), (GivesNothing, "gave None")]
+)
+def test_what_cannot_be_a_step_is_named(tmp_path: Path, recipe: Any, said: str) -> None:
+    config, provider = domain(tmp_path), ScriptedProvider()
+    with pytest.raises(ConfigError, match=said):
+        build(config, provider=provider, recipe=recipe(config))
+    assert not provider.calls
 
 
 class NoModule:
