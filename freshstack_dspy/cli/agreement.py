@@ -91,7 +91,7 @@ def agree(
             _show_nuggets(report)
         else:
             _show_agreement(report, disagreements)
-    say(labels_by(loaded))
+    say_wrapped(labels_by(loaded))
 
 
 def _show_agreement(report: "AgreementReport", disagreements: int) -> None:

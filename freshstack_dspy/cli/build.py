@@ -309,7 +309,7 @@ def show_plan(found: "Plan") -> None:
     )
     _say_ids(found.without_nuggets, _WITHOUT_NUGGETS)
     say("tokens (by cl100k_base) and dollars are of what is not recorded")
-    say(
+    say_wrapped(
         "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
         "an estimate; re-asks and reasoning come on top"
     )
@@ -386,7 +386,7 @@ def _is_unpriced(manifest: "Manifest") -> bool:
 
 
 def _say_unpriced(model: str) -> None:
-    say(
+    say_wrapped(
         f"the price of {model} is not known: set [prices] input = … and output = …, in US dollars "
         "per million tokens"
     )

@@ -75,7 +75,7 @@ def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> No
     title = f"{collection.name}: {counted(len(rows), 'query', 'queries')}"
     shown = [(id_, cut(text, longest), *others) for id_, text, *others in rows]
     show_table(Table(header, shown, title=title, keys=2))
-    say(labels_by(collection))
+    say_wrapped(labels_by(collection))
     if collection.manifest.trust is None:
         say(NOT_MEASURED)
     say("one query: freshstack show COLLECTION QUERY")
@@ -167,7 +167,7 @@ def explain(
     _print_candidate(found.candidate)
     _print_judgments(found)
     _print_calls(found, config)
-    say(labels_by(loaded))
+    say_wrapped(labels_by(loaded))
 
 
 def _print_chunk(chunk: "Chunk") -> None:
@@ -320,7 +320,7 @@ def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> Non
         say_wrapped(f"diagnosed: {line}")
     if loaded.manifest.scale.name == "support":
         say(loaded.manifest.counts.missing_evidence)
-    say(labels_by(loaded))
+    say_wrapped(labels_by(loaded))
 
 
 def _print_tables(found: "Diagnosis") -> None:

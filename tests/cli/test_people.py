@@ -76,6 +76,7 @@ def test_labels_of_pairs_that_were_not_judged_are_counted(
     assert "1 label left out, of pairs that were not judged" in out
     assert "nugget '9_9'" in out
     assert "no interval for " in out
+    assert max(len(line) for line in out.splitlines() if "left out" not in line) <= 80
 
 
 def test_disagreements_and_nuggets_are_shown(freshstack: Command, built: Path) -> None:
