@@ -115,8 +115,6 @@ class Columns:
             if self._answered and cells["answer"] is None:
                 missing.append(("answer",))
             raise SourceError(f"{place}: has no value of {self._named_in(missing, row.keys())}")
-        if not has_text:
-            return "empty question"
         if not cells["answer"] and self._answered:
             return "no accepted answer" if cells["answer"] is None else "empty answer"
         values = {part: cells[part] for part in cells if part in Query.model_fields}
@@ -136,7 +134,7 @@ class Columns:
                 f"{place}: query_id is {query.query_id!r}: white space and control characters "
                 "are not allowed"
             )
-        return query
+        return query if has_text else "empty question"
 
     def _kept(self, row: Values) -> Any:
         """The fields of a row: those of a query that was written, and its other columns."""
