@@ -4,7 +4,7 @@ import copy
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -196,10 +196,6 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         best, chosen = _choose(optimizer, student, split, task)
         before = task.answers("test before", student, split.test)
         after = task.answers("test after", best, split.test)
-    clients = {id(one): one for one in (lm.client, *asking.clients)}.values()
-    used = [client.reusable(key) for client in clients for key in client.used_replies()]
-    replies = [one for one in used if one is not None and not one.is_dead_end]
-    costs = [reply.cost for reply in replies]
     plain_ones: dict[str, Any] = dict(tuned.named_predictors())
     best_ones: dict[str, Any] = dict(best.named_predictors())
     report = OptimizationReport(
@@ -212,17 +208,30 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         examples={part: len(of) for part, of in split._asdict().items()},
         **chosen,
         demonstrations=sum(len(one.demos) for one in best_ones.values()),
-        new_instructions=any(
-            one.signature.instructions != plain_ones[name].signature.instructions
-            for name, one in best_ones.items()
-        ),
+        new_instructions=_has_new_instructions(plain_ones, best_ones),
         **_on_test(split.test, before, after, measure),
-        tokens=sum(reply.tokens for reply in replies),
-        cost=None if None in costs else sum(cost or 0.0 for cost in costs),
+        **_spent([lm.client, *asking.clients]),
     )
     for name, one in best_ones.items():
         plain_ones[name].signature, plain_ones[name].demos = one.signature, one.demos
     return Optimized(tuned, report)
+
+
+def _has_new_instructions(plain_ones: Mapping[str, Any], best_ones: Mapping[str, Any]) -> bool:
+    return any(
+        one.signature.instructions != plain_ones[name].signature.instructions
+        for name, one in best_ones.items()
+    )
+
+
+def _spent(clients: Sequence[Client]) -> dict[str, Any]:
+    """Tokens and dollars of all replies that were used."""
+    distinct = {id(one): one for one in clients}.values()
+    used = [client.reusable(key) for client in distinct for key in client.used_replies()]
+    replies = [one for one in used if one is not None and not one.is_dead_end]
+    costs = [reply.cost for reply in replies]
+    tokens = sum(reply.tokens for reply in replies)
+    return {"tokens": tokens, "cost": None if None in costs else sum(cost or 0.0 for cost in costs)}
 
 
 def _choose(

@@ -148,7 +148,8 @@ def ask(
         step: The name that the calls are entered under.
         program: Of this package, or somebody's own.
         questions: The inputs of each, with its `query`.
-        records: Makes the records of a query, a prediction, and the key of its last reply.
+        records: Makes the records of a query, a prediction, and the key of the reply that it names
+            as `call_id`, or else of the last.
 
     Raises:
         ConfigError: A prediction lacks what the records are made of.
@@ -163,7 +164,8 @@ def ask(
             return _Answered(None, failure_of(query, step, error))
         call_id = replies[-1].id if replies else None
         try:
-            return _Answered(records(query, reply, call_id), reply.get("failure"))
+            own = reply.get("call_id", call_id)  # of the best of several, say
+            return _Answered(records(query, reply, own), reply.get("failure"))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise no_records(program, step, reply, error) from None
 

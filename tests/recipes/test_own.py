@@ -356,7 +356,8 @@ class SeveralTimes(dspy.Module):
         self.best = module(dspy.Predict(Facts), N=3, reward_fn=lambda *_: 0.5, threshold=1.0)
 
     def forward(self, query: Any) -> Any:
-        return dspy.Prediction(nuggets=self.best(question="?", answer=query.answer).facts)
+        best = self.best(question="?", answer=query.answer)
+        return dspy.Prediction(nuggets=best.facts, call_id=best.call_id)
 
 
 @pytest.mark.parametrize("module", [dspy.BestOfN, dspy.Refine])
