@@ -35,7 +35,7 @@ from freshstack_dspy.measures.answers import (
 )
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.recipes.answers import assignments_of, citations_of
-from freshstack_dspy.recipes.corpus import CutCorpora
+from freshstack_dspy.recipes.corpus import ChunkedCorpora
 from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
 from freshstack_dspy.recipes.judge import ToJudge, judge
@@ -304,7 +304,7 @@ def _of_documents(
         for one in of
     )
     topics = tuple(queries.values())
-    work = Work(session, recipe, Searches(session, CutCorpora(chunks, [], [], [])))
+    work = Work(session, recipe, Searches(session, ChunkedCorpora(chunks, [], [], [])))
     made = run_stages(work, Contents(queries=topics, pool=pooled), ((grade,), (nuggets_of,)))
     return {topic: [of] for topic, of in by_query(made.nuggets).items()}, [*made.failures]
 

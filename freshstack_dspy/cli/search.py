@@ -31,7 +31,7 @@ from freshstack_dspy.progress import ProgressBars
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.index.hybrid import HybridIndex
-    from freshstack_dspy.recipes.corpus import CutCorpora
+    from freshstack_dspy.recipes.corpus import ChunkedCorpora
 
 _LINE_WIDTH = 100
 RetrieverHelp = "bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank."
@@ -41,7 +41,7 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Bring the index of a build's corpora up to date, and print what is in it."""
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.corpus import (
-        cut_corpora,
+        chunk_corpora,
         index_corpora,
         search_models,
         with_repositories,
@@ -50,7 +50,7 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     settings = load_config(config)
     with search_models(settings) as models, ProgressBars() as bars:
         settings = with_repositories(settings, "live", bars)
-        corpora = cut_corpora(settings, bars)
+        corpora = chunk_corpora(settings, bars)
         made = index_corpora(settings, corpora, models=models, progress=bars)
     if as_json:
         described = made.manifest.model_dump(mode="json", exclude={"files"})
@@ -236,7 +236,7 @@ def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
     return settings
 
 
-def _print_index(made: "HybridIndex", corpora: "CutCorpora") -> None:
+def _print_index(made: "HybridIndex", corpora: "ChunkedCorpora") -> None:
     from freshstack_dspy.collection.counts import count_kinds, listed
 
     held = made.manifest

@@ -9,7 +9,7 @@ from freshstack_dspy.collection.collection import Collection, as_collection, nam
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import Recorded, Several
+from freshstack_dspy.lm.store import FirstOf, Recorded
 from freshstack_dspy.records import (
     Candidate,
     Chunk,
@@ -129,7 +129,7 @@ def explain(
     named = Counter(key for judgment in collection.judgments for key in set(_keys_of(judgment)))
     calls = []
     for key in dict.fromkeys(keys):
-        reply = Several(*replies).entry(key)
+        reply = FirstOf(*replies).entry(key)
         found = reply if isinstance(reply, Reply) else None
         calls.append(Call(call_id=key, judgments=named[key], reply=found))
     chunk = collection.chunk(chunk_id)

@@ -24,7 +24,7 @@ from freshstack_dspy.lm.prices import (
 )
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import KEY_VERSION, sha256_of
-from freshstack_dspy.lm.store import Recorded, Several
+from freshstack_dspy.lm.store import FirstOf, Recorded
 from freshstack_dspy.lm.tokens import count_tokens, cut
 from freshstack_dspy.lm.vectors import (
     Access,
@@ -393,7 +393,7 @@ def estimate_embedding(
         return EmbeddingEstimate(
             name=config.name, texts=0, recorded=0, requests=0, tokens=0, dollars=0.0
         )
-    known = Several(*recorded)
+    known = FirstOf(*recorded)
     embedder = HostedEmbedder(config, Access(mode="replay"))
     wanted = embedder.wanted(passages, queries)
     missing = [one for key, one in wanted.items() if known.read(key) is None]

@@ -20,7 +20,7 @@ from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.files import LONGEST_LINE, replace_file
 from freshstack_dspy.lm.reply import Entry, entry_from_json, entry_json, same_content
-from freshstack_dspy.lm.store import Recorded, ReplyStore, Several
+from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.records import Record
 
 LARGEST = 8 * 2**30
@@ -69,7 +69,7 @@ class Bundle(Recorded):
         self._close()
 
 
-class Bundles(Several):
+class Bundles(FirstOf):
     """The entries of several bundles as of one."""
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:

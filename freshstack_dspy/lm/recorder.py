@@ -29,7 +29,7 @@ from freshstack_dspy.lm.misses import Misses
 from freshstack_dspy.lm.reply import Numbers, Reply, content_hash
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, endpoint_identity
 from freshstack_dspy.lm.retry import Retries
-from freshstack_dspy.lm.store import Recorded, ReplyStore, Several
+from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.lm.usage import Ledger, current_step
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self._name = model.name
         self._callback = access.callback
         self._retries = retries
-        self._recorded = Several(access.store, access.recorded)
+        self._recorded = FirstOf(access.store, access.recorded)
         self._misses = Misses()
         self._store = access.store if access.mode != "replay" else None
         self._account = account if asks else replace(account, caps=BudgetConfig())

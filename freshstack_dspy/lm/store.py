@@ -80,7 +80,7 @@ class Recorded(ABC):
         return (entry for entry in self.entries() if isinstance(entry, Reply))
 
 
-class Several(Recorded):
+class FirstOf(Recorded):
     """Several places as one; of several entries of a key the first is served."""
 
     def __init__(self, *sources: Recorded | None) -> None:

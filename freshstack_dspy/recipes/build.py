@@ -90,7 +90,7 @@ def _build(
     return collection
 
 
-class Made(NamedTuple):
+class DraftCollection(NamedTuple):
     """A collection that is not written yet."""
 
     contents: Contents
@@ -101,7 +101,9 @@ class Made(NamedTuple):
     """Questions that use words that the corpus lacks, by id; see `check_overlap`."""
 
 
-def make(session: Session, known: "Known | None" = None, *, most: int | None = None) -> Made:
+def make(
+    session: Session, known: "Known | None" = None, *, most: int | None = None
+) -> DraftCollection:
     """Make a collection: begin as the recipe does, and run its stages.
 
     Args:
@@ -118,4 +120,4 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     slices = slice_queries(made.queries, made.nuggets, made.judgments, threshold, made.pool)
     contents = with_changes(made, slices=tuple(slices))
     chunks = [*begun.work.corpus.chunks(), *made.passages]
-    return Made(contents, chunks, begun.reading, begun.little_overlap)
+    return DraftCollection(contents, chunks, begun.reading, begun.little_overlap)

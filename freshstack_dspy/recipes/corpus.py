@@ -27,7 +27,7 @@ from freshstack_dspy.records import Chunk, LicenceFile, Query, SkippedFile, Sour
 _REASONS_SHOWN = 3
 
 
-class CutCorpora(NamedTuple):
+class ChunkedCorpora(NamedTuple):
     """All chunks of a configuration's corpora, and what they were cut from."""
 
     chunks: list[Chunk]
@@ -67,14 +67,14 @@ def with_repositories(config: BuildConfig, mode: Mode, progress: Progress) -> Bu
     return config.model_copy(update={"corpus": tuple(found)})
 
 
-def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
+def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
     """Read all corpora and give their chunks; those of unchanged files come from the index.
 
     Raises:
         SourceError: A corpus cannot be read, or none of its files can be indexed.
     """
     sources: list[SourceFile] = []
-    cut = CutCorpora([], [], [], [])
+    cut = ChunkedCorpora([], [], [], [])
     progress.start("files", len(config.corpus))
     for corpus in config.corpus:
         sources += _read(corpus, config.chunking.max_file_bytes, cut)
@@ -115,7 +115,7 @@ def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
 
 def index_corpora(
     config: BuildConfig,
-    cut: CutCorpora,
+    cut: ChunkedCorpora,
     *,
     models: Models = NO_MODELS,
     progress: Progress | bool | None = None,
@@ -179,7 +179,7 @@ def cut_by(config: BuildConfig) -> str:
     return sha256_of({"max_tokens": config.chunking.max_tokens, "code": code})
 
 
-def _read(corpus: CorpusConfig, max_file_bytes: int, found: CutCorpora) -> list[SourceFile]:
+def _read(corpus: CorpusConfig, max_file_bytes: int, found: ChunkedCorpora) -> list[SourceFile]:
     """The files of a corpus that can be indexed; the others are entered where they belong."""
     entries = list(read_files(corpus, max_file_bytes))
     files = [entry for entry in entries if isinstance(entry, SourceFile)]

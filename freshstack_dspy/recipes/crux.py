@@ -23,7 +23,7 @@ from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import report
 from freshstack_dspy.questions.groups import read_groups
 from freshstack_dspy.recipes.contamination import contaminate
-from freshstack_dspy.recipes.corpus import cut_corpora
+from freshstack_dspy.recipes.corpus import chunk_corpora
 from freshstack_dspy.recipes.flow import Beginning, Stages, Work, ask
 from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, nuggets_in
 from freshstack_dspy.recipes.known import Known
@@ -167,6 +167,6 @@ class Crux(FreshStack):
         documents = sum(map(len, groups.documents.values()))
         note = f"{len(groups.reading.queries):,} reports of {documents:,} documents"
         report(session.progress, "questions", note)
-        searches = Searches(session, cut_corpora(config, session.progress))
+        searches = Searches(session, chunk_corpora(config, session.progress))
         made = searches.corpus.contents(queries)
         return Beginning(Work(session, self, searches, known, groups), made, groups.reading)

@@ -338,13 +338,13 @@ def _judged(
     session: Session, before: Collection, pool: Iterable[Candidate], runs: Iterable[RunTop]
 ) -> Contents:
     """Ask about the pairs of the runs that have no label."""
-    from freshstack_dspy.recipes.corpus import CutCorpora
+    from freshstack_dspy.recipes.corpus import ChunkedCorpora
     from freshstack_dspy.recipes.flow import Work, run_stages
     from freshstack_dspy.recipes.freshstack import judge_pool
     from freshstack_dspy.recipes.known import Known
     from freshstack_dspy.recipes.pooling import Searches
 
-    corpus = Searches(session, CutCorpora(list(before.chunks()), [], [], []))
+    corpus = Searches(session, ChunkedCorpora(list(before.chunks()), [], [], []))
     work = Work(session, session.recipe, corpus, Known(before))
     candidates = _to_judge(pool, runs, before.nuggets, _labelled(before))
     asked = Contents(queries=before.queries, nuggets=before.nuggets, pool=tuple(candidates))

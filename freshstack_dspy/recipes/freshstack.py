@@ -20,7 +20,7 @@ from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.contamination import contaminate
-from freshstack_dspy.recipes.corpus import cut_corpora
+from freshstack_dspy.recipes.corpus import chunk_corpora
 from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.flow import (
     Beginning,
@@ -201,7 +201,7 @@ class FreshStack(dspy.Module):
             if config.queries.is_synthetic
             else read_questions(config, progress, answered=self.needs_answers)
         )
-        searches = Searches(session, cut_corpora(config, progress))
+        searches = Searches(session, chunk_corpora(config, progress))
         if session.mode != "replay":
             _ = searches.index  # what is wrong with it shows before anything is paid for
         if reading is None:

@@ -162,7 +162,7 @@ def is_relevant(candidate: Candidate) -> bool:
     return candidate.relevance is not None and candidate.relevance.grade >= RELEVANT
 
 
-class Listed(NamedTuple):
+class NuggetsInProgress(NamedTuple):
     """The nuggets of a query in the making."""
 
     query: Query
@@ -217,7 +217,7 @@ class WithoutAnswers(FreshStack):
         ]
         return Graded(asked, reply.grades, fail(reply.error, left_out) if reply.error else None)
 
-    def created(self, asked: ToRead) -> Listed:
+    def created(self, asked: ToRead) -> NuggetsInProgress:
         """The list of nuggets after all windows; one that failed leaves it as it was before."""
         query, passages = asked
         nuggets: tuple[Nugget, ...] = ()
@@ -233,9 +233,9 @@ class WithoutAnswers(FreshStack):
                 nuggets = reply.nuggets
             except ReplyError as error:
                 failures.append(failure_of(query, "nuggets", error, [one.chunk for one in shown]))
-        return Listed(query, nuggets, tuple(failures))
+        return NuggetsInProgress(query, nuggets, tuple(failures))
 
-    def rated(self, asked: tuple[Query, Sequence[Nugget]]) -> Listed:
+    def rated(self, asked: tuple[Query, Sequence[Nugget]]) -> NuggetsInProgress:
         """The nuggets of one call with their importance, which is None where no rating came."""
         query, nuggets = asked
         importances: Sequence[Importance | None] = [None] * len(nuggets)
@@ -248,7 +248,7 @@ class WithoutAnswers(FreshStack):
         failures = () if error is None else (failure_of(query, "importance", error),)
         pairs = zip(nuggets, importances, strict=True)
         rated = (one.model_copy(update={"importance": importance}) for one, importance in pairs)
-        return Listed(query, tuple(rated), failures)
+        return NuggetsInProgress(query, tuple(rated), failures)
 
     def kept(self, nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
         """Merge near-duplicates, and keep the first `[nuggets] limit`, vital ones first."""

@@ -21,7 +21,7 @@ from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.store import ReplyStore, Several
+from freshstack_dspy.lm.store import FirstOf, ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.lm.usage import current_step
@@ -278,7 +278,7 @@ def _dry_session(
         config = config.model_copy(update=update)
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
-        recorded = Several(*replies)
+        recorded = FirstOf(*replies)
         with file_named(config.file):
             missing_key = _missing_key(config.model, recorded)
         store = replies.store
@@ -310,7 +310,7 @@ def _dry_session(
         )
 
 
-def _missing_key(model: ModelConfig, recorded: Several) -> str | None:
+def _missing_key(model: ModelConfig, recorded: FirstOf) -> str | None:
     """Say which key a live build lacks; an unknown provider is an error where nothing is recorded."""
     try:
         check_model(model)

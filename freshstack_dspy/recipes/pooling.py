@@ -13,7 +13,7 @@ from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
-from freshstack_dspy.recipes.corpus import CutCorpora, index_corpora
+from freshstack_dspy.recipes.corpus import ChunkedCorpora, index_corpora
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Candidate,
@@ -36,7 +36,7 @@ Rankings = dict[Technique, dict[str, Sequence[ScoredChunk]]]
 class Searches:
     """Pools from a corpus, whose index is made when something is searched for."""
 
-    def __init__(self, session: Session, corpus: CutCorpora) -> None:
+    def __init__(self, session: Session, corpus: ChunkedCorpora) -> None:
         self._session = session
         self.corpus = corpus
 

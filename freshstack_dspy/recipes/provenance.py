@@ -28,7 +28,7 @@ from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
-from freshstack_dspy.lm.store import Recorded, Several, fingerprint
+from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
 from freshstack_dspy.lm.typed import demonstrations, instructions, name_of
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
@@ -134,7 +134,7 @@ def export_replies(config: BuildConfig, path: Path) -> int:
     collection = Collection.load(config.out)
     used = call_ids_of(collection).union(collection.manifest.reasked)
     with open_replies(config, "replay") as replies:
-        recorded = Several(*replies)
+        recorded = FirstOf(*replies)
         for key in sorted(used):
             if recorded.read(key) is None:
                 raise CollectionError(
@@ -202,7 +202,7 @@ def unchanged(
         used = call_ids_in(config.out).union(manifest.reasked)
         found = {
             FOLDER: fingerprint_folder(config.out, manifest),
-            _REPLIES: fingerprint(used, Several(*replies)),
+            _REPLIES: fingerprint(used, FirstOf(*replies)),
         }
     except (OSError, StoreError, ValueError):  # what is missing or damaged is a change
         return None

@@ -16,7 +16,7 @@ from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.client import open_store
 from freshstack_dspy.lm.reply import SearchResult, content_hash, receive_search
 from freshstack_dspy.lm.request import SearchRequest
-from freshstack_dspy.lm.store import ReplyStore, Several
+from freshstack_dspy.lm.store import FirstOf, ReplyStore
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.progress import NoProgress, Progress
@@ -139,7 +139,7 @@ class Session:
         """In a replay, what a search returned when it was recorded; None: search."""
         if self.mode != "replay":
             return None
-        found = Several(*self.replies).entry(request.key)
+        found = FirstOf(*self.replies).entry(request.key)
         if not isinstance(found, SearchResult):
             return None
         self._searches[found.key] = found

@@ -10,14 +10,14 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora, open_index
+from freshstack_dspy.recipes.corpus import chunk_corpora, index_corpora, open_index
 from tests.heard import Heard
 from tests.index.pieces import Letters
 from tests.recipes.domain import FILES, domain
 
 
 def indexed(config: BuildConfig, **arguments: Any) -> HybridIndex:
-    return index_corpora(config, cut_corpora(config, NoProgress()), **arguments)
+    return index_corpora(config, chunk_corpora(config, NoProgress()), **arguments)
 
 
 def rankings(index: HybridIndex) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def rankings(index: HybridIndex) -> dict[str, Any]:
 
 def test_an_index_is_built_where_the_configuration_says(tmp_path: Path) -> None:
     config = domain(tmp_path)
-    cut = cut_corpora(config, NoProgress())
+    cut = chunk_corpora(config, NoProgress())
     index = index_corpora(config, cut)
 
     assert index.path == tmp_path / "index" / "small"
@@ -46,7 +46,7 @@ def test_changed_files_end_as_in_a_build_from_nothing(tmp_path: Path) -> None:
     (files / "src/phase.py").unlink()
     steps = Heard()
 
-    cut = cut_corpora(config, steps)
+    cut = chunk_corpora(config, steps)
     updated = index_corpora(config, cut, models=Models([embedder]))
     fresh = indexed(config.model_copy(update={"name": "fresh"}), models=Models([Letters()]))
 
@@ -62,7 +62,7 @@ def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
     indexed(config)
     other, steps = domain(tmp_path, chunking={"max_tokens": 64}), Heard()
 
-    cut_corpora(other, steps)
+    chunk_corpora(other, steps)
 
     assert steps.notes["chunks"] == "5 of 5 files"
 

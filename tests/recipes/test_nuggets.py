@@ -295,11 +295,11 @@ def test_the_module_makes_what_a_build_makes(tmp_path: Path) -> None:
     config = unanswered(tmp_path, model={"name": "extractive/baseline"})
     collection = build(config)
     from freshstack_dspy.progress import NoProgress
-    from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
+    from freshstack_dspy.recipes.corpus import chunk_corpora, index_corpora
     from freshstack_dspy.recipes.opening import open_session
 
     with open_session(config) as session:
-        index: HybridIndex = index_corpora(config, cut_corpora(config, NoProgress()))
+        index: HybridIndex = index_corpora(config, chunk_corpora(config, NoProgress()))
         for query in collection.queries:
             made = WithoutAnswers(config)(query=query, index=index)
             own = [one for one in collection.nuggets if one.query_id == query.query_id]

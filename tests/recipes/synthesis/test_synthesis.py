@@ -18,7 +18,7 @@ from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.corpus import cut_corpora
+from freshstack_dspy.recipes.corpus import chunk_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.pooling import Searches
@@ -62,7 +62,7 @@ def made_alone(config: BuildConfig, provider: ScriptedProvider) -> tuple[QueryRe
     """What comes of synthesis without the steps after it, and how many requests failed."""
 
     with open_session(config, provider=provider, searching=False) as session:
-        searches = Searches(session, cut_corpora(config, NoProgress()))
+        searches = Searches(session, chunk_corpora(config, NoProgress()))
         made = Synthesis(session, FreshStack(config), searches).run()
         return made, session.lm.ledger.steps()["synthesis"].failed
 
