@@ -25,7 +25,7 @@ formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch, Auto-Judge an
 	.venv-formats/bin/python -m pip install --quiet uv
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python torch==2.13.0
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,formats,retrievers]'
-	.venv-formats/bin/python -m pytest -m formats tests/collection tests/test_autojudge.py tests/test_docs.py
+	.venv-formats/bin/python -m pytest -m formats tests/collection tests/formats tests/test_autojudge.py tests/test_docs.py
 
 lint: $(DEV)  ## style and layers
 	$(BIN)/ruff check .

@@ -202,7 +202,7 @@ def without_ties(run: Scores) -> Scores:
     }
 
 
-@pytest.mark.filterwarnings("ignore:unsafe cast")  # numba's, inside of ranx
+@pytest.mark.filterwarnings("ignore:.*unsafe cast")  # numba's, inside of ranx
 @pytest.mark.parametrize(
     ("program", "format_", "measures"),
     [
