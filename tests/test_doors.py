@@ -44,6 +44,16 @@ def test_a_connected_model_is_pickled_without_its_key() -> None:
         assert fs.QuestionDecomposer()(query=QUERY).expansion == made
 
 
+def test_a_connected_model_is_pickled_without_the_password_of_its_address() -> None:
+    address = "http://me:pass-word@127.0.0.1:8000/v1/"
+    model = fs.ModelConfig(name="openai/x", api_key="sk-secret", api_base=address)
+    lm = fs.connect(model, store="replies")
+    data = pickle.dumps(lm)
+
+    assert b"pass-word" not in data
+    assert pickle.loads(data).client.endpoint == lm.client.endpoint == "http://127.0.0.1:8000/v1"
+
+
 def test_a_program_with_a_connected_model_is_saved_and_loaded() -> None:
     program, loaded = fs.QuestionDecomposer(), fs.QuestionDecomposer()
     program.set_lm(fs.connect(fs.ModelConfig(name=NAME, api_key="sk-secret"), store="replies"))

@@ -98,7 +98,7 @@ class Client(Recorder[Prompt, Reply]):
         return self
 
     def dump_state(self) -> dict[str, Any]:
-        """Give its model, mode, store and caps as JSON, without the model's key.
+        """Give its model, mode, store and caps as JSON, without key, and without user and password.
 
         Raises:
             FatalModelError: It has bundles or a provider of its own, which cannot be saved.
@@ -109,8 +109,11 @@ class Client(Recorder[Prompt, Reply]):
                 "saved; connect it again with them, and save the program without it"
             )
         store, account = self._store_path, self._account
+        config = self.model.model_dump(mode="json", exclude={"api_key"})
+        if self.model.api_base is not None:
+            config["api_base"] = self.endpoint  # the same address, without credentials
         return {
-            "config": self.model.model_dump(mode="json", exclude={"api_key"}),
+            "config": config,
             "mode": self.mode,
             "store": None if store is None else str(store),
             "account": account.name,

@@ -1,8 +1,8 @@
 """Programs on disk: what `freshstack optimize` or DSPy's `save` wrote, and a build's config names.
 
-A program file is DSPy's state of a program as JSON, with ours beside what DSPy reads. It is data:
-nothing in it is executed, no model is named in it, a demonstration is a question and an answer that
-the program could have had, and anything else in it is refused.
+A program file is DSPy's state of a program as JSON, with ours next to what DSPy reads. It is data:
+nothing in it is executed, a model that it names is not read, a demonstration is a question and an
+answer that the program could have had, and anything else in it is refused.
 """
 
 import json
