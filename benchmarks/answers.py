@@ -23,13 +23,13 @@ from typing import Any, get_args
 
 import numpy as np
 
+from freshstack_dspy.answering.reteval import COMPARERS
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.models import FolderEmbedder
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.measures import agreement as measures
 from freshstack_dspy.measures.agreement import LabelPair, kappa_interval, table_of
 from freshstack_dspy.measures.similarity import SIMILARITIES
-from freshstack_dspy.recipes.reteval import COMPARERS
 from freshstack_dspy.signatures.answers import AgreementGrade
 
 SHARED = (folder / "shared" / "data" for folder in Path(__file__).resolve().parents)

@@ -19,6 +19,14 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from freshstack_dspy.answering.metrics import assignments_of, citations_of
+from freshstack_dspy.answering.reteval import assign, judge_citations
+from freshstack_dspy.answering.scores import (
+    NUGGET_RECALLS,
+    leaderboard_rows,
+    score_assignments,
+    score_citations,
+)
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.config import BuildConfig, Mode, Section, load_judging
 from freshstack_dspy.errors import ConfigError
@@ -27,14 +35,7 @@ from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.formats.imported import DOCUMENT_IDS, DOCUMENT_TEXTS
 from freshstack_dspy.formats.nugget_banks import BankNugget, bank, by_text, claim, read_bank
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.measures.answers import (
-    NUGGET_RECALLS,
-    leaderboard_rows,
-    score_assignments,
-    score_citations,
-)
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.recipes.answers import assignments_of, citations_of
 from freshstack_dspy.recipes.corpus import ChunkedCorpora
 from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
@@ -42,7 +43,6 @@ from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.nuggets import WithoutAnswers, grade, nuggets_of
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.reteval import assign, judge_citations
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Answer,

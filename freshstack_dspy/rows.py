@@ -7,7 +7,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Ids
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
@@ -21,6 +21,7 @@ from freshstack_dspy.files import (
     most_unpacked,
     read_lines,
 )
+from freshstack_dspy.records import Importance
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,6 +117,17 @@ class Row(NamedTuple):
         if not isinstance(value, kind) or isinstance(value, bool):
             raise self.fault(name, allowed)
         return value
+
+
+def importance_of(row: Row) -> Importance | None:
+    """Give how important a nugget is; None where it was not rated, or rating it failed."""
+    value = row.optional("importance") if row.values.get("rated", True) else None
+    if value is None or value == "failed":
+        return None
+    allowed: tuple[Importance, ...] = get_args(Importance)
+    if value not in allowed:
+        raise row.fault("importance", f"{', '.join(allowed)} or failed")
+    return value
 
 
 def read_rows(

@@ -20,8 +20,8 @@ from freshstack_dspy.cli.printing import Table, counted, cut, say, say_wrapped, 
 from freshstack_dspy.cli.score import show_relations, show_scores
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
-    from freshstack_dspy.recipes.reteval import Answering
+    from freshstack_dspy.answering.metrics import AnsweringAccount, AnswerMetrics
+    from freshstack_dspy.answering.reteval import Answering
     from freshstack_dspy.records import FailureCase
 
 _GOLD = "gold"
@@ -75,17 +75,17 @@ def answer(
     how: dict[str, Any] = {"k": depths, "gold_answers": gold_answers, "comparers": comparers}
     if plan:
         comparers.pop("embedding", None)  # there are no answers yet that could be embedded
-        from freshstack_dspy.recipes.reteval import answer_from_runs
+        from freshstack_dspy.answering.reteval import answer_from_runs
 
         plan_asking(config, loaded, lambda session: answer_from_runs(session, loaded, read, **how))
         return
     with judging(config, mode, out=out, searching="embedding" in comparers) as session:
-        from freshstack_dspy.recipes.answers import (
+        from freshstack_dspy.answering.metrics import (
             answer_metrics,
             answering_account,
             write_answers,
         )
-        from freshstack_dspy.recipes.reteval import answer_from_runs
+        from freshstack_dspy.answering.reteval import answer_from_runs
 
         found = answer_from_runs(session, loaded, read, **how)
         account = answering_account(session, loaded, found, **how)
@@ -97,8 +97,8 @@ def answer(
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:
     """Read comparers, each with its threshold."""
+    from freshstack_dspy.answering.reteval import COMPARERS, comparer_names
     from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.recipes.reteval import COMPARERS, comparer_names
 
     known, comparers = comparer_names(), {}
     for each in given:
@@ -169,7 +169,7 @@ def _show(
 
 def _show_cases(cases: "Sequence[FailureCase]", out: Path) -> None:
     """Print an example of every case of failure."""
-    from freshstack_dspy.measures.answers import CASES
+    from freshstack_dspy.answering.scores import CASES
 
     for case, what in CASES.items():
         if of := [one for one in cases if one.case == case]:

@@ -20,7 +20,7 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import Table, counted, labels_by, say, show
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.contexts import ContextTable
+    from freshstack_dspy.answering.contexts import ContextTable
 
 
 def contexts(
@@ -60,7 +60,7 @@ def contexts(
     if plan:
         if config is None:
             raise typer.BadParameter("without --config nothing is asked, so there is no plan")
-        from freshstack_dspy.recipes.contexts import evaluate_contexts
+        from freshstack_dspy.answering.contexts import evaluate_contexts
 
         plan_asking(
             config,
@@ -69,7 +69,7 @@ def contexts(
         )
         return
     with judging(config, mode, out=out) if config else nullcontext() as session:
-        from freshstack_dspy.recipes.contexts import evaluate_contexts
+        from freshstack_dspy.answering.contexts import evaluate_contexts
 
         found = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
         model = session.config.model.name if session else None
@@ -84,7 +84,7 @@ def contexts(
 
 
 def _show(found: "ContextTable", size: str) -> None:
-    from freshstack_dspy.recipes.contexts import COLUMNS
+    from freshstack_dspy.answering.contexts import COLUMNS
 
     means = {row: found.means(row) for row in found.values}
     columns = [name for name in COLUMNS if any(name in of for of in means.values())]

@@ -11,8 +11,8 @@ from freshstack_dspy.cli.options import FormatOption, JsonOption, check_out
 from freshstack_dspy.cli.printing import Table, counted, cut, say_wrapped, show, show_json
 
 if TYPE_CHECKING:
+    from freshstack_dspy.answering.scores import FoundAndAgrees, Scores
     from freshstack_dspy.cli.printing import Cell, TableFormat
-    from freshstack_dspy.measures.answers import FoundAndAgrees, Scores
 
 Kind = Literal["assignments", "citations", "agreement", "nuggets", "leaderboard"]
 By = Literal["run", "answer"]
@@ -49,9 +49,9 @@ def score(
     as_json: JsonOption = False,
 ) -> None:
     """Score answers, citations and nuggets, from the labels of judges or people."""
-    from freshstack_dspy.collection import answers as reading
+    from freshstack_dspy.answering import reading
+    from freshstack_dspy.answering import scores as scoring
     from freshstack_dspy.files import write_file
-    from freshstack_dspy.measures import answers as scoring
 
     check_out(leaderboard)
     pooled = {}

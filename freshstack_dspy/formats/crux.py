@@ -33,7 +33,7 @@ _REST = "!corpus"
 
 
 def _write(selection: Selection) -> Files:
-    from freshstack_dspy.measures.contexts import REQUIRED, required_subset
+    from freshstack_dspy.measures.density import REQUIRED, required_subset
 
     threshold = selection.collection.threshold
     chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}

@@ -2,13 +2,12 @@
 
 from collections import defaultdict
 
-from freshstack_dspy.collection.answers import importance_of
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import Imported, chunk_of, shown
 from freshstack_dspy.formats.selection import Files, Selection, query_metadata
 from freshstack_dspy.records import SCALES, Assignment, Candidate, Nugget, Scale
-from freshstack_dspy.rows import Row
+from freshstack_dspy.rows import Row, importance_of
 
 _HOW_TO_LOAD = """\
     nuggetizer metrics --input-file assignments.jsonl --output-file metrics.jsonl

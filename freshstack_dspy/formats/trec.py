@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from freshstack_dspy.collection.answers import importance_of
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import read_lines
 from freshstack_dspy.formats.description import JUDGMENTS_FILE
@@ -22,7 +21,7 @@ from freshstack_dspy.formats.selection import (
     word,
 )
 from freshstack_dspy.records import Nugget
-from freshstack_dspy.rows import Row
+from freshstack_dspy.rows import Row, importance_of
 
 _HOW_TO_LOAD = f"""\
     ir_measures diversity_qrels.txt path/to/run.txt 'alpha_nDCG@10'

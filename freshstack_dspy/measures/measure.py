@@ -17,7 +17,7 @@ from pydantic import Field
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures import diversity, ranking
 from freshstack_dspy.measures.budgets import within_budget
-from freshstack_dspy.measures.contexts import density
+from freshstack_dspy.measures.density import density
 from freshstack_dspy.measures.passages import byte_iou, byte_precision, byte_recall
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.registry import Registry

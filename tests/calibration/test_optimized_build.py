@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy.answering.reteval import answer_comparer
 from freshstack_dspy.calibration.optimization import optimize
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError
@@ -18,7 +19,6 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.provenance import export_replies
-from freshstack_dspy.recipes.reteval import answer_comparer
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 

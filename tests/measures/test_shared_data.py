@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.answers import read_assignments, read_citations
-from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.formats.imports import import_collection
-from freshstack_dspy.measures.answers import (
+from freshstack_dspy.answering.reading import read_assignments, read_citations
+from freshstack_dspy.answering.scores import (
     Scores,
     score_assignments,
     score_citations,
 )
-from freshstack_dspy.measures.contexts import required_chunks
+from freshstack_dspy.collection.contents import NuggetsName
+from freshstack_dspy.formats.imports import import_collection
+from freshstack_dspy.measures.density import required_chunks
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run, read_run
 from tests.measures.strategies import SHARED
-from tests.measures.test_contexts import as_crux
+from tests.measures.test_density import as_crux
 
 DATA = SHARED
 ASSIGNMENTS = DATA / "trec-rag24-nugget-assignments" / "assignments.jsonl"

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from freshstack_dspy.answering.reteval import check_shown
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ReplyError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.budgets import within_budget
 from freshstack_dspy.measures.compare import RankingAgreement, ranking_agreement
-from freshstack_dspy.measures.contexts import answer_coverage, answer_density, oracle_context
+from freshstack_dspy.measures.density import density_of, oracle_context
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
 from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, judge
-from freshstack_dspy.recipes.reteval import check_shown
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import OmittedChunk, Query, Record, Status
 
@@ -235,3 +235,31 @@ def _rated(
         update = {"coverage": coverage, "density": density, "reason": reason}
         rated.append(report.model_copy(update=update))
     return rated
+
+
+def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
+    """Compute Cov(y), the coverage of a context, of a generated answer y.
+
+    It is the share of the answerable nuggets that the answer supports. Those that no judged chunk
+    supports, from the model's memory or made up, count for nothing. None where no nugget is
+    answerable, or one of them has no rating.
+
+    Source: CRUX, section 3.3, equation 3.
+
+    Args:
+        ratings: Nugget id -> how far the answer supports it, on the judge's scale.
+        judged: The judgments of the query's chunks, by which a nugget is answerable; its `rel` is
+            the threshold for the answer too.
+    """
+    answerable = [id_ for place, id_ in enumerate(judged.labels) if place in judged.answerable]
+    if not answerable or not ratings.keys() >= set(answerable):
+        return None
+    return sum(ratings[nugget] >= judged.rel for nugget in answerable) / len(answerable)
+
+
+def answer_density(coverage: float, tokens: int, judged: Judged, *, w: float = 0.5) -> float:
+    """Compute Den(y), the density of an answer of so many tokens with this coverage.
+
+    It is `density` with the answer in place of the context: compared with the oracle context too.
+    """
+    return density_of(round(coverage * len(judged.answerable)), tokens, judged, w)

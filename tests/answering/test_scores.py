@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.answers import (
+from freshstack_dspy.answering.scores import (
     CITATION_MEASURES,
     AnswerAssignments,
     Citation,
@@ -25,6 +24,7 @@ from freshstack_dspy.measures.answers import (
     score_agreement,
     score_assignments,
 )
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Assignment, Importance
 
 FIVE = (

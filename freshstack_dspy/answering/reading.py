@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.files import read_lines
-from freshstack_dspy.measures.answers import (
+from freshstack_dspy.answering.scores import (
     ALL,
     NOT_RETRIEVED,
     AnswerAssignments,
@@ -22,11 +20,12 @@ from freshstack_dspy.measures.answers import (
     ReadNuggets,
     Support,
 )
-from freshstack_dspy.records import Assignment, Importance
-from freshstack_dspy.rows import Row, read_rows
+from freshstack_dspy.errors import SourceError
+from freshstack_dspy.files import read_lines
+from freshstack_dspy.records import Assignment
+from freshstack_dspy.rows import Row, importance_of, read_rows
 
 _RUN = ("run_id", "run", "runtag")
-_IMPORTANCE: tuple[Importance, ...] = get_args(Importance)
 _QUERY = ("query_id", "qid", "topic_id", "narrative_id")
 _SUPPORT: dict[object, Support | None] = {
     0: 0, 1: 1, 2: 2, -1: None, "0": 0, "1": 1, "2": 2, "-1": None, None: None,
@@ -158,16 +157,6 @@ def _verdicts(row: Row) -> tuple[bool | None, ...]:
     if not all(each is None or isinstance(each, bool) for each in verdicts):
         raise row.fault("agrees", "true, false, null, or a list of these")
     return tuple(verdicts)
-
-
-def importance_of(row: Row) -> Importance | None:
-    """Give how important a nugget is; None where it was not rated, or rating it failed."""
-    value = row.optional("importance") if row.values.get("rated", True) else None
-    if value is None or value == "failed":
-        return None
-    if value not in _IMPORTANCE:
-        raise row.fault("importance", f"{', '.join(_IMPORTANCE)} or failed")
-    return value
 
 
 def _once(row: Row, name: str, *ids: str) -> Iterator[Row]:

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.answers import read_agreement, read_assignments, read_citations
+from freshstack_dspy.answering.metrics import (
+    AnsweringAccount,
+    answer_metrics,
+    answering_account,
+    write_answers,
+)
+from freshstack_dspy.answering.reading import read_agreement, read_assignments, read_citations
+from freshstack_dspy.answering.reteval import Answering, gold_chunks
+from freshstack_dspy.answering.scores import score_agreement, score_assignments, score_citations
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import (
@@ -15,18 +23,10 @@ from freshstack_dspy.errors import (
     DeferredError,
     FatalModelError,
 )
-from freshstack_dspy.measures.answers import score_agreement, score_assignments, score_citations
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import read_run
-from freshstack_dspy.recipes.answers import (
-    AnsweringAccount,
-    answer_metrics,
-    answering_account,
-    write_answers,
-)
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.opening import open_session
-from freshstack_dspy.recipes.reteval import Answering, gold_chunks
 from freshstack_dspy.records import OmittedChunk
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import embeddings, texts_asked

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy.answering.contexts import answer_coverage
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.contexts import (
-    answer_coverage,
+from freshstack_dspy.measures.density import (
     required_chunks,
     required_subset,
 )

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.answers import (
+from freshstack_dspy.answering.reading import (
     read_agreement,
     read_assignments,
     read_citations,
     read_nugget_verdicts,
 )
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.measures.answers import (
+from freshstack_dspy.answering.scores import (
     AnswerAssignments,
     CitedAnswer,
     ComparedAnswer,
     NuggetAssignment,
 )
+from freshstack_dspy.errors import SourceError
 
 NUGGET = {"text": "t", "importance": "vital", "assignment": "support"}
 VERDICT = {"nugget_id": "n0", "hallucinated": False, "redundant": True}

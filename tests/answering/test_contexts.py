@@ -8,20 +8,18 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy.answering.contexts import ContextTable, answer_density, evaluate_contexts
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.measures.contexts import answer_density
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.recipes.contexts import ContextTable, evaluate_contexts
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.plan import plan_asking
-
-from .scripted import Inputs, Said, ScriptedProvider
-from .test_crux import BRIDGE, DAM, built, scripted
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider
+from tests.recipes.test_crux import BRIDGE, DAM, built, scripted
 
 
 def write(inputs: Inputs) -> Any:

@@ -1,10 +1,10 @@
-"""Contexts and answers as CRUX measures them: coverage, density and the required subset.
+"""The density of contexts, and the required subset that it compares them with (CRUX).
 
 Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
 2506.20051, sections 3.2 and 3.3.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import Judged
@@ -114,7 +114,7 @@ def density(
     if not ranking:
         return 0.0
     covered = {place for chunk in ranking for place in judged.supported.get(chunk, ())}
-    return _density(len(covered), sum(map(judged.length, ranking)), judged, w)
+    return density_of(len(covered), sum(map(judged.length, ranking)), judged, w)
 
 
 def oracle_context(judged: Judged) -> list[str]:
@@ -126,38 +126,11 @@ def oracle_context(judged: Judged) -> list[str]:
     return [chunk for chunk, label in labels.items() if label == REQUIRED]
 
 
-def _density(covered: int, tokens: int, judged: Judged, w: float) -> float:
+def density_of(covered: int, tokens: int, judged: Judged, w: float = 0.5) -> float:
+    """Compute the density of a text of so many tokens that supports so many answerable nuggets."""
     required = sum(map(judged.of.length, oracle_context(judged)))
     if not covered:
         return 0.0
     if tokens == 0 or required == 0:
         raise CollectionError("a text that supports nuggets has 0 tokens, so it has no density")
     return float((covered * required / (len(judged.answerable) * tokens)) ** w)
-
-
-def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
-    """Compute Cov(y), the coverage of a context, of a generated answer y.
-
-    It is the share of the answerable nuggets that the answer supports. Those that no judged chunk
-    supports, from the model's memory or made up, count for nothing. None where no nugget is
-    answerable, or one of them has no rating.
-
-    Source: CRUX, section 3.3, equation 3.
-
-    Args:
-        ratings: Nugget id -> how far the answer supports it, on the judge's scale.
-        judged: The judgments of the query's chunks, by which a nugget is answerable; its `rel` is
-            the threshold for the answer too.
-    """
-    answerable = [id_ for place, id_ in enumerate(judged.labels) if place in judged.answerable]
-    if not answerable or not ratings.keys() >= set(answerable):
-        return None
-    return sum(ratings[nugget] >= judged.rel for nugget in answerable) / len(answerable)
-
-
-def answer_density(coverage: float, tokens: int, judged: Judged, *, w: float = 0.5) -> float:
-    """Compute Den(y), the density of an answer of so many tokens with this coverage.
-
-    It is `density` with the answer in place of the context: compared with the oracle context too.
-    """
-    return _density(round(coverage * len(judged.answerable)), tokens, judged, w)

@@ -6,9 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.files import encode_records, replace_folder
-from freshstack_dspy.measures.answers import (
+from freshstack_dspy.answering.contexts import answer_coverage
+from freshstack_dspy.answering.reteval import (
+    SAMPLED_TEMPERATURE,
+    YES_OR_NO,
+    Answering,
+    answer_comparer,
+    at_depths,
+)
+from freshstack_dspy.answering.scores import (
     NOT_RETRIEVED,
     AnswerAssignments,
     Citation,
@@ -24,20 +30,14 @@ from freshstack_dspy.measures.answers import (
     score_citations,
     verdicts_of,
 )
-from freshstack_dspy.measures.contexts import answer_coverage
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.files import encode_records, replace_folder
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.recipes.provenance import prompt_hash
-from freshstack_dspy.recipes.reteval import (
-    SAMPLED_TEMPERATURE,
-    YES_OR_NO,
-    Answering,
-    answer_comparer,
-    at_depths,
-)
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,

@@ -17,7 +17,7 @@ from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.formats.nuggetizer import assignment
 from freshstack_dspy.lm.usage import step
-from freshstack_dspy.measures.contexts import REQUIRED, required_chunks
+from freshstack_dspy.measures.density import REQUIRED, required_chunks
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.similarity import SIMILARITIES

@@ -1,0 +1,1 @@
+"""Answers of RAG systems: how they are made, read, judged and scored."""
