@@ -8,12 +8,12 @@ import contextvars
 import functools
 import json
 import os
+import queue
 import re
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -274,24 +274,52 @@ def _key_for(model: Model, base: str | None, found: Callable[[], bool]) -> str |
     return in_environment or (_ANY_KEY if base and not found() else None)
 
 
+class _Helper(threading.Thread):
+    """A thread that asks; when that is done, it is used for the next attempt."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.attempts: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self._ask(*self.attempts.get())
+
+    def _ask(self, ask: Callable[[], Any], came: "queue.SimpleQueue[Any]") -> None:
+        answer = error = None
+        try:
+            answer = ask()
+        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
+            error = raised
+        _idle.append(self)  # before it is waited for no longer: who asks next finds it
+        came.put((answer, error))
+
+
+_idle: list[_Helper] = []
+
+
 def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
     """Call a function in a thread, and wait no longer than this for what it gives.
 
     HTTP clients bound the wait for the next byte, and a server may send one now and then for ever.
     The thread goes on until its connection ends.
     """
-    answer: Future[Answer] = Future()
-
-    def run() -> None:
+    helper = None
+    while helper is None or not helper.is_alive():  # in a forked process it is not
         try:
-            answer.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            answer.set_exception(error)
-
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
-    if not wait([answer], seconds).done:
-        raise lm15.TimeoutError(f"no whole reply within timeout = {seconds:g} s")
-    return answer.result()
+            helper = _idle.pop()
+        except IndexError:
+            helper = _Helper()
+    came: queue.SimpleQueue[tuple[Answer, BaseException | None]] = queue.SimpleQueue()
+    helper.attempts.put((functools.partial(contextvars.copy_context().run, ask), came))
+    try:
+        answer, error = came.get(timeout=seconds)
+    except queue.Empty:
+        raise lm15.TimeoutError(f"no whole reply within timeout = {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return answer
 
 
 _FATAL: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (

@@ -2,6 +2,8 @@
 
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.lm.engine import answer_within
 from freshstack_dspy.lm.retry import Retries, Throttle
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.workers import map_in_order
@@ -264,3 +267,35 @@ def test_a_server_that_only_drips_says_so(
     server.says(Scripted("slow", drip=0.02))
     with pytest.raises(ReplyError, match=r"no whole reply within timeout = 0.3 s.*2 attempts"):
         client_for(timeout=0.3, retries=1)(request())
+
+
+def test_attempts_use_a_thread_again_and_leave_one_behind_that_is_stuck() -> None:
+    go_on, stuck = threading.Event(), list[int]()
+    used = {answer_within(5, threading.get_ident) for _ in range(20)}
+
+    def hang() -> None:
+        stuck.append(threading.get_ident())
+        go_on.wait()
+
+    with pytest.raises(TimeoutError):
+        answer_within(0.1, hang)
+    others = {answer_within(5, threading.get_ident) for _ in range(20)}
+    go_on.set()
+
+    assert max(len(used), len(others)) < 20
+    assert stuck[0] not in others
+
+
+_FORKED = """
+import os
+from freshstack_dspy.lm.engine import answer_within
+answer_within(5, int)
+child = os.fork()
+if not child:
+    os._exit(answer_within(5, lambda: 7))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKED], check=True)
