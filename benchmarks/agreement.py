@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.cli import main
+from freshstack_dspy.collection.importing import import_collection
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.formats.imports import import_collection
 from freshstack_dspy.recipes.rejudge import rejudge
 from freshstack_dspy.records import HumanLabel
 

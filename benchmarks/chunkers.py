@@ -17,8 +17,6 @@ from pathlib import Path
 from collection import configured, say, timed
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.passages import place_all
-from freshstack_dspy.collection.placing import Files, FileText, Hit
 from freshstack_dspy.collection.rechunk import rechunk
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.measures.compare import compare_evaluations
@@ -26,6 +24,8 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import Chunk
+from freshstack_dspy.stored.passages import place_all
+from freshstack_dspy.stored.placing import Files, FileText, Hit
 
 SIZES = (256, 512, 1024)
 MEASURES = (

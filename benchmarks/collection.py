@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.diagnose import diagnose
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import export_replies
+from freshstack_dspy.stored.diagnose import diagnose
 
 ROOT = Path(__file__).resolve().parent.parent
 QUERIES = 150

@@ -5,10 +5,10 @@ from .calibration.labels import read_labels as read_labels
 from .calibration.optimization import optimize as optimize
 from .calibration.sampling import sample as sample
 from .collection.collection import Collection as Collection
-from .collection.diagnose import diagnose as diagnose
 from .collection.evaluating import compare as compare
 from .collection.evaluating import evaluate as evaluate
 from .collection.explain import explain as explain
+from .collection.importing import import_collection as import_collection
 from .collection.rechunk import rechunk as rechunk
 from .collection.retrieve import retrieve as retrieve
 from .config import BuildConfig as BuildConfig
@@ -18,7 +18,6 @@ from .corpus.chunks import chunks as chunks
 from .errors import FreshstackError as FreshstackError
 from .formats.exports import export_collection as export_collection
 from .formats.format import Format as Format
-from .formats.imports import import_collection as import_collection
 from .index.hybrid import HybridIndex as HybridIndex
 from .lm.client import connect as connect
 from .lm.store import ReplyStore as ReplyStore
@@ -46,3 +45,4 @@ from .records import HumanLabel as HumanLabel
 from .records import Judgment as Judgment
 from .records import Nugget as Nugget
 from .records import Query as Query
+from .stored.diagnose import diagnose as diagnose

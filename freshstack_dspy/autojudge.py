@@ -27,7 +27,6 @@ from freshstack_dspy.answering.scores import (
     score_assignments,
     score_citations,
 )
-from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.config import BuildConfig, Mode, Section, load_judging
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import first_fault
@@ -55,6 +54,7 @@ from freshstack_dspy.records import (
     Query,
 )
 from freshstack_dspy.rows import Row, read_rows
+from freshstack_dspy.stored.contents import Contents
 
 CITATION_SUPPORTS = ("weighted_precision_first", "weighted_recall_first")
 """As TREC RAG 2024 has them: of the first citation of each sentence."""

@@ -1,8 +1,10 @@
 """Texts compared: their terms, near-duplicates, quotations, and what restates a question."""
 
+import difflib
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -333,3 +335,20 @@ def unsupported_words(passage: str, source: str) -> list[str]:
     if len(unknown) > _MOST_NEW * len(own):
         new += unknown
     return list(dict.fromkeys(new))
+
+
+# Ids that are nearly right
+
+_COMPARED = 100
+"""How many ids, before and after the wrong one, are compared: of a corpus, all would take long."""
+
+
+def named_nearest(wrong: str, ids: Collection[str], elsewhere: str) -> str:
+    """Say which ids are the nearest to a wrong one, or where they are listed if none is like it."""
+    ordered = sorted(ids)
+    place = bisect(ordered, wrong)
+    around = ordered[max(0, place - _COMPARED) : place + _COMPARED]
+    holding = [each for each in ordered if wrong in each][:3]
+    if near := holding or difflib.get_close_matches(wrong, around):
+        return f"the nearest {'is' if len(near) == 1 else 'are'} {', '.join(map(repr, near))}"
+    return f"none is like it; {elsewhere} lists them"

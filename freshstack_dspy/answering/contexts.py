@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy.answering.reteval import check_shown
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ReplyError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.budgets import within_budget
@@ -23,6 +22,7 @@ from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
 from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, judge
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import OmittedChunk, Query, Record, Status
+from freshstack_dspy.stored.contents import nuggets_by_query
 
 DIRECT, RESULT, RETRIEVAL = "direct prompting", "oracle result", "oracle retrieval"
 BOUNDS = (DIRECT, RESULT, RETRIEVAL)

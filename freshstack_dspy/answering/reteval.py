@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.formats.nuggetizer import assignment
 from freshstack_dspy.lm.usage import step
@@ -50,6 +49,7 @@ from freshstack_dspy.records import (
     Step,
 )
 from freshstack_dspy.registry import Registry
+from freshstack_dspy.stored.contents import nuggets_by_query
 
 GOLD = "gold"
 """The run id of answers from gold chunks."""

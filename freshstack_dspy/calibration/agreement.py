@@ -18,10 +18,8 @@ from freshstack_dspy.calibration.labels import (
     read_labels,
 )
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
-from freshstack_dspy.collection.collection import Collection, as_collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import Kappa, Trust
-from freshstack_dspy.collection.slices import groupings
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.grouping import groupings
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
@@ -60,6 +58,8 @@ from freshstack_dspy.records import (
     Scale,
     Spans,
 )
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.manifest import Kappa, Trust
 
 Item = tuple[str, ...]
 """What was labelled; the first of its ids is that of the query."""
@@ -188,7 +188,7 @@ def agree(
         CollectionError: No label is of a judged pair of this collection, or they are on another
             scale.
     """
-    collection = as_collection(collection)
+    collection = Collection.load(collection)
     given = pair_labels(labels)
     groups = _no_groups if by is None else slicing(collection, by)
     report = compare(collection, collection.manifest.scale, collection.name, given, groups)

@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy.calibration.labels import PairId, check_labels, pair_labels, pair_of
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
-from freshstack_dspy.collection.collection import Collection, as_collection
-from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.collection.slices import Slices, slice_queries
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.correction import (
     Corrected,
@@ -24,6 +22,8 @@ from freshstack_dspy.measures.correction import (
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.records import SCALES, HumanLabel, Record
+from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.slices import Slices, slice_queries
 
 ALL_PAIRS = "all judged pairs"
 ROGAN_GLADEN = "all, by Rogan and Gladen"
@@ -114,7 +114,7 @@ def correct(
         CollectionError: A label is not of this collection or off its scale, or none is of a judged
             pair; or as `evaluate`.
     """
-    collection = as_collection(collection)
+    collection = Collection.load(collection)
     found = _labelled(collection, pair_labels(labels, collection))
     by_people = _by_people(collection, found.labels)
     queries = sorted({query for query, _, _ in found.strata} - set(excluded))

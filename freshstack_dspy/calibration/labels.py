@@ -164,7 +164,7 @@ def check_labels(
         CollectionError: What one labels does not exist, or its label is above the scale; or none
             is of this collection.
     """
-    from freshstack_dspy.collection.collection import named_nearest
+    from freshstack_dspy.text import named_nearest
 
     nuggets: dict[str, set[str]] = {one.query_id: set() for one in collection.queries}
     for nugget in collection.nuggets:

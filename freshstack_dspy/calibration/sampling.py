@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from freshstack_dspy.calibration.labels import PairId, pair_of
-from freshstack_dspy.collection.collection import Collection, as_collection
-from freshstack_dspy.collection.contents import Contents, RecordFile
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import (
     canonical_line,
@@ -29,6 +28,7 @@ from freshstack_dspy.records import (
     SampleHeader,
     TaskKind,
 )
+from freshstack_dspy.stored.contents import Contents, RecordFile
 
 Purpose = Literal["agreement", "share", "runs"]
 """What labels of pairs are for: how well the judge agrees with people, what share of the pairs
@@ -168,7 +168,7 @@ def sample(
         CollectionError: The file has tasks of another collection, or drawn in another way; or as
             `draw`.
     """
-    out, loaded = Path(out), as_collection(collection)
+    out, loaded = Path(out), Collection.load(collection)
     check_writable(out)
     before: tuple[LabelTask, ...] = ()
     if out.exists():

@@ -30,12 +30,12 @@ from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.manifest import Manifest
     from freshstack_dspy.recipes.extend import Extended
     from freshstack_dspy.recipes.plan import Plan
     from freshstack_dspy.recipes.refresh import Refreshed
     from freshstack_dspy.recipes.rejudge import Rejudged
     from freshstack_dspy.recipes.session import Session
+    from freshstack_dspy.stored.manifest import Manifest
 
 JudgingOption = Annotated[
     Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
@@ -85,10 +85,10 @@ def build(
 
     The exit code is 1 if something failed: the collection is written, and says what.
     """
-    from freshstack_dspy.collection.counts import missing_of
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.build import UNCHANGED
     from freshstack_dspy.recipes.build import build as build_collection
+    from freshstack_dspy.stored.counts import missing_of
 
     settings = load_config(config)
     with asking(mode, log) as (options, bars):
@@ -138,7 +138,7 @@ def extend(
 
 
 def _show_extended(found: "Extended", path: Path, k: int) -> None:
-    from freshstack_dspy.collection.counts import listed
+    from freshstack_dspy.stored.counts import listed
 
     before, after = found.before.manifest.counts, found.collection.manifest.counts
     for run, judged in found.judged.items():
@@ -161,9 +161,9 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Take in new questions and files; reuse every judgment of unchanged content."""
-    from freshstack_dspy.collection.counts import missing_of
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
+    from freshstack_dspy.stored.counts import missing_of
 
     settings = load_config(config)
     changes = _changes_file(settings.out)
@@ -238,8 +238,8 @@ def rechunk(
     as_json: JsonOption = False,
 ) -> None:
     """Cut a collection's files anew; labels follow their evidence, and no model is asked."""
-    from freshstack_dspy.collection.counts import listed
     from freshstack_dspy.collection.rechunk import rechunk as rechunk_collection
+    from freshstack_dspy.stored.counts import listed
 
     check_out(out, folder=True)
     found = rechunk_collection(collection, max_tokens, out)
@@ -340,7 +340,7 @@ def _money(amount: float | None) -> str:
 
 def _say_left_out(rejected: dict[str, int]) -> None:
     """Say how many questions are left out, by reason."""
-    from freshstack_dspy.collection.counts import listed
+    from freshstack_dspy.stored.counts import listed
 
     if rejected:
         hint = "; raise [queries] limit for more" if rejected.get("beyond limit") else ""
@@ -349,7 +349,7 @@ def _say_left_out(rejected: dict[str, int]) -> None:
 
 def _say_ids(ids: Sequence[str], what: str) -> None:
     """Name some questions, if there are any."""
-    from freshstack_dspy.collection.counts import some_of
+    from freshstack_dspy.stored.counts import some_of
 
     if ids:
         say(f"questions {what} ({len(ids):,}): {some_of(ids)}")
@@ -394,7 +394,7 @@ def _say_unpriced(model: str) -> None:
 
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
     """Say what a build made, and what each step asked and cost, unless it was made already."""
-    from freshstack_dspy.collection.counts import FROM_PASSAGES, listed
+    from freshstack_dspy.stored.counts import FROM_PASSAGES, listed
 
     manifest = collection.manifest
     if unchanged:

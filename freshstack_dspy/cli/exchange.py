@@ -100,9 +100,9 @@ def import_(
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.options import check_out
     from freshstack_dspy.cli.printing import complain, counted, labels_by, say
-    from freshstack_dspy.collection.counts import listed
+    from freshstack_dspy.collection.importing import import_collection
     from freshstack_dspy.formats.imported import NO_TEXT
-    from freshstack_dspy.formats.imports import import_collection
+    from freshstack_dspy.stored.counts import listed
 
     check_out(out, replace=replace, folder=True)
     collection = import_collection(

@@ -28,12 +28,12 @@ from freshstack_dspy.cli.printing import show as show_table
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.diagnose import Diagnosis
     from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.lm.store import Recorded
     from freshstack_dspy.measures.statistics import Estimate
     from freshstack_dspy.records import Candidate, Chunk, Query
+    from freshstack_dspy.stored.diagnose import Diagnosis
 
 
 _SUPPORTS = 24
@@ -58,8 +58,8 @@ def show(
 
 
 def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> None:
-    from freshstack_dspy.collection.manifest import NOT_MEASURED
-    from freshstack_dspy.collection.slices import slices_of
+    from freshstack_dspy.stored.manifest import NOT_MEASURED
+    from freshstack_dspy.stored.slices import slices_of
 
     titles = {query.query_id: query.title or query.body for query in collection.queries}
     parts = [part for part in collection.slices if part.slice in slices_of(slices)]
@@ -82,7 +82,7 @@ def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> No
 
 
 def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> None:
-    from freshstack_dspy.collection.contents import nuggets_by_query
+    from freshstack_dspy.stored.contents import nuggets_by_query
 
     supports: dict[str, list[str]] = {}
     for judgment in collection.judgments:
@@ -283,8 +283,8 @@ def _by(call_id: str | None) -> str:
 def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.counts import FROM_PASSAGES
     from freshstack_dspy.records import DRY_RUN
+    from freshstack_dspy.stored.counts import FROM_PASSAGES
 
     loaded = Collection.load(collection)
     found = loaded.diagnose()

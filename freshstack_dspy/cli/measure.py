@@ -169,7 +169,7 @@ class _Judgments(NamedTuple):
 
     def say_origin(self) -> None:
         """Say below a table which queries were left out, and who made the labels."""
-        from freshstack_dspy.collection.slices import left_out
+        from freshstack_dspy.stored.slices import left_out
 
         if self.collection is not None:
             if line := left_out(self.collection, self.slices, self.nuggets):
@@ -376,7 +376,7 @@ def _show_evaluated(
 
 
 def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
-    from freshstack_dspy.collection.slices import groupings
+    from freshstack_dspy.collection.grouping import groupings
     from freshstack_dspy.measures.groups import QueryGroups, read_groups
 
     if name == "query":

@@ -81,7 +81,7 @@ def width() -> int:
 
 def labels_by(collection: "Collection") -> str:
     """Say in one line who made the labels of a collection, for the end of a table of metrics."""
-    from freshstack_dspy.collection.manifest import is_baseline, makers
+    from freshstack_dspy.stored.manifest import is_baseline, makers
 
     trust = collection.manifest.trust
     measured = f"; {trust.line}" if trust else ""

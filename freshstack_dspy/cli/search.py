@@ -129,10 +129,10 @@ def retrieve(
 ) -> None:
     """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl)."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.passages import passages_of, write_passages
     from freshstack_dspy.collection.retrieve import retrieve as run_retriever
     from freshstack_dspy.measures.run import PassageRun, Run, write_run
     from freshstack_dspy.recipes.corpus import search_models
+    from freshstack_dspy.stored.passages import passages_of, write_passages
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
@@ -162,7 +162,7 @@ def retrieve(
     for message in dict.fromkeys(str(one.message) for one in warned):
         complain(f"warning: {message}")
     if isinstance(run, Run) and out is not None and out.suffix == ".jsonl":
-        run = passages_of(searched, run)
+        run = passages_of(searched.chunks(), run)
     path = passages_path if isinstance(run, PassageRun) else run_path
     if isinstance(run, PassageRun):
         write_passages(run, path)
@@ -237,7 +237,7 @@ def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
 
 
 def _print_index(made: "HybridIndex", corpora: "ChunkedCorpora") -> None:
-    from freshstack_dspy.collection.counts import count_kinds, listed
+    from freshstack_dspy.stored.counts import count_kinds, listed
 
     held = made.manifest
     say(

@@ -12,9 +12,6 @@ from freshstack_dspy.records import Contamination, Nugget, Query
 if TYPE_CHECKING:
     from freshstack_dspy.config import ContaminationConfig
 
-CONTAMINATED = 0.5
-"""From which closed-book coverage on a query counts as contaminated by default."""
-
 _WORD = re.compile(r"\w+")
 
 Asked = Literal["before_cutoff", "after_cutoff"]

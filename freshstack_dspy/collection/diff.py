@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Siz
 from pathlib import Path
 from typing import Literal
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Record, SliceName
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.text import jaccard, terms
 
 _REWORDED = 0.5
@@ -249,8 +249,8 @@ def _judgment_changes(
     chunks_after: Mapping[str, Chunk],
 ) -> Iterator[JudgmentChange]:
     on_support = (  # records that are no collection yet do not say their scale: it is the same
-        isinstance(before, Collection)
-        and isinstance(after, Collection)
+        isinstance(before, StoredCollection)
+        and isinstance(after, StoredCollection)
         and before.manifest.scale.name != after.manifest.scale.name
     )
 

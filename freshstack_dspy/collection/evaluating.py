@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import freshstack_dspy.measures as measures_
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.collection.slices import Slices
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import Comparison
 from freshstack_dspy.measures.conventions import Conventions
@@ -18,6 +15,9 @@ from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation,
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.qrels import QrelsSource
 from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.slices import Slices
 
 
 def runs_of(qrels: Any, given: Any) -> Any:
@@ -31,12 +31,14 @@ def runs_of(qrels: Any, given: Any) -> Any:
         }
     if isinstance(given, list | tuple):
         return [of if isinstance(of, Mapping) else runs_of(qrels, of) for of in given]
-    if not isinstance(qrels, Collection):
+    if not isinstance(qrels, StoredCollection):
         raise CollectionError(
             f"{type(given).__name__} is no run, and a retriever needs a collection to search for "
             "its queries: give the collection in place of its qrels"
         )
-    return qrels.retrieve(given)
+    from freshstack_dspy.collection.retrieve import retrieve
+
+    return retrieve(qrels, given)
 
 
 class Rules(TypedDict, total=False):
@@ -90,12 +92,12 @@ def compare(
 
 def _source(qrels: QrelsSource) -> QrelsSource:
     if isinstance(qrels, str | Path) and Path(qrels).is_dir():
-        return Collection.load(Path(qrels))
+        return StoredCollection.load(Path(qrels))
     return qrels
 
 
 def _chosen(qrels: QrelsSource, slices: Slices, nuggets: NuggetsName) -> QrelsSource:
-    if isinstance(qrels, Collection):
+    if isinstance(qrels, StoredCollection):
         return qrels.qrels(slices, nuggets)
     if slices is not None or nuggets != "supported":
         raise CollectionError("slices and nuggets are chosen of a collection; these are qrels")

@@ -5,8 +5,6 @@ from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from freshstack_dspy.collection.collection import Collection, as_collection, named_nearest
-from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import FirstOf, Recorded
@@ -21,6 +19,9 @@ from freshstack_dspy.records import (
     Record,
     Scale,
 )
+from freshstack_dspy.stored.contents import nuggets_by_query
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.text import named_nearest
 
 
 class Call(Record):
@@ -77,7 +78,7 @@ class Explanation(Record):
 
 
 def explain(
-    collection: Collection | Path | str,
+    collection: StoredCollection | Path | str,
     query_id: str,
     chunk_id: str,
     *,
@@ -96,7 +97,7 @@ def explain(
             judged for the query; the message names the nearest ids.
         StoreError: A recorded reply cannot be read.
     """
-    collection = as_collection(collection)
+    collection = StoredCollection.load(collection)
     query = find_query(collection, query_id)
     candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
     judgments = [each for each in collection.judgments if each.query_id == query_id]
@@ -147,7 +148,7 @@ def explain(
     )
 
 
-def find_query(collection: Collection, query_id: str) -> Query:
+def find_query(collection: StoredCollection, query_id: str) -> Query:
     """Give a query by its id."""
     queries = {query.query_id: query for query in collection.queries}
     if query_id not in queries:
@@ -159,7 +160,7 @@ def find_query(collection: Collection, query_id: str) -> Query:
 
 
 def _judged_nuggets(
-    collection: Collection, query_id: str, chunk: Chunk, judgments: Mapping[str, Judgment]
+    collection: StoredCollection, query_id: str, chunk: Chunk, judgments: Mapping[str, Judgment]
 ) -> tuple[JudgedNugget, ...]:
     """All nuggets of the query, by id; a call numbers from 1 those that it was asked about."""
     judged = []

@@ -18,8 +18,6 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.manifest import is_dry_run, makers
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import write_file
@@ -32,6 +30,8 @@ from freshstack_dspy.measures.evaluation import (
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
 from freshstack_dspy.records import Record
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.manifest import is_dry_run, makers
 
 BOARD_FILE, RESULTS_FILE = "leaderboard.toml", "leaderboard.json"
 OFFICIAL_FILE = "leaderboard_data.json"
@@ -201,9 +201,9 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
         measured: Is called after each run.
     """
     folder, board = Path(folder), read_board(folder)
-    collections: dict[str, Collection] = {}
+    collections: dict[str, StoredCollection] = {}
     for topic, named in sorted(board.collections.items()):
-        collections[topic] = Collection.load(folder / named.path)
+        collections[topic] = StoredCollection.load(folder / named.path)
         found = collections[topic].manifest.content_hash
         if found != named.content_hash:
             raise CollectionError(
@@ -242,7 +242,7 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
 
 
 def _evaluate(
-    folder: Path, run: str, collection: Collection, board: Board
+    folder: Path, run: str, collection: StoredCollection, board: Board
 ) -> tuple[Evaluation, str]:
     """Evaluate a run of the folder; gives the hash of its file too."""
     path = folder / run

@@ -6,12 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.collection.collection import Collection, as_collection
-from freshstack_dspy.collection.contents import Contents, nuggets_by_query
-from freshstack_dspy.collection.manifest import Provenance
-from freshstack_dspy.collection.passages import CollectionSpans
-from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
 from freshstack_dspy.corpus.encodings import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -20,6 +15,10 @@ from freshstack_dspy.measures.passages import chunks_under, held_labels
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Place, Span, shared
 from freshstack_dspy.records import Candidate, Chunk, Judgment, SourceFile
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query
+from freshstack_dspy.stored.manifest import Provenance
+from freshstack_dspy.stored.passages import CollectionSpans
+from freshstack_dspy.stored.slices import slice_queries
 
 File = tuple[str, str]
 """Source and path."""
@@ -66,7 +65,7 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
     if out.exists():
         raise ConfigError(f"{out} exists; name a folder that does not")
     with only_writer(out, "freshstack rechunk"):
-        return _rechunk(as_collection(collection), max_tokens, out)
+        return _rechunk(Collection.load(collection), max_tokens, out)
 
 
 def _rechunk(before: Collection, max_tokens: int, out: Path) -> Rechunked:
@@ -183,7 +182,7 @@ class _Projection:
                 same = None if one.same_as is None else self.unchanged.get(one.same_as)
                 found.append(one.model_copy(update={**ids, "same_as": same}))
                 self.held.add((nugget_id, old_id))
-        spans = CollectionSpans(self._before)
+        spans = CollectionSpans(self._before.corpus, self._before.judgments)
         nuggets = nuggets_by_query(self._before.nuggets, doubtful=True)
         for query, of_query in nuggets.items():
             for key, labels in spans.labels(query).items():

@@ -5,10 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from freshstack_dspy.collection.collection import Collection, as_collection
-from freshstack_dspy.collection.contents import SLICES
-from freshstack_dspy.collection.passages import place_all, why_unplaced
-from freshstack_dspy.collection.placing import Files, Hit
 from freshstack_dspy.collection.retrievers import name_of, run_retriever
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
@@ -20,11 +16,15 @@ from freshstack_dspy.index.storage import DIMENSIONS
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.progress import Progress, one_part, showing
 from freshstack_dspy.records import Chunk, Query, SliceName
+from freshstack_dspy.stored.contents import SLICES
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.passages import place_all, why_unplaced
+from freshstack_dspy.stored.placing import Files, Hit
 
 
 @overload
 def retrieve(
-    collection: Collection | Path | str,
+    collection: StoredCollection | Path | str,
     retriever: str,
     *,
     depth: int = 100,
@@ -36,7 +36,7 @@ def retrieve(
 ) -> Run: ...
 @overload
 def retrieve(
-    collection: Collection | Path | str,
+    collection: StoredCollection | Path | str,
     retriever: object,
     *,
     depth: int = 100,
@@ -44,7 +44,7 @@ def retrieve(
     progress: Progress | bool | None = None,
 ) -> Run | PassageRun: ...
 def retrieve(
-    collection: Collection | Path | str,
+    collection: StoredCollection | Path | str,
     retriever: Any,
     *,
     depth: int = 100,
@@ -82,7 +82,7 @@ def retrieve(
     """
     if isinstance(retriever, str):
         check_retriever(retriever, models)
-    collection = as_collection(collection)
+    collection = StoredCollection.load(collection)
     queries = queries_of(collection, slices)
     if not isinstance(retriever, str):
         with showing(progress) as shown:
@@ -110,7 +110,9 @@ def retrieve(
     )
 
 
-def queries_of(collection: Collection, slices: Sequence[SliceName] | None = None) -> list[Query]:
+def queries_of(
+    collection: StoredCollection, slices: Sequence[SliceName] | None = None
+) -> list[Query]:
     """Give the queries of some slices; None: every query that has a nugget."""
     wanted = set(collection.query_ids(slices or SLICES))
     queries = [query for query in collection.queries if query.query_id in wanted]
@@ -121,7 +123,7 @@ def queries_of(collection: Collection, slices: Sequence[SliceName] | None = None
 
 
 def _placed(
-    collection: Collection, hits: Mapping[str, Sequence[Hit]], name: str
+    collection: StoredCollection, hits: Mapping[str, Sequence[Hit]], name: str
 ) -> Run | PassageRun:
     """Make a run of chunks where all hits are chunks, and one of passages otherwise."""
     every = [hit for of in hits.values() for hit in of]
@@ -159,7 +161,7 @@ def check_retriever(retriever: str, models: Models) -> None:
 
 
 def _index(
-    collection: Collection,
+    collection: StoredCollection,
     chunks: Sequence[Chunk],
     retriever: str,
     models: Models,

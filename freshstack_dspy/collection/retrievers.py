@@ -13,10 +13,10 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
-from freshstack_dspy.collection.placing import Hit
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.progress import NoProgress, Progress
 from freshstack_dspy.records import Query
+from freshstack_dspy.stored.placing import Hit
 
 _KINDS = (
     "a list of chunk ids, of (id, score), of dictionaries with path and text or start and end, "

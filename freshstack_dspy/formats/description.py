@@ -4,12 +4,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.collection.manifest import NO_MODEL, NOT_MEASURED
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import json_file
 from freshstack_dspy.records import Scale
+from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.manifest import NO_MODEL, NOT_MEASURED
 
 EXPORT_FILE, IDS_FILE, LICENCES_FILE = "export.json", "ids.json", "licences.jsonl"
 JUDGMENTS_FILE = "judgments.jsonl"

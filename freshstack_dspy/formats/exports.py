@@ -9,16 +9,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.collection.collection import Collection, as_collection
-from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.collection.manifest import exported_from, trust_line
-from freshstack_dspy.collection.slices import Slices
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import canonical_json, encode_records, replace_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.description import EXPORT_FILE, LICENCES_FILE, Description
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.selection import Files, Selection
+from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.manifest import exported_from, trust_line
+from freshstack_dspy.stored.slices import Slices
 
 
 class Export(NamedTuple):
@@ -33,7 +33,7 @@ class Export(NamedTuple):
 
 
 def export_collection(
-    collection: Collection | Path | str,
+    collection: StoredCollection | Path | str,
     format: Format | str,  # noqa: A002
     out: Path | str,
     *,
@@ -70,7 +70,7 @@ def export_collection(
     if out.exists() and not (out / EXPORT_FILE).is_file():
         raise CollectionError(f"{out} is not an export; it is not replaced")
     selection = Selection(
-        as_collection(collection),
+        StoredCollection.load(collection),
         slices,
         nuggets,
         every_nugget=layout.every_nugget,

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.imported import Imported
 from freshstack_dspy.formats.selection import Files, Selection
+from freshstack_dspy.stored.manifest import is_collection
 
 Part = Literal[
     "queries",
@@ -45,3 +49,30 @@ class Format:
     cannot_hold: tuple[Part, ...] = ()
     every_nugget: bool = False
     pooled_chunks_only: bool = False
+
+
+def read_layout(
+    layout: Format,
+    path: Path,
+    *,
+    corpus: Path | str | None = None,
+    threshold: int | None = None,
+    split: str | None = None,
+) -> Imported:
+    """Read a collection of others; its documents are read later, one at a time."""
+    if layout.read is None:
+        raise ConfigError(f"the format {layout.name} is written and not read; export as freshstack")
+    if not path.exists():
+        raise SourceError(f"{path}: no such file or folder")
+    if is_collection(path):
+        raise SourceError(f"{path}: is a collection already, and needs no import")
+    found = Imported(path, Path(corpus) if corpus is not None else None, threshold, split)
+    if found.export is not None:
+        exported: Format = FORMATS.get(found.export.format)
+        if exported.read is not layout.read:
+            use = f"use format={exported.name!r}" if exported.read else "export as freshstack"
+            raise SourceError(f"{path}: is an export in the format {exported.name}; {use}")
+    layout.read(found)
+    if not found.queries:
+        raise SourceError(f"{path}: no query with judgments in the layout of {layout.name}")
+    return found

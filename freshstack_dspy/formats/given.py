@@ -4,11 +4,6 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from freshstack_dspy.collection.collection import Collection, Corpus, sorted_chunks
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import NO_MODEL, Provenance
-from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import encoded, manifest_of
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.imported import (
@@ -31,20 +26,25 @@ from freshstack_dspy.records import (
     ScaleName,
 )
 from freshstack_dspy.rows import Row, given_rows, rows_of
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.corpus import Corpus, sorted_chunks
+from freshstack_dspy.stored.manifest import NO_MODEL, Manifest, Provenance
+from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.writing import encoded, manifest_of
 
 R = TypeVar("R", bound=Record)
 _OF_A_CHUNK = [name for name, field in Chunk.model_fields.items() if field.is_required()]
 
 
-def collection_of(
+def read_given(
     queries: Any,
     nuggets: Any,
     judgments: Any,
     chunks: Any = None,
     name: str = "collection",
     scale: Scale | ScaleName = "support",
-) -> Collection:
-    """Make a collection in memory; for the arguments and errors see `Collection.of`."""
+) -> tuple[Contents, Manifest, Corpus]:
+    """Read what a collection is made of; for the arguments and errors see `Collection.of`."""
     if not isinstance(scale, Scale):
         scale = Scale(name=scale, threshold=SCALES[scale].threshold)
     reading = read_queries(QueriesConfig(rows=_rows(queries, "queries")), answered=False)
@@ -80,10 +80,7 @@ def collection_of(
         versions={"freshstack_dspy": version("freshstack_dspy")},
     )
     manifest = manifest_of(contents, known, provenance, encoded(contents), reading.rejected)
-    records: dict[str, Any] = contents.records()
-    return Collection(
-        **records, threshold=scale.threshold, manifest=manifest, corpus=Corpus.of(known)
-    )
+    return contents, manifest, Corpus.of(known)
 
 
 def _rows(given: Any, name: str) -> Any:

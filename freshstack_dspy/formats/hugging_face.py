@@ -8,9 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection.card import data_card
-from freshstack_dspy.collection.collection import Collection, as_collection, corpus_schema
-from freshstack_dspy.collection.slices import Slices
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.format import Format
@@ -19,6 +16,10 @@ from freshstack_dspy.formats.parquet import front_matter, kinds, parquet_file, s
 from freshstack_dspy.formats.selection import GRADES, Files, Selection
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, Scale
 from freshstack_dspy.rows import Row
+from freshstack_dspy.stored.card import data_card
+from freshstack_dspy.stored.corpus import corpus_schema
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.slices import Slices
 
 _HOW_TO_LOAD = f"""\
     queries = datasets.load_dataset("path/or/name", "queries", split="test")
@@ -95,7 +96,7 @@ def _records(found: Imported, name: str, record: type[R]) -> Iterator[tuple[Row,
 
 
 def push_collection(
-    collection: Collection | Path | str,
+    collection: StoredCollection | Path | str,
     repo_id: str,
     *,
     slices: Slices = None,
@@ -133,7 +134,7 @@ def push_collection(
         raise ConfigError(
             "pushing needs huggingface_hub; type: pip install 'freshstack_dspy[hub]'"
         ) from None
-    collection = as_collection(collection)
+    collection = StoredCollection.load(collection)
     api = HfApi(endpoint=endpoint, token=token)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "dataset"

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from freshstack_dspy.collection.collection import write_rows
 from freshstack_dspy.records import Record
+from freshstack_dspy.stored.corpus import write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

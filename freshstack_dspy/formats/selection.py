@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from freshstack_dspy.collection.card import attribution, baseline_warning, escape
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.collection.manifest import makers
-from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.formats.description import IDS_FILE, LICENCES_FILE
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query
+from freshstack_dspy.stored.card import attribution, baseline_warning, escape
+from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.manifest import makers
+from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
 R = TypeVar("R", Query, Nugget, Judgment, Candidate)
 Ids = Mapping[str, str]
@@ -39,7 +39,7 @@ class Selection:
 
     def __init__(
         self,
-        collection: Collection,
+        collection: StoredCollection,
         slices: Slices,
         nuggets: NuggetsName,
         *,

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from freshstack_dspy.collection.manifest import MANIFEST_FILE
-from freshstack_dspy.collection.validate import Report, below, validate_collection
 from freshstack_dspy.errors import CollectionError, FreshstackError
 from freshstack_dspy.files import existing_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.description import EXPORT_FILE, Description, read_description
-from freshstack_dspy.formats.format import Format
-from freshstack_dspy.formats.imports import read_layout
+from freshstack_dspy.formats.format import Format, read_layout
+from freshstack_dspy.stored.manifest import MANIFEST_FILE
+from freshstack_dspy.stored.validate import Report, below, validate_collection
 
 
 def validate(path: Path | str) -> Report:

@@ -15,12 +15,12 @@ from pydantic_core import to_json
 from freshstack_dspy.calibration.labels import AnyLabel, check_labels, pair_of, read_label, task_id
 from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.labelling.shown_text import blocks_of
 from freshstack_dspy.records import HumanLabel, LabelTask, Nugget, ScaleName
 from freshstack_dspy.signatures.judge_support import JUDGES
+from freshstack_dspy.stored.contents import nuggets_by_query
 
 _SHOWN = 20_000
 """Characters of a text that are shown at first."""

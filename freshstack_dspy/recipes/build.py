@@ -10,10 +10,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import one_part, report, showing
@@ -26,6 +23,8 @@ from freshstack_dspy.recipes.provenance import (
 )
 from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Chunk
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.slices import slice_queries
 
 if TYPE_CHECKING:
     from freshstack_dspy.questions.reading import QueryReading

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from freshstack_dspy.collection.contamination import Knowledge, contamination
-from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.config import ContaminationConfig
 from freshstack_dspy.recipes.flow import Work
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
 from freshstack_dspy.records import Chunk, Contamination, Failure, Judgment, Nugget, Query
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
 
 def contaminate(work: Work, made: Contents) -> Contents:

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.counts import count_kinds, listed
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.files import read_files
@@ -23,6 +21,8 @@ from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.code import code_sha256
 from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import Chunk, LicenceFile, Query, SkippedFile, SourceFile
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.counts import count_kinds, listed
 
 _REASONS_SHOWN = 3
 

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import dspy
 
-from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import FatalModelError, ReplyError
@@ -32,6 +31,7 @@ from freshstack_dspy.recipes.questions import sampled
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure
 from freshstack_dspy.signatures.documents import words_not_in
+from freshstack_dspy.stored.contents import Contents
 
 PIECE_TOKENS = 1024
 """Tokens of the longest piece of a document that passages are written from."""

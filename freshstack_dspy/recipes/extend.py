@@ -9,14 +9,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from freshstack_dspy.collection.collection import Collection, as_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.contamination import Knowledge
-from freshstack_dspy.collection.contents import Contents, nuggets_by_query
-from freshstack_dspy.collection.counts import some_of
 from freshstack_dspy.collection.evaluating import runs_of
-from freshstack_dspy.collection.manifest import Extension, read_manifest
-from freshstack_dspy.collection.passages import CollectionSpans
-from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import existing_folder, only_writer
@@ -43,6 +38,11 @@ from freshstack_dspy.records import (
     Nugget,
     RunRank,
 )
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query
+from freshstack_dspy.stored.counts import some_of
+from freshstack_dspy.stored.manifest import Extension, read_manifest
+from freshstack_dspy.stored.passages import CollectionSpans
+from freshstack_dspy.stored.writing import call_ids_of
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.plan import Plan
@@ -157,7 +157,7 @@ def plan_extension(
 ) -> "Plan":
     """Plan what `extend` would ask for and cost; nothing is sent. Arguments and errors are its own."""
     config = config if isinstance(config, BuildConfig) else load_judging(config)
-    before = as_collection(collection)
+    before = Collection.load(collection)
     return _plan(before, _tops(before, runs, config, k), config, progress)
 
 
@@ -225,7 +225,7 @@ def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) 
 
 
 def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
-    spans = CollectionSpans(collection)
+    spans = CollectionSpans(collection.corpus, collection.judgments)
     file = Path(source) if isinstance(source, str | Path) else None
     run = spans.read(file) if file and is_passages(file) else to_run(source)
     name, (ranked, notes) = run.name, _ranked(run, spans, depth)

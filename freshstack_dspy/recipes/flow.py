@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import dspy
 from pydantic import ValidationError
 
-from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.faults import first_fault
@@ -26,6 +25,7 @@ from freshstack_dspy.recipes.pooling import Texts, pool
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Candidate, Chunk, Failure, Query
 from freshstack_dspy.records import Step as StepName
+from freshstack_dspy.stored.contents import Contents
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import dspy
 
-from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -38,6 +37,7 @@ from freshstack_dspy.recipes.pooling import Searches, technique_texts, with_seed
 from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Nugget, Query
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
 
 def nuggetize(work: Work, made: Contents) -> Contents:

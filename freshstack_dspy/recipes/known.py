@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
-from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.diff import match_chunks
 from freshstack_dspy.programs.support_judge import moved
 from freshstack_dspy.records import (
@@ -24,6 +23,7 @@ from freshstack_dspy.records import (
     Relevance,
     Step,
 )
+from freshstack_dspy.stored.contents import nuggets_by_query
 
 
 class Known:

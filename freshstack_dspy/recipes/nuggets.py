@@ -10,7 +10,6 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
-from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
@@ -38,6 +37,7 @@ from freshstack_dspy.records import (
     Query,
     Relevance,
 )
+from freshstack_dspy.stored.contents import Contents
 
 WINDOW = 10
 """Most relevant passages that one step of creating nuggets is shown, and most nuggets that one

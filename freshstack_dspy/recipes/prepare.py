@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from freshstack_dspy.collection.manifest import Manifest, read_manifest
-from freshstack_dspy.collection.writing import check_replaceable
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import check_writable
@@ -12,6 +10,8 @@ from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, shareable
 from freshstack_dspy.recipes.session import check_mode
+from freshstack_dspy.stored.manifest import Manifest, read_manifest
+from freshstack_dspy.stored.writing import check_replaceable
 
 
 def prepare(

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import Provenance, read_manifest
-from freshstack_dspy.collection.writing import FOLDER, call_ids_in, call_ids_of, fingerprint_folder
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import Repository
@@ -35,6 +32,9 @@ from freshstack_dspy.questions.reading import query_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
 from freshstack_dspy.records import SourceFile
 from freshstack_dspy.registry import is_imported
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.manifest import Provenance, read_manifest
+from freshstack_dspy.stored.writing import FOLDER, call_ids_in, call_ids_of, fingerprint_folder
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.session import Replies, Session

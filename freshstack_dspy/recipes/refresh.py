@@ -5,10 +5,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-from freshstack_dspy.collection.collection import Collection, sorted_chunks
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
-from freshstack_dspy.collection.manifest import Manifest, Provenance
-from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
@@ -17,6 +15,8 @@ from freshstack_dspy.recipes.build import make
 from freshstack_dspy.recipes.opening import SessionOptions, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import added, provenance
+from freshstack_dspy.stored.corpus import sorted_chunks
+from freshstack_dspy.stored.manifest import Manifest, Provenance
 
 _OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
 """What a manifest records of how it was made, and that is no reason to write it anew."""

@@ -7,16 +7,15 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from freshstack_dspy.calibration.agreement import AgreementReport, agree_with_judge
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents, nuggets_by_query
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.diff import Difference, difference
-from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.recipes.opening import SessionOptions, open_session
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.records import Chunk, Judgment, Scale
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.judge import Judged, ToJudge

@@ -12,9 +12,7 @@ from freshstack_dspy.calibration.agreement import (
     nugget_ratings,
 )
 from freshstack_dspy.calibration.optimization import optimize
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
@@ -28,6 +26,7 @@ from freshstack_dspy.records import (
     NuggetList,
     Scale,
 )
+from freshstack_dspy.stored.contents import Contents
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, judgment, write_small
 
 from .people import label

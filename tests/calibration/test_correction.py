@@ -10,13 +10,13 @@ from freshstack_dspy.calibration.agreement import agree, measured_trust
 from freshstack_dspy.calibration.correction import ALL_PAIRS, ROGAN_GLADEN, correct
 from freshstack_dspy.calibration.sampling import draw
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.measures.correction import FEWEST_ITEMS
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.records import HumanLabel, Judgment, LabelTask, Nugget
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.slices import slice_queries
 from tests.collection.small import A, B, D, judgment, query, write_small
 
 QUERIES = tuple(f"q{number:02}" for number in range(30))

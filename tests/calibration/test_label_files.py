@@ -10,8 +10,7 @@ import pytest
 
 from freshstack_dspy.calibration.label_files import import_labels, tasks_as
 from freshstack_dspy.calibration.sampling import draw
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.errors import FreshstackError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import AnswerLabel, HumanLabel, LabelTask, Scale

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.calibration.labels import AnyLabel, read_label, read_labels
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import FreshstackError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import (

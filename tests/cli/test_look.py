@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.records import Judgment, Vote
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, D, write_small

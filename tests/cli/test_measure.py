@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.evaluating import evaluate as evaluate_any
-from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate

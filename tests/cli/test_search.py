@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.passages import read_passages
 from freshstack_dspy.index import models
 from freshstack_dspy.measures.run import read_run
+from freshstack_dspy.stored.passages import read_passages
 from tests.index.pieces import Letters
 
 from .conftest import Command

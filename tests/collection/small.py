@@ -9,10 +9,7 @@ query  slice         nuggets and their chunks
 
 from pathlib import Path
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import Provenance
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.records import (
     Attribution,
     Candidate,
@@ -30,6 +27,8 @@ from freshstack_dspy.records import (
     SkippedFile,
     TechniqueRank,
 )
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.manifest import Provenance
 
 A, B, D = "docs/a.md_0_5", "docs/b c.md_0_6", "code/d.py_3_9"
 

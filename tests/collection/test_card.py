@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from freshstack_dspy.collection.card import escape, link
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import Provenance
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Attribution, Vote
+from freshstack_dspy.stored.card import escape, link
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.manifest import Provenance
 
 from .small import CHUNKS, CONTENTS, PROVENANCE, query
 

@@ -15,13 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy import evaluate
-from freshstack_dspy.collection.collection import Collection, as_collection
-from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
-from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import Nugget, Scale, ScoredChunk
+from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
+from freshstack_dspy.stored.slices import slice_queries
 from tests.formats.odd import odd_chunks, odd_contents
 
 from .small import (
@@ -77,7 +76,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         assert getattr(CONTENTS, name) == getattr(read, name)
     assert sorted(CHUNKS, key=lambda chunk: chunk.chunk_id) == list(read.chunks())
     assert CHUNKS[1] == read.chunk(B)
-    assert as_collection(tmp_path / "c") == as_collection(read)
+    assert Collection.load(tmp_path / "c") == Collection.load(read)
 
 
 def test_it_prints_as_one_line(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.collection import corpus_schema
-from freshstack_dspy.collection.contents import RECORD_FILES, RecordFile
-from freshstack_dspy.collection.manifest import Manifest
-from freshstack_dspy.collection.writing import COLLECTION_FILES
 from freshstack_dspy.records import Agreement, Answer, AssignedAnswer, Chunk, HumanLabel, Record
+from freshstack_dspy.stored.contents import RECORD_FILES, RecordFile
+from freshstack_dspy.stored.corpus import corpus_schema
+from freshstack_dspy.stored.manifest import Manifest
+from freshstack_dspy.stored.writing import COLLECTION_FILES
 
 from .small import write_small
 

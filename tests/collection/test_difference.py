@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import (
     Difference,
     JudgmentChange,
@@ -16,6 +15,7 @@ from freshstack_dspy.collection.diff import (
     match_chunks,
 )
 from freshstack_dspy.records import Chunk, Nugget, Query, QuerySlice
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
 from . import small
 from .small import judgment

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.placing import Files
 from freshstack_dspy.collection.retrievers import run_retriever
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.records import SourceFile
+from freshstack_dspy.stored.placing import Files
 from tests.formats.loading import needs
 
 from .small import query

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.slices import found_shares
+from freshstack_dspy.collection.grouping import found_shares, query_groups
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Candidate, Found, Query, TechniqueRank
+from freshstack_dspy.stored.contents import Contents
 
 from .small import CONTENTS, A, B, D, candidate, judgment, query
 
@@ -28,7 +28,7 @@ def test_a_query_is_in_the_group_of_each_of_its_tags() -> None:
     first, *others = CONTENTS.queries
     tagged = first.model_copy(update={"tags": ("io", "api", "io")})
     untagged = others[0].model_copy(update={"tags": ()})
-    found = of(queries=(tagged, untagged, *others[1:])).groups("tag")
+    found = query_groups(of(queries=(tagged, untagged, *others[1:])), "tag")
 
     assert found.members == {"api": ("12", "5", "6"), "io": ("12",)}
     assert found.by == "tag"
@@ -42,21 +42,21 @@ def test_the_fields_of_the_queries_group_them_too() -> None:
     ]
     contents = of(queries=(*named, *others))
 
-    assert contents.groups("product").members == {"Atlas": ("12",), "Zeus": ("123",)}
-    assert "x" not in contents.groups("tag").members, "a grouping of this name is there"
+    assert query_groups(contents, "product").members == {"Atlas": ("12",), "Zeus": ("123",)}
+    assert "x" not in query_groups(contents, "tag").members, "a grouping of this name is there"
     with pytest.raises(CollectionError, match="origin, product, not by 'team'"):
-        contents.groups("team")
+        query_groups(contents, "team")
 
 
 def test_years_are_those_in_utc_and_what_has_no_date_is_in_none() -> None:
     contents = asked("2025-12-31T23:30:00-02:00", "2025-06-01", None, "yesterday")
 
-    assert contents.groups("date").members == {"2025": ("2",), "2026": ("1",)}
+    assert query_groups(contents, "date").members == {"2025": ("2",), "2026": ("1",)}
 
 
 def test_a_date_divides_after_its_day() -> None:
     contents = asked("2024-06-30T23:59:59", "2024-07-01", "2020-01-01", None)
-    found = contents.groups("date", at="2024-06-30")
+    found = query_groups(contents, "date", at="2024-06-30")
 
     assert found.by == "date=2024-06-30"
     assert found.members == {"up to 2024-06-30": ("1", "3"), "after 2024-06-30": ("2",)}
@@ -74,7 +74,7 @@ def test_a_date_divides_after_its_day() -> None:
 def test_groups_are_in_their_order_and_none_is_empty(
     kind: str, members: dict[str, tuple[str, ...]]
 ) -> None:
-    assert CONTENTS.groups(kind).members == members
+    assert query_groups(CONTENTS, kind).members == members
 
 
 def ranked(query_id: str, chunk_id: str, rank: int, *, below: bool = False) -> Candidate:
@@ -108,7 +108,7 @@ def test_difficulty_is_how_much_the_question_alone_found() -> None:
     contents = of(pool=(*pool, unranked), judgments=judgments)
 
     assert found_shares(contents) == {"12": pytest.approx(1 / 3), "123": 1.0}
-    assert contents.groups("difficulty").members == {"easy": ("123",), "medium": ("12",)}
+    assert query_groups(contents, "difficulty").members == {"easy": ("123",), "medium": ("12",)}
 
 
 def without_tags(one: Query) -> Query:
@@ -128,13 +128,13 @@ def without_tags(one: Query) -> Query:
 )
 def test_what_is_known_of_no_query_is_an_error(contents: Contents, kind: str, said: str) -> None:
     with pytest.raises(CollectionError, match=said):
-        contents.groups(kind)
+        query_groups(contents, kind)
 
 
 def test_a_date_is_one_and_is_for_dates() -> None:
     with pytest.raises(CollectionError, match="'2024' is not a date; type one as"):
-        CONTENTS.groups("date", at="2024")
+        query_groups(CONTENTS, "date", at="2024")
     with pytest.raises(CollectionError, match="not by tag"):
-        CONTENTS.groups("tag", at="2024-01-01")
+        query_groups(CONTENTS, "tag", at="2024-01-01")
     with pytest.raises(CollectionError, match="what its date is"):
-        asked(None).groups("date", at="2024-01-01")
+        query_groups(asked(None), "date", at="2024-01-01")

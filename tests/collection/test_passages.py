@@ -6,16 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.passages import CollectionSpans, place_all, read_passages
-from freshstack_dspy.collection.placing import Files, Hit
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import compare
@@ -24,6 +20,8 @@ from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import Chunk, SourceFile
+from freshstack_dspy.stored.passages import CollectionSpans, place_all, read_passages
+from freshstack_dspy.stored.placing import Files, Hit
 from tests.collection.small import judgment
 
 TEXT = "Größe: how large it is.\n\nThe rest of the page is about colours.\n" * 3
@@ -119,7 +117,6 @@ def judgments_of(chunks: Sequence[Chunk], labels: Mapping[str, Mapping[int, Labe
         for nugget, of in labels.items()
         for number, (label, evidence) in of.items()
     ]
-    stub = SimpleNamespace(chunks=lambda: chunks, judgments=judgments)
     return NuggetQrels(
         {"q": tuple(labels)},
         {
@@ -132,7 +129,7 @@ def judgments_of(chunks: Sequence[Chunk], labels: Mapping[str, Mapping[int, Labe
         },
         tokens={chunk.chunk_id: chunk.tokens for chunk in chunks},
         chunk_ids={chunk.chunk_id for chunk in chunks},
-        spans=CollectionSpans(cast("Collection", stub)),
+        spans=CollectionSpans(chunks, judgments),
     )
 
 

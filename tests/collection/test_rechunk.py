@@ -4,18 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.passages import place_all
-from freshstack_dspy.collection.placing import Files, Hit
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.rechunk import rechunk
-from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Relevance, SourceFile
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.passages import place_all
+from freshstack_dspy.stored.placing import Files, Hit
+from freshstack_dspy.stored.slices import slice_queries
 from tests.collection import small
 from tests.collection.small import PROVENANCE, candidate, query, write_small
 

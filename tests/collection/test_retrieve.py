@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.retrieve import retrieve
-from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index.fusion import fuse

@@ -1,7 +1,7 @@
 import pytest
 
-from freshstack_dspy.collection.diagnose import self_agreement
 from freshstack_dspy.records import Judgment, Vote
+from freshstack_dspy.stored.diagnose import self_agreement
 
 from .small import CONTENTS
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.exports import export_collection

@@ -8,10 +8,9 @@ The last nugget of the last query has no judgment at all, and `unseen` was never
 from collections.abc import Sequence
 from pathlib import Path
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.records import Chunk, Nugget, Query, QuerySlice, Scale
+from freshstack_dspy.stored.contents import Contents
 from tests.collection.small import PROVENANCE, candidate, judgment
 
 LONG = "x" * 1000

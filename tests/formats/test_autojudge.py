@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy.collection.importing import import_collection
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.exports import export_collection
-from freshstack_dspy.formats.imports import import_collection
 from freshstack_dspy.records import Scale
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.slices import slice_queries
 from tests.collection.small import CONTENTS, PROVENANCE, A, chunk, judgment
 from tests.formats.loading import lines_of, loaded, needs, stopwords
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.collection.importing import import_collection
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.formats.imports import import_collection
 
 from .foreign import beir, json_lines
 

@@ -7,8 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.exports import export_collection

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from freshstack_dspy.collection.importing import import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.imported import NO_TEXT
-from freshstack_dspy.formats.imports import import_collection
 from tests.collection.small import files_of, write_small
 
 from .foreign import beir, crux, freshstack, freshstack_row, json_lines, nuggetizer

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.records import LabelTask
 from tests.collection.small import CONTENTS, PROVENANCE, chunk, judgment, write_small
 from tests.labelling.test_server import write_tasks

@@ -17,12 +17,12 @@ from freshstack_dspy.answering.scores import (
     score_assignments,
     score_citations,
 )
-from freshstack_dspy.collection.contents import NuggetsName
-from freshstack_dspy.formats.imports import import_collection
+from freshstack_dspy.collection.importing import import_collection
 from freshstack_dspy.measures.density import required_chunks
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run, read_run
+from freshstack_dspy.stored.contents import NuggetsName
 from tests.measures.strategies import SHARED
 from tests.measures.test_density import as_crux
 

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import Extension, Provenance
-from freshstack_dspy.collection.passages import CollectionSpans
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.measures.evaluation import evaluate
@@ -22,6 +18,9 @@ from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.extend import Extended, extend, plan_extension
 from freshstack_dspy.records import RunRank, ScoredChunk
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.manifest import Extension, Provenance
+from freshstack_dspy.stored.passages import CollectionSpans
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider
@@ -252,7 +251,7 @@ def test_of_passages_the_chunks_that_share_text_with_them_are_judged(
 
 def test_what_evaluate_takes_in_python_is_taken_too(config: BuildConfig, passages: Path) -> None:
     collection = Collection.load(config.out)
-    run = CollectionSpans(collection).read(passages)
+    run = CollectionSpans(collection.corpus, collection.judgments).read(passages)
 
     done = extended(config, [run], k=20)
 

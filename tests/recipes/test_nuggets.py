@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.diagnose import diagnose
 from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.errors import (
     CollectionError,
@@ -23,6 +22,7 @@ from freshstack_dspy.recipes.nuggets import WithoutAnswers
 from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.recipes.refresh import refresh
 from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList, Query
+from freshstack_dspy.stored.diagnose import diagnose
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
 from tests.recipes.test_extend import extended, written

@@ -22,11 +22,11 @@ from freshstack_dspy import (
     plan,
     refresh,
 )
-from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.flow import Work, ask
 from freshstack_dspy.records import Note, Nugget
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.stored.contents import Contents
 
 from .domain import domain, write_domain
 from .scripted import ScriptedProvider, nuggetize

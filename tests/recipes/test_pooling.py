@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.diagnose import depth_curve, leave_one_out, pooled, pooling_results
 from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -25,6 +23,8 @@ from freshstack_dspy.records import (
     Technique,
     ranked,
 )
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.diagnose import depth_curve, leave_one_out, pooled, pooling_results
 from tests.collection.diagnostics.pools import nugget, query_slice
 from tests.collection.small import judgment, query
 

@@ -8,9 +8,9 @@ import pytest
 from freshstack_dspy.calibration.agreement import agree_with_judge
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, JudgmentChange
+from freshstack_dspy.collection.importing import import_collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.formats.imports import import_collection
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.recipes.rejudge import Rejudged, rejudge
 from tests.formats.foreign import freshstack, freshstack_row, json_lines

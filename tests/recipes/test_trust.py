@@ -7,13 +7,13 @@ import pytest
 
 from freshstack_dspy.calibration.agreement import measured_trust
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.manifest import Kappa, Trust
 from freshstack_dspy.config import TrustConfig, load_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import HumanLabel
+from freshstack_dspy.stored.manifest import Kappa, Trust
 
 from .domain import write_domain
 

@@ -12,7 +12,6 @@ Query q is answerable; r is partly supported, for nothing supports r_1; u has no
 
 from collections.abc import Sequence
 
-from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.records import (
     Candidate,
     Found,
@@ -24,6 +23,7 @@ from freshstack_dspy.records import (
     Technique,
     TechniqueRank,
 )
+from freshstack_dspy.stored.contents import Contents
 from tests.collection.small import judgment, query
 
 EVALUATED: tuple[SliceName, ...] = ("answerable", "partly_supported")

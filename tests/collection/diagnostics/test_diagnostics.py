@@ -2,7 +2,9 @@
 
 import pytest
 
-from freshstack_dspy.collection.diagnose import (
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import Candidate
+from freshstack_dspy.stored.diagnose import (
     Pooled,
     diagnose,
     estimated_relevant,
@@ -11,8 +13,6 @@ from freshstack_dspy.collection.diagnose import (
     pooled,
     pooling_results,
 )
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Candidate
 from tests.collection.small import judgment
 
 from .pools import EVALUATED, POOL, added_for_a_run, candidate, contents

@@ -11,7 +11,7 @@ eve    one       a, a                              3/4                   3/4
 import dataclasses
 from pathlib import Path
 
-from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.stored.contents import Contents
 from tests.collection.small import CONTENTS, A, B, judgment, write_small
 
 TWO: Contents = dataclasses.replace(

@@ -9,17 +9,6 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
-from freshstack_dspy.collection.contents import SLICES, Contents
-from freshstack_dspy.collection.counts import count_kinds, listed, some_of
-from freshstack_dspy.collection.manifest import (
-    NOT_MEASURED,
-    Manifest,
-    exported_from,
-    is_baseline,
-    is_dry_run,
-    makers,
-)
-from freshstack_dspy.collection.slices import SUPPORTED
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.records import (
     DRY_RUN,
@@ -30,6 +19,17 @@ from freshstack_dspy.records import (
     SkippedFile,
     SliceName,
 )
+from freshstack_dspy.stored.contents import SLICES, Contents
+from freshstack_dspy.stored.counts import count_kinds, listed, some_of
+from freshstack_dspy.stored.manifest import (
+    NOT_MEASURED,
+    Manifest,
+    exported_from,
+    is_baseline,
+    is_dry_run,
+    makers,
+)
+from freshstack_dspy.stored.slices import SUPPORTED
 
 CARD_FILE = "README.md"
 UNKNOWN = "not recorded"
@@ -347,7 +347,7 @@ def _costs(manifest: Manifest) -> str:
 
 
 def _counts(contents: Contents, manifest: Manifest) -> str:
-    from freshstack_dspy.collection.diagnose import self_agreement
+    from freshstack_dspy.stored.diagnose import self_agreement
 
     rows = [(f"`{name}`", f"{getattr(manifest.counts, name):,}") for name in _COUNTED]
     rated = Counter(nugget.importance for nugget in contents.nuggets if nugget.importance)
@@ -466,7 +466,7 @@ def _contamination(manifest: Manifest) -> str:
 
 def _pool(contents: Contents) -> str:
     """What would be lost without each technique and retriever."""
-    from freshstack_dspy.collection.diagnose import leave_one_out, pooled
+    from freshstack_dspy.stored.diagnose import leave_one_out, pooled
 
     pool = pooled(contents, SUPPORTED)
     if not pool.candidates:
@@ -487,7 +487,7 @@ def _pool(contents: Contents) -> str:
 
 
 def _limits(contents: Contents, manifest: Manifest) -> str:
-    from freshstack_dspy.collection.diagnose import from_passages
+    from freshstack_dspy.stored.diagnose import from_passages
 
     failed = sum(judgment.label is None for judgment in contents.judgments)
     shared = sum(judgment.same_as is not None for judgment in contents.judgments)

@@ -30,10 +30,11 @@ from freshstack_dspy.records import (
 )
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures.groups import QueryGroups
     from freshstack_dspy.measures.qrels import NuggetQrels
 
 SLICES: tuple[SliceName, ...] = get_args(SliceName)
+CONTAMINATED = 0.5
+"""From which closed-book coverage on a query counts as contaminated by default."""
 NuggetsName = Literal["supported", "all"]
 """On which of its nuggets a query is measured: those that the corpus supports, or all."""
 
@@ -134,7 +135,7 @@ class Contents:
         """The ids of the nuggets that a chunk supports."""
         return frozenset(one.nugget_id for one in self.judgments if self.supports(one))
 
-    def contaminated(self, coverage: float = 0.5) -> tuple[str, ...]:
+    def contaminated(self, coverage: float = CONTAMINATED) -> tuple[str, ...]:
         """List the queries that a model can answer without the corpus, ascending.
 
         Args:
@@ -150,12 +151,6 @@ class Contents:
                 "closed_book_answer among [pool] techniques and [contamination] score = true"
             )
         return tuple(one.query_id for one in scored if (one.closed_book_coverage or 0) >= coverage)
-
-    def groups(self, by: str, *, at: str | None = None) -> "QueryGroups":
-        """Group the queries, of all slices; the arguments and errors are those of `query_groups`."""
-        from freshstack_dspy.collection.slices import query_groups
-
-        return query_groups(self, by, at=at)
 
     def measured(
         self,

@@ -1,24 +1,24 @@
 """Writing a collection: whole or not at all, and the same content always to the same bytes."""
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from freshstack_dspy.collection.card import CARD_FILE, data_card
-from freshstack_dspy.collection.collection import (
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import encode_records, is_ours, replace_folder
+from freshstack_dspy.records import Chunk
+from freshstack_dspy.stored.card import CARD_FILE, data_card
+from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
+from freshstack_dspy.stored.corpus import (
     CORPUS_FILE,
-    Collection,
-    Corpus,
     corpus_schema,
     corpus_sha256,
     sorted_chunks,
     write_rows,
 )
-from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
-from freshstack_dspy.collection.counts import count
-from freshstack_dspy.collection.manifest import (
+from freshstack_dspy.stored.counts import count
+from freshstack_dspy.stored.manifest import (
     MANIFEST_FILE,
     SCHEMA_VERSION,
     Manifest,
@@ -27,9 +27,6 @@ from freshstack_dspy.collection.manifest import (
     hash_content,
     is_collection,
 )
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import encode_records, is_ours, replace_folder
-from freshstack_dspy.records import Chunk
 
 FOLDER = "folder"
 """The name of the fingerprint of the folder as it was written."""
@@ -42,26 +39,19 @@ _CALL_ID = re.compile(rb'call_id":"([^"]+)"')
 _WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
 
 
-def write_collection(
-    path: Path | str,
+def write_folder(
+    path: Path,
     contents: Contents,
     chunks: Iterable[Chunk],
     provenance: Provenance,
-    *,
-    rejected: Mapping[str, int] | None = None,
-) -> Collection:
-    """Write a collection, in place of an older one or where there is nothing.
-
-    Chunks may be in any order. `rejected` says how many questions of the source did not become
-    queries, by reason. What was in the folder is left as it is where something is at fault.
-    """
-    path = Path(os.path.realpath(path))
+    rejected: Mapping[str, int],
+) -> Manifest:
+    """Write the folder of a collection whole, or leave what was there; see `write_collection`."""
     check_replaceable(path)
     ordered = sorted_chunks(chunks)
-    records = contents.records()
-    contents = Contents(**records, threshold=provenance.scale.threshold)
+    contents = Contents(**contents.records(), threshold=provenance.scale.threshold)
     data = encoded(contents)
-    manifest = manifest_of(contents, ordered, provenance, data, rejected or {})
+    manifest = manifest_of(contents, ordered, provenance, data, rejected)
     data[CARD_FILE] = data_card(contents, ordered, manifest).encode("utf-8")
     with replace_folder(path) as folder:
         for name, content in data.items():
@@ -71,12 +61,7 @@ def write_collection(
             marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
             manifest = manifest.model_copy(update={"fingerprints": marks})
         (folder / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
-    return Collection(
-        **records,
-        threshold=contents.threshold,
-        manifest=manifest,
-        corpus=Corpus(path / CORPUS_FILE),
-    )
+    return manifest
 
 
 def encoded(contents: Contents) -> dict[str, bytes]:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.collection.collection import CORPUS_FILE, Corpus, corpus_sha256
-from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
-from freshstack_dspy.collection.counts import Counts, count, missing_of
-from freshstack_dspy.collection.manifest import MANIFEST_FILE, read_manifest, trust_line
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.records import Judgment
+from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
+from freshstack_dspy.stored.corpus import CORPUS_FILE, Corpus, corpus_sha256
+from freshstack_dspy.stored.counts import Counts, count, missing_of
+from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
 
 
 class Report(NamedTuple):

@@ -5,11 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from freshstack_dspy.collection.placing import Files, Hit, Unit
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import write_file
@@ -17,9 +15,7 @@ from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place, Span, merged
 from freshstack_dspy.records import Chunk, Judgment
-
-if TYPE_CHECKING:
-    from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.stored.placing import Files, Hit, Unit
 
 _LINE = (
     'a line is {"query_id": "…", "source": "…", "path": "…", "start": 0, "end": 100, "score": 1.5}'
@@ -154,9 +150,9 @@ def place_all(files: Files, hits: Mapping[str, Iterable[Hit]], name: str) -> Pas
     return PassageRun(name, passages, unplaced, repeated)
 
 
-def passages_of(collection: "Collection", run: Run) -> PassageRun:
+def passages_of(corpus: Iterable[Chunk], run: Run) -> PassageRun:
     """Give a run of a collection's chunks as passages, for another collection of the same files."""
-    place = Files(collection.chunks()).place_of
+    place = Files(corpus).place_of
     found = {
         query: {place(chunk_id): score for chunk_id, score in ranking}
         for query, ranking in run.rankings.items()
@@ -170,8 +166,8 @@ class CollectionSpans:
     Chunks are read when first asked for.
     """
 
-    def __init__(self, collection: "Collection") -> None:
-        self._collection = collection
+    def __init__(self, corpus: Iterable[Chunk], judgments: Iterable[Judgment]) -> None:
+        self._corpus, self._judgments = corpus, judgments
         self._passages: dict[str, Place] = {}
 
     @cached_property
@@ -181,7 +177,7 @@ class CollectionSpans:
 
     @cached_property
     def _chunks(self) -> Sequence[Chunk]:
-        return tuple(self._collection.chunks())
+        return tuple(self._corpus)
 
     @cached_property
     def _ids(self) -> dict[Place, str]:
@@ -199,7 +195,7 @@ class CollectionSpans:
     @cached_property
     def _labels(self) -> Mapping[str, Mapping[tuple[str, str], Sequence[ChunkLabels]]]:
         by_chunk: defaultdict[tuple[str, str], list[Judgment]] = defaultdict(list)
-        for judgment in self._collection.judgments:
+        for judgment in self._judgments:
             by_chunk[judgment.query_id, judgment.chunk_id].append(judgment)
         found: defaultdict[str, dict[tuple[str, str], list[ChunkLabels]]] = defaultdict(dict)
         for (query_id, chunk_id), judgments in by_chunk.items():

@@ -11,17 +11,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from freshstack_dspy.collection.collection import GRADED, Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collection
-from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import write_collection
-from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
+from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
-from freshstack_dspy.formats.format import Format
+from freshstack_dspy.formats.format import Format, read_layout
 from freshstack_dspy.formats.imported import Imported, name_of
 from freshstack_dspy.records import Candidate
 from freshstack_dspy.rows import row_files
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.folder import GRADED
+from freshstack_dspy.stored.manifest import NO_MODEL, Provenance
+from freshstack_dspy.stored.slices import slice_queries
 
 
 def import_collection(
@@ -96,33 +96,6 @@ def import_collection(
         config={"import": settings},
     )
     return write_collection(out, contents, chunks, provenance, rejected=found.rejected)
-
-
-def read_layout(
-    layout: Format,
-    path: Path,
-    *,
-    corpus: Path | str | None = None,
-    threshold: int | None = None,
-    split: str | None = None,
-) -> Imported:
-    """Read a collection of others; its documents are read later, one at a time."""
-    if layout.read is None:
-        raise ConfigError(f"the format {layout.name} is written and not read; export as freshstack")
-    if not path.exists():
-        raise SourceError(f"{path}: no such file or folder")
-    if is_collection(path):
-        raise SourceError(f"{path}: is a collection already, and needs no import")
-    found = Imported(path, Path(corpus) if corpus is not None else None, threshold, split)
-    if found.export is not None:
-        exported: Format = FORMATS.get(found.export.format)
-        if exported.read is not layout.read:
-            use = f"use format={exported.name!r}" if exported.read else "export as freshstack"
-            raise SourceError(f"{path}: is an export in the format {exported.name}; {use}")
-    layout.read(found)
-    if not found.queries:
-        raise SourceError(f"{path}: no query with judgments in the layout of {layout.name}")
-    return found
 
 
 def _recipe(layout: Format, found: Imported) -> str:

@@ -1,99 +1,21 @@
-"""The two filters of the paper, as labelled slices: nothing is thrown away (FreshStack §4)."""
+"""The queries of a collection in groups: by tag, slice, date, difficulty, their own fields."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import get_args
 
-from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
-from freshstack_dspy.collection.contents import SLICES, Contents, NuggetsName
+from freshstack_dspy.collection.contamination import asked, day_of
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import (
-    RELEVANT,
-    Candidate,
-    Judgment,
-    Nugget,
-    Query,
-    QueryOrigin,
-    QuerySlice,
-    SliceName,
-)
-
-if TYPE_CHECKING:
-    from freshstack_dspy.measures.groups import QueryGroups
-
-SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
-"""The queries with a supported nugget, on which measures are taken by default."""
-SlicesName = Literal["supported", "all"] | SliceName
-Slices = SlicesName | Sequence[SliceName] | None
-"""Which queries: a name, or the names of several slices; None: those with a supported nugget."""
-
-
-def slices_of(slices: Slices) -> tuple[SliceName, ...]:
-    """Give the slices of a name, in their one order."""
-    if slices is None or slices == "supported":
-        return SUPPORTED
-    if slices == "all":
-        return SLICES
-    given = [slices] if isinstance(slices, str) else slices
-    if unknown := [name for name in given if name not in SLICES]:
-        allowed = ", ".join(("supported", "all", *SLICES))
-        raise CollectionError(f"{unknown[0]!r} is no slice; allowed: {allowed}")
-    return tuple(name for name in SLICES if name in given)
-
-
-def left_out(
-    contents: Contents, slices: Slices = None, measured_on: NuggetsName = "supported"
-) -> str:
-    """Say in one line which queries and nuggets measures on these slices leave out; or nothing."""
-    chosen = slices_of(slices)
-    total = len(contents.slices)
-    found = [part for part in contents.slices if part.slice in chosen and part.nuggets]
-    ids = {part.query_id for part in found}
-    nuggets = sum(part.nuggets for part in found)
-    supported = sum(
-        (measured_on == "supported" and part.supported) or part.nuggets for part in found
-    )
-    if len(found) == total and supported == nuggets:
-        return ""
-    others = Counter(part.slice for part in contents.slices if part.query_id not in ids)
-    reasons = [f"{others[name]:,} {name}" for name in SLICES if others[name]]
-    line = f"{len(found):,} of {total:,} queries"
-    if reasons:
-        line += f" (left out: {', '.join(reasons)})"
-    if supported < nuggets:
-        line += f", on the {supported:,} of their {nuggets:,} nuggets that the corpus supports"
-    return line
-
-
-def check_any(contents: Contents, slices: Slices = None) -> None:
-    """Check that some query is in these slices, so that there is something to measure."""
-    if contents.queries_in(slices_of(slices)):
-        return
-    counts = Counter(part.slice for part in contents.slices if part.nuggets)
-    there = ", ".join(f"{counts[name]:,} {name}" for name in SLICES if counts[name])
-    if not any(counts[name] for name in SUPPORTED):
-        raise CollectionError(
-            "no query has a nugget that a chunk supports, so there is nothing to measure "
-            f"({there or 'no query has nuggets'}); add documents that answer the questions, or "
-            "look at the judgments with freshstack show"
-        )
-    chosen = slices_of(slices)
-    if chosen == ("without_nuggets",):
-        raise CollectionError("queries without nuggets have nothing to be measured on")
-    bare = sum(part.slice in chosen and not part.nuggets for part in contents.slices)
-    reason = f" and has nuggets ({bare:,} without, so not to be measured)" if bare else ""
-    raise CollectionError(
-        f"no query is in the slices {', '.join(chosen)}{reason}; there are: {there}"
-    )
-
+from freshstack_dspy.measures.groups import QueryGroups
+from freshstack_dspy.records import QueryOrigin
+from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
 
 DIFFICULTY_DEPTH = 20
 """To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
 
 
-def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "QueryGroups":
+def query_groups(contents: Contents, by: str, *, at: str | None = None) -> QueryGroups:
     """Group the queries of a collection, of all slices; without groups that have no query.
 
     Args:
@@ -110,8 +32,6 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
         CollectionError: The kind is unknown, `at` is not a date or is given with another kind, or
             the collection says of no query what it is to be grouped by.
     """
-    from freshstack_dspy.measures.groups import QueryGroups
-
     if by not in (allowed := groupings(contents)):
         raise CollectionError(f"queries are grouped by {', '.join(allowed)}, not by {by!r}")
     if at is not None and by != "date":
@@ -250,54 +170,3 @@ def found_shares(contents: Contents) -> dict[str, float]:
         query_id: len(found.get(query_id, ())) / len(supported[query_id])
         for query_id in sorted(supported)
     }
-
-
-def slice_queries(
-    queries: Sequence[Query],
-    nuggets: Sequence[Nugget],
-    judgments: Sequence[Judgment],
-    threshold: int = 1,
-    pool: Iterable[Candidate] = (),
-) -> list[QuerySlice]:
-    """Say for each query whether the corpus supports its nuggets.
-
-    A nugget is supported by one judgment whose label is `threshold` or more. One without any is
-    unsupported only if all its judgments were made: a failed one could have been the positive, so
-    it is undetermined. Doubtful nuggets do not count. A query without nuggets, for which no passage
-    of the pool was graded as relevant, and each was graded, is unanswerable.
-    """
-    grades: dict[str, list[int]] = {}
-    for one in pool:
-        grades.setdefault(one.query_id, []).append(
-            RELEVANT if one.relevance is None else one.relevance.grade
-        )
-    irrelevant = {query_id for query_id, found in grades.items() if max(found) < RELEVANT}
-    supported = {one.nugget_id for one in judgments if (one.label or 0) >= threshold}
-    in_doubt = {one.nugget_id for one in judgments if one.status != "ok"} - supported
-    nuggets_of: dict[str, set[str]] = {query.query_id: set() for query in queries}
-    for nugget in nuggets:
-        if not nugget.doubtful:
-            nuggets_of[nugget.query_id].add(nugget.nugget_id)
-    return [
-        QuerySlice(
-            query_id=query_id,
-            slice=(
-                "unanswerable"
-                if not own and query_id in irrelevant
-                else _slice(len(own), len(own & supported), len(own & in_doubt))
-            ),
-            nuggets=len(own),
-            supported=len(own & supported),
-            undetermined=len(own & in_doubt),
-            unsupported_nuggets=tuple(sorted(own - supported - in_doubt)),
-        )
-        for query_id, own in nuggets_of.items()
-    ]
-
-
-def _slice(nuggets: int, supported: int, undetermined: int) -> SliceName:
-    if not nuggets:
-        return "without_nuggets"
-    if supported:
-        return "answerable" if supported == nuggets else "partly_supported"
-    return "undetermined" if undetermined else "unanswerable"

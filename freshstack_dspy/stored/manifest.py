@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
-from freshstack_dspy.collection.counts import Counts
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Record, Scale
+from freshstack_dspy.stored.counts import Counts
 
 MANIFEST_FILE = "manifest.json"
 SCHEMA_VERSION: Literal[6] = 6

@@ -6,8 +6,6 @@ from typing import Any
 
 from pydantic import Field
 
-from freshstack_dspy.collection.contamination import CONTAMINATED
-from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.errors import FailureStatus
 from freshstack_dspy.records import (
     Contamination,
@@ -18,6 +16,7 @@ from freshstack_dspy.records import (
     SliceName,
     Step,
 )
+from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
 
 
 def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:

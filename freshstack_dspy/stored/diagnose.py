@@ -7,11 +7,6 @@ from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.counts import FROM_PASSAGES
-from freshstack_dspy.collection.manifest import is_dry_run
-from freshstack_dspy.collection.slices import Slices, check_any, slices_of
 from freshstack_dspy.measures.agreement import vote_agreement
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
@@ -29,6 +24,11 @@ from freshstack_dspy.records import (
     Technique,
 )
 from freshstack_dspy.rows import load_pandas
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.counts import FROM_PASSAGES
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.manifest import is_dry_run
+from freshstack_dspy.stored.slices import Slices, check_any, slices_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -473,7 +473,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
     Raises:
         CollectionError: A name is not that of a slice, or no query is in these slices.
     """
-    contents = Collection.load(collection) if isinstance(collection, Path | str) else collection
+    contents = collection if isinstance(collection, Contents) else StoredCollection.load(collection)
     check_any(contents, slices)
     slices = slices_of(slices)
     pool = pooled(contents, slices)
@@ -486,7 +486,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         "format that does not say who found what"
     )
     return Diagnosis(
-        dry_run=isinstance(contents, Collection) and is_dry_run(contents.manifest),
+        dry_run=isinstance(contents, StoredCollection) and is_dry_run(contents.manifest),
         slices=slices,
         queries=len(pool.qrels.nuggets),
         answerable=len(pool.answerable),

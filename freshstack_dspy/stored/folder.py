@@ -1,0 +1,177 @@
+"""A collection in its folder: records, manifest and chunks, and the judgments for the measures."""
+
+import os
+import reprlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import existing_folder
+from freshstack_dspy.records import Chunk
+from freshstack_dspy.stored.contents import RECORD_FILES, Contents, NuggetsName
+from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths, Corpus
+from freshstack_dspy.stored.manifest import Manifest, is_dry_run, makers, read_manifest
+from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
+
+if TYPE_CHECKING:
+    from freshstack_dspy.measures.qrels import NuggetQrels
+
+GRADED = ("import:beir", "import:mteb")
+"""Recipes whose labels are grades for the query, which has no nuggets."""
+_JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux", "import:judgments")
+"""Recipes whose corpus is not all that runs were made on."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StoredCollection(Contents):
+    """A judged collection as its files have it: its records, its manifest and its chunks.
+
+    Two are equal when their records and manifests are.
+
+    Attributes:
+        manifest: What it is, how it was made, and the hashes of its files.
+        corpus: The chunks; read from disk when first needed.
+    """
+
+    manifest: Manifest
+    corpus: Corpus = field(compare=False)
+
+    @classmethod
+    def holding(cls, contents: Contents, manifest: Manifest, corpus: Corpus) -> Self:
+        """Give the collection of these records and chunks, which its manifest describes."""
+        threshold = manifest.scale.threshold
+        return cls(**contents.records(), threshold=threshold, manifest=manifest, corpus=corpus)
+
+    @classmethod
+    def load(cls, path: Self | Path | str) -> Self:
+        """Read the collection in a folder; its chunks are read when first needed.
+
+        A collection in place of its folder is given as it is.
+
+        Raises:
+            CollectionError: In one line, where a file is missing or no such file, or where the
+                collection is of another schema version.
+        """
+        if isinstance(path, StoredCollection):
+            return path
+        try:
+            folder = existing_folder(Path(os.path.realpath(path)))
+        except (OSError, ValueError) as error:  # too long, or no name at all
+            raise CollectionError(f"{reprlib.repr(str(path))} cannot be read: {error}") from None
+        manifest = read_manifest(folder)
+        records: dict[str, Any] = {file.name: file.read(folder) for file in RECORD_FILES}
+        return cls(
+            **records,
+            threshold=manifest.scale.threshold,
+            manifest=manifest,
+            corpus=Corpus(folder / CORPUS_FILE),
+        )
+
+    @classmethod
+    def unread(cls, folder: Path, manifest: Manifest) -> Self:
+        """Give the collection in a folder; each file of records is read when first needed."""
+        collection = object.__new__(cls)
+        vars(collection).update(
+            threshold=manifest.scale.threshold,
+            manifest=manifest,
+            corpus=Corpus(folder / CORPUS_FILE),
+            _unread=folder,
+        )
+        return collection
+
+    if not TYPE_CHECKING:  # for a type checker, any name at all would now be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Read a file of records of an unread collection."""
+            file = next((file for file in RECORD_FILES if file.name == name), None)
+            if file is None or "_unread" not in vars(self):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            if read_manifest(self._unread) != self.manifest:
+                raise CollectionError(f"{self._unread}: another collection by now; load that")
+            records = vars(self)[name] = file.sort(file.read(self._unread))
+            return records
+
+    def __hash__(self) -> int:
+        """Equal collections have one hash, that of their content."""
+        return hash(self.manifest.content_hash)
+
+    def __repr__(self) -> str:
+        """Say in one line what it is and how large."""
+        counts, by = self.manifest.counts, " and ".join(makers(self.manifest))
+        return (
+            f"<Collection {self.name}: {counts.queries:,} queries, {counts.nuggets:,} nuggets, "
+            f"{counts.chunks:,} chunks, {counts.judgments:,} judgments{f' by {by}' if by else ''}>"
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the collection."""
+        return self.manifest.name
+
+    @property
+    def recipe(self) -> str:
+        """The recipe that built it."""
+        return self.manifest.recipe
+
+    @property
+    def plain(self) -> bool:
+        """Whether its labels are grades for the query, of qrels without nuggets."""
+        return self.recipe in GRADED
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Give all chunks of the corpus, by chunk_id."""
+        return iter(self.corpus)
+
+    def chunk(self, chunk_id: str) -> Chunk:
+        """Give one chunk of the corpus.
+
+        Raises:
+            CollectionError: There is no such chunk, or the corpus cannot be read.
+        """
+        return self.corpus.chunk(chunk_id)
+
+    def query_ids(self, slices: Slices = None) -> tuple[str, ...]:
+        """List the queries with nuggets in some slices, ascending.
+
+        Args:
+            slices: A name (`supported`, `all`, or a slice's) or several slices; None: `supported`,
+                the queries with at least one supported nugget.
+
+        Raises:
+            CollectionError: A name is not that of a slice.
+        """
+        return self.queries_in(slices_of(slices))
+
+    def left_out(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> str:
+        """Say in one line what measures on these slices leave out; empty where nothing."""
+        return left_out(self, slices, nuggets)
+
+    def qrels(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "NuggetQrels":
+        """Give the judgments of these queries as the measures read them.
+
+        The lengths of chunks are read only if a measure asks for one.
+
+        Args:
+            slices: As in `query_ids`; `answerable` is the filter of the FreshStack paper.
+            nuggets: On which of its nuggets a query is measured: those that the corpus supports, or
+                all. A query without a supported one is measured on all.
+
+        Raises:
+            CollectionError: A name is not that of a slice, or no query is in these slices.
+        """
+        check_any(self, slices)
+        from freshstack_dspy.stored.passages import CollectionSpans
+
+        qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus), nuggets)
+        qrels = replace(
+            qrels,
+            spans=CollectionSpans(self.corpus, self.judgments),
+            plain=self.plain,
+            dry_run=is_dry_run(self.manifest),
+            questions={query.query_id: query.text for query in self.queries},
+        )
+        if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
+            return qrels
+        return replace(qrels, chunk_ids=self.corpus.rows)
