@@ -8,8 +8,10 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 import freshstack_dspy
@@ -133,3 +135,13 @@ def test_a_message_of_the_library_names_no_option_of_the_command_line() -> None:
     ]
 
     assert not found
+
+
+def test_no_imports_go_in_circles() -> None:
+    """Nor those inside of functions, and of types alone."""
+    graph = grimp.build_graph("freshstack_dspy", cache_dir=None)
+    order = TopologicalSorter(
+        {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    )
+
+    order.prepare()  # raises a CycleError, which names the modules of a circle

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
@@ -25,7 +25,6 @@ from freshstack_dspy.records import Failure
 if TYPE_CHECKING:
     from freshstack_dspy.lm.client import RecordedLM
     from freshstack_dspy.programs.own import Programs
-    from freshstack_dspy.recipes.freshstack import FreshStack
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,7 +50,7 @@ class Session:
         *,
         models: Models | None = None,
         progress: Progress | None = None,
-        recipe: "Callable[[], FreshStack]",
+        recipe: Callable[[], Any],
         programs: "Programs",
     ) -> None:
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
@@ -63,8 +62,8 @@ class Session:
         self._searches: dict[str, SearchResult] = {}
 
     @functools.cached_property
-    def recipe(self) -> "FreshStack":
-        """The recipe that is run, with its programs; made when it is first needed."""
+    def recipe(self) -> Any:
+        """The recipe that is run, a `FreshStack` with its programs; made when it is first needed."""
         return self._make_recipe()
 
     def each(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
@@ -29,9 +29,6 @@ from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.rows import Row
 from freshstack_dspy.text import ALIKE, is_alike, jaccard, terms
-
-if TYPE_CHECKING:
-    from freshstack_dspy.recipes.freshstack import FreshStack
 
 EXPECTED_KEPT = 0.8
 """The share of questions that is expected to be kept, until some were tried."""
@@ -57,8 +54,8 @@ Result = TypeVar("Result")
 class Synthesis:
     """Makes the synthetic queries of a build."""
 
-    def __init__(self, session: Session, recipe: "FreshStack", searches: Searches) -> None:
-        """Choose the seeds; nothing is asked.
+    def __init__(self, session: Session, recipe: Any, searches: Searches) -> None:
+        """Choose the seeds; nothing is asked. `recipe` is a `FreshStack`.
 
         Raises:
             SourceError: There are too few chunks, or the style cannot be read.
