@@ -23,7 +23,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from freshstack_dspy.answering.reteval import COMPARERS
+from freshstack_dspy.answering.comparing import COMPARERS
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.models import FolderEmbedder
 from freshstack_dspy.lm.baseline.replies import reply

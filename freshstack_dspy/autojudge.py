@@ -19,8 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from freshstack_dspy.answering.metrics import assignments_of, citations_of
-from freshstack_dspy.answering.reteval import assign, judge_citations
+from freshstack_dspy.answering.judging import assign, judge_citations
 from freshstack_dspy.answering.scores import (
     NUGGET_RECALLS,
     leaderboard_rows,
@@ -259,8 +258,8 @@ class Judge(Nuggets, Qrels):
             write_file(f"{chosen.filebase}.assignments.jsonl", encode_records(answers))
         if chosen.filebase and cited:
             write_file(f"{chosen.filebase}.citations.jsonl", encode_records(cited))
-        scores = [score_assignments(map(assignments_of, answers))]
-        scores += [score_citations(map(citations_of, cited))] if cited else []
+        scores = [score_assignments(answers)]
+        scores += [score_citations(cited)] if cited else []
         measures = (*NUGGET_RECALLS, *(CITATION_SUPPORTS if cited else ()))
         values: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         for run, topic, found in chain(*map(leaderboard_rows, scores)):

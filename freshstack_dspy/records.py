@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from freshstack_dspy.errors import FailureStatus
+from freshstack_dspy.errors import FailureStatus, ReplyError
 
 
 class Record(BaseModel):
@@ -408,7 +408,6 @@ Assignment = Literal["support", "partial_support", "not_support", "failed"]
 """nuggetizer's words for how far a text supports a nugget; `failed` where it is unknown."""
 AnswerStatus = Status | Literal["not_retrieved"]
 """`not_retrieved`: the context is empty, so that nothing was asked."""
-AgreementStatus = Literal["ok", "not_retrieved", "no_gold_answer"] | FailureStatus
 Place = Annotated[int, Field(ge=0)]
 
 
@@ -477,11 +476,12 @@ class Agreement(Record):
     query_id: str
     agrees: bool | None
     """None unless the status is `ok`."""
-    status: AgreementStatus
-    """`not_retrieved`: the run has nothing for the query; `no_gold_answer`: the generator found no
-    answer in the gold context, so that there is nothing to agree with."""
-    reason: str
-    call_id: str | None
+    status: str
+    """`ok`, or why there is no verdict. `not_retrieved`: the run has nothing for the query;
+    `no_gold_answer`: the generator found no answer in the gold context, so that there is nothing to
+    agree with; a `FailureStatus`; in files of others a word of theirs, or none."""
+    reason: str = ""
+    call_id: str | None = None
     """The reply that compared; None where it was plain without asking."""
     answer_call_id: str | None = None
     gold_call_ids: tuple[str, ...] = ()
@@ -498,43 +498,51 @@ class Agreement(Record):
 class AssignedNugget(Record):
     """A nugget of a query, and how far an answer supports it, as nuggetizer writes it."""
 
-    text: str
+    text: str = ""
     importance: Importance
     """`vital` where it was not rated."""
-    assignment: Assignment
+    assignment: Assignment | None
+    """None where a file of others has none."""
     nugget_id: str
+    """Its text, where a file of others has no id."""
     rated: bool
     """Whether its importance was rated."""
-    label: int | None = Field(ge=0)
-    """On the judge's scale; None where the assignment is `failed`."""
-    reason: str
-    call_id: str | None
+    label: int | None = Field(default=None, ge=0)
+    """On the judge's scale; None where the assignment is `failed`, and in files of others."""
+    reason: str = ""
+    call_id: str | None = None
     evidence: Spans = ()
     """Places in `answer_text`, in bytes, of the words that the judge quotes."""
+
+    @property
+    def rating(self) -> Importance | None:
+        """Its importance; None where it was not rated."""
+        return self.importance if self.rated else None
 
 
 class AssignedAnswer(Record):
     """An answer held against the nuggets of its query."""
 
-    query: str
+    query: str = ""
     qid: str
-    answer_text: str
-    response_length: int = Field(ge=0)
+    answer_text: str = ""
+    response_length: int = Field(default=0, ge=0)
     run_id: str
     nuggets: tuple[AssignedNugget, ...]
-    status: AnswerStatus
+    status: AnswerStatus = "ok"
 
 
 class JudgedCitation(Record):
     """A chunk that a sentence cites, and how far it supports the sentence, as TREC RAG has it."""
 
     citationID: int = Field(ge=0)  # noqa: N815 - NIST's name
-    reference: str
-    """The id of the chunk."""
+    reference: str | None
+    """The id of the chunk; in files of others empty where it is none, and None where it is not
+    known."""
     support: Literal[-1, 0, 1, 2]
-    """2 full, 1 partial, 0 none; -1 where judging failed."""
-    reason: str
-    call_id: str | None
+    """2 full, 1 partial, 0 none; -1 where judging failed, or there is no label."""
+    reason: str = ""
+    call_id: str | None = None
     evidence: Spans = ()
     """Places in the chunk's file, in bytes, of the words that the judge quotes."""
 
@@ -543,7 +551,7 @@ class JudgedSentence(Record):
     """A sentence of an answer with its citations, in order."""
 
     sentenceID: int = Field(ge=0)  # noqa: N815 - NIST's name
-    text: str
+    text: str = ""
     citations: tuple[JudgedCitation, ...]
 
 
@@ -552,8 +560,15 @@ class JudgedAnswer(Record):
 
     topic_id: str
     run_id: str
-    references: tuple[str, ...]
+    references: tuple[str, ...] | None
+    """None where a file of others does not say them."""
     sentences: tuple[JudgedSentence, ...]
+
+    def is_outside(self, citation: JudgedCitation) -> bool:
+        """Whether a citation is not of the answer's references; it then supports nothing."""
+        if self.references is None:
+            return citation.reference == ""
+        return citation.reference not in self.references
 
 
 Case = Literal["A", "B", "C", "D", "E", "F"]
@@ -587,6 +602,19 @@ class AnsweringFailure(Failure):
 
     run_id: str
     sample: int = Field(default=1, ge=1)
+
+    @classmethod
+    def of(cls, answer: Answer, step: Step, error: ReplyError) -> Self:
+        """Make the record of what was asked about an answer."""
+        return cls(
+            query_id=answer.topic_id,
+            step=step,
+            status=error.status,
+            message=str(error),
+            call_id=error.call_id,
+            run_id=answer.run_id,
+            sample=answer.sample,
+        )
 
 
 SkipKind = Literal[

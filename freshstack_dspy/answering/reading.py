@@ -6,33 +6,36 @@ and line where something is missing or is not what it should be, or an answer is
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from freshstack_dspy.answering.scores import (
     ALL,
     NOT_RETRIEVED,
-    AnswerAssignments,
-    Citation,
-    CitedAnswer,
-    ComparedAnswer,
-    NuggetAssignment,
     NuggetVerdict,
     ReadNuggets,
-    Support,
+    agrees_with_any,
 )
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import read_lines
-from freshstack_dspy.records import Assignment
+from freshstack_dspy.records import (
+    Agreement,
+    AssignedAnswer,
+    AssignedNugget,
+    Assignment,
+    JudgedAnswer,
+    JudgedCitation,
+    JudgedSentence,
+)
 from freshstack_dspy.rows import Row, importance_of, read_rows
 
 _RUN = ("run_id", "run", "runtag")
 _QUERY = ("query_id", "qid", "topic_id", "narrative_id")
-_SUPPORT: dict[object, Support | None] = {
-    0: 0, 1: 1, 2: 2, -1: None, "0": 0, "1": 1, "2": 2, "-1": None, None: None,
+_SUPPORT: dict[object, Literal[-1, 0, 1, 2]] = {
+    0: 0, 1: 1, 2: 2, -1: -1, "0": 0, "1": 1, "2": 2, "-1": -1, None: -1,
 }  # fmt: skip
 
 
-def read_agreement(paths: Iterable[Path]) -> tuple[ComparedAnswer, ...]:
+def read_agreement(paths: Iterable[Path]) -> tuple[Agreement, ...]:
     """Read verdicts on whether answers agree with those from gold chunks (LLM-retEval).
 
     A row: `{"run_id", "query_id", "agrees", "reason"}`, with `agrees` true, false or null, or a
@@ -42,14 +45,23 @@ def read_agreement(paths: Iterable[Path]) -> tuple[ComparedAnswer, ...]:
     answers = []
     for row, run, query in _rows(paths):
         verdicts = _verdicts(row)
-        status = None if row.values.get("status") == "ok" else row.optional("status")
-        if status is not None and verdicts != (None,):
+        status = "" if row.values.get("status") == "ok" else row.text("status", default="")
+        if status and verdicts != (None,):
             raise row.fault("status", "ok where there is a verdict")
-        answers.append(ComparedAnswer(run, query, verdicts, row.optional("reason"), status))
+        agrees = agrees_with_any(verdicts)
+        answers.append(
+            Agreement(
+                run_id=run,
+                query_id=query,
+                agrees=agrees,
+                status=status if agrees is None else "ok",
+                reason=row.text("reason", default=""),
+            )
+        )
     return tuple(answers)
 
 
-def read_assignments(paths: Iterable[Path]) -> tuple[AnswerAssignments, ...]:
+def read_assignments(paths: Iterable[Path]) -> tuple[AssignedAnswer, ...]:
     """Read which nuggets of its query each answer supports.
 
     A row: `{"qid", "run_id", "nuggets": [{"text", "importance", "assignment"}, …]}`. A nugget is
@@ -61,17 +73,27 @@ def read_assignments(paths: Iterable[Path]) -> tuple[AnswerAssignments, ...]:
     for row, run, query in _rows(paths):
         nuggets = []
         for each in _once(row, "nuggets", "nugget_id", "text"):
-            nugget = each.optional("nugget_id") or each.text("text")
+            text, importance = each.text("text", default=""), importance_of(each)
             assigned = each.values.get("assignment")
             if assigned is not None and assigned not in get_args(Assignment):
                 raise each.fault("assignment", f"{', '.join(get_args(Assignment))} or null")
-            nuggets.append(NuggetAssignment(nugget, importance_of(each), assigned))
-        status = NOT_RETRIEVED if row.values.get("status") == NOT_RETRIEVED else None
-        answers.append(AnswerAssignments(run, query, tuple(nuggets), status))
+            nuggets.append(
+                AssignedNugget(
+                    text=text,
+                    importance=importance or "vital",
+                    assignment=assigned,
+                    nugget_id=each.optional("nugget_id") or each.text("text"),
+                    rated=importance is not None,
+                )
+            )
+        status: Literal["ok", "not_retrieved"] = "ok"
+        if row.values.get("status") == NOT_RETRIEVED:
+            status = "not_retrieved"
+        answers.append(AssignedAnswer(qid=query, run_id=run, nuggets=tuple(nuggets), status=status))
     return tuple(answers)
 
 
-def read_citations(paths: Iterable[Path]) -> tuple[CitedAnswer, ...]:
+def read_citations(paths: Iterable[Path]) -> tuple[JudgedAnswer, ...]:
     """Read how far each citation supports its sentence.
 
     A row: `{"topic_id", "run_id", "sentences": [{"sentenceID", "text", "citations":
@@ -82,14 +104,23 @@ def read_citations(paths: Iterable[Path]) -> tuple[CitedAnswer, ...]:
     """
     answers = []
     for row, run, query in _rows(paths):
-        references = None
-        if row.values.get("references") is not None:
-            references = frozenset(row.texts("references"))
+        listed = row.values.get("references") is not None
         sentences = tuple(
-            tuple(_citations(sentence, references))
-            for sentence in _once(row, "sentences", "sentenceID")
+            JudgedSentence(
+                sentenceID=place,
+                text=sentence.text("text", default=""),
+                citations=tuple(_citations(sentence)),
+            )
+            for place, sentence in enumerate(_once(row, "sentences", "sentenceID"))
         )
-        answers.append(CitedAnswer(run, query, sentences))
+        answers.append(
+            JudgedAnswer(
+                topic_id=query,
+                run_id=run,
+                references=row.texts("references") if listed else None,
+                sentences=sentences,
+            )
+        )
     return tuple(answers)
 
 
@@ -104,14 +135,20 @@ def read_nugget_verdicts(paths: Iterable[Path]) -> tuple[ReadNuggets, ...]:
     read = []
     for row, annotator, query in _rows(paths, "annotator"):
         verdicts = tuple(
-            NuggetVerdict(_flag(each, "hallucinated"), _flag(each, "redundant"))
+            NuggetVerdict(
+                hallucinated=_flag(each, "hallucinated"), redundant=_flag(each, "redundant")
+            )
             for each in _once(row, "nuggets", "nugget_id", "text")
         )
         if "additional" not in row.values:
             raise row.fault("additional", "a whole number from 0, or null")
         answered = row.values["additional"] is not None
         additional = row.number("additional", 0) if answered else None
-        read.append(ReadNuggets(annotator, query, verdicts, additional))
+        read.append(
+            ReadNuggets(
+                annotator=annotator, query_id=query, nuggets=verdicts, additional=additional
+            )
+        )
     return tuple(read)
 
 
@@ -171,18 +208,19 @@ def _once(row: Row, name: str, *ids: str) -> Iterator[Row]:
         yield each
 
 
-def _citations(sentence: Row, references: frozenset[str] | None) -> Iterator[Citation]:
+def _citations(sentence: Row) -> Iterator[JudgedCitation]:
     if sentence.values.get("citations") is None:
         return
-    for each in _once(sentence, "citations", "citationID"):
-        reference = each.optional("reference")
-        outside = "reference" in each.values and reference is None
-        if references is not None:
-            outside = reference not in references
+    for place, each in enumerate(_once(sentence, "citations", "citationID")):
         support = each.values.get("support")
         if isinstance(support, bool | list | dict) or support not in _SUPPORT:
             raise each.fault("support", "2, 1, 0, or -1 where there is no label")
-        yield Citation(reference, _SUPPORT[support], outside)
+        known = "reference" in each.values
+        yield JudgedCitation(
+            citationID=place,
+            reference=each.text("reference", default="") if known else None,
+            support=_SUPPORT[support],
+        )
 
 
 def _flag(row: Row, name: str) -> bool | None:

@@ -7,17 +7,24 @@ measure is undefined is left out of that mean, and counted.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.statistics import (
     Estimate,
     Interval,
     mean_interval,
-    spearman_rho,
 )
-from freshstack_dspy.records import Assignment, Case, Importance, Record
+from freshstack_dspy.records import (
+    Agreement,
+    AssignedAnswer,
+    AssignedNugget,
+    Assignment,
+    Importance,
+    JudgedAnswer,
+    Record,
+)
 
 NOT_RETRIEVED = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
@@ -167,26 +174,6 @@ def leaderboard_rows(scores: Scores) -> Iterator[tuple[str, str, dict[str, float
 # Nugget recall
 
 
-class NuggetAssignment(NamedTuple):
-    """A nugget, and how far one answer supports it."""
-
-    nugget: str
-    """Its id or its text, which tells it from the other nuggets of its query."""
-    importance: Importance | None
-    """None where it was not rated."""
-    assignment: Assignment | None
-
-
-class AnswerAssignments(NamedTuple):
-    """The nuggets of a query, assigned to the answer of one run."""
-
-    run: str
-    query_id: str
-    nuggets: tuple[NuggetAssignment, ...]
-    status: str | None = None
-    """`not_retrieved` where there was nothing to answer from: the query is then absent."""
-
-
 NUGGET_RECALLS = ("V_strict", "V", "A_strict", "A", "W_strict", "W")
 """As the TREC 2024 RAG track calls them; A_strict is All-Strict of FreshStack's second version."""
 _CREDIT: Mapping[str | None, float] = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
@@ -199,7 +186,7 @@ _NO_NUGGETS = "the query has no nuggets"
 _NOTHING = {"V": "no nugget is vital", "W": "no nugget has an importance", "A": _NO_NUGGETS}
 
 
-def nugget_recall(nuggets: Sequence[NuggetAssignment], measure: str) -> Estimate:
+def nugget_recall(nuggets: Sequence[AssignedNugget], measure: str) -> Estimate:
     """Compute the share of a query's nuggets that an answer supports, or why there is no value.
 
         sum over n of weight(n) * credit(n) / sum over n of weight(n)
@@ -214,9 +201,7 @@ def nugget_recall(nuggets: Sequence[NuggetAssignment], measure: str) -> Estimate
     over, _, strict = measure.partition("_")
     weights = _WEIGHTS[over]
     counted = [
-        (weights[each.importance], each.assignment)
-        for each in nuggets
-        if each.importance in weights
+        (weights[each.rating], each.assignment) for each in nuggets if each.rating in weights
     ]
     given = [(weight, _CREDIT[label]) for weight, label in counted if label in _CREDIT]
     if given:
@@ -227,7 +212,7 @@ def nugget_recall(nuggets: Sequence[NuggetAssignment], measure: str) -> Estimate
     return Estimate(reason=_NOTHING[over] if nuggets else _NO_NUGGETS)
 
 
-def score_assignments(answers: Iterable[AnswerAssignments]) -> Scores:
+def score_assignments(answers: Iterable[AssignedAnswer]) -> Scores:
     """Score answers, one for each run and query, by all six measures of nugget recall.
 
     A nugget without an assignment is left out of its answer. One that other answers to the query
@@ -242,65 +227,40 @@ def score_assignments(answers: Iterable[AnswerAssignments]) -> Scores:
     given = [each for each in every if each.status != NOT_RETRIEVED]
     known = _nuggets_by_query(given)
     scored = []
-    for run, query, own, _ in given:
-        others = dict(known[query])
-        for each in own:
-            others.pop(each.nugget, None)
-        nuggets = (*own, *(NuggetAssignment(*each, None) for each in others.items()))
+    for one in given:
+        missing = known[one.qid].keys() - {each.nugget_id for each in one.nuggets}
+        nuggets = (*one.nuggets, *(known[one.qid][id_] for id_ in sorted(missing)))
         assignments = [each.assignment for each in nuggets]
         counts = {
             "nuggets": len(nuggets),
             **{name: assignments.count(name) for name in get_args(Assignment)},
             "missing": assignments.count(None),
-            "unrated": sum(each.importance is None for each in nuggets),
+            "unrated": sum(not each.rated for each in nuggets),
         }
         found = {name: nugget_recall(nuggets, name) for name in NUGGET_RECALLS}
-        scored.append(_answer_score(run, query, found, counts))
-    not_retrieved = ((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED)
+        scored.append(_answer_score(one.run_id, one.qid, found, counts))
+    not_retrieved = ((one.run_id, one.qid) for one in every if one.status == NOT_RETRIEVED)
     return _summarise(NUGGET_RECALLS, scored, not_retrieved)
 
 
-def _nuggets_by_query(
-    answers: Sequence[AnswerAssignments],
-) -> dict[str, dict[str, Importance | None]]:
-    """Gather the nuggets of each query from all its answers."""
-    known: dict[str, dict[str, Importance | None]] = {}
+def _nuggets_by_query(answers: Sequence[AssignedAnswer]) -> dict[str, dict[str, AssignedNugget]]:
+    """Gather the nuggets of each query from all its answers, without their assignments."""
+    known: dict[str, dict[str, AssignedNugget]] = {}
     for answer in answers:
-        of_query = known.setdefault(answer.query_id, {})
-        for nugget, importance, _ in answer.nuggets:
-            if of_query.setdefault(nugget, importance) != importance:
+        of_query = known.setdefault(answer.qid, {})
+        for one in answer.nuggets:
+            if one.nugget_id not in of_query:
+                of_query[one.nugget_id] = one.model_copy(update={"assignment": None})
+            elif (before := of_query[one.nugget_id].rating) != one.rating:
                 raise CollectionError(
-                    f"run {answer.run!r}, query {answer.query_id!r}: nugget {nugget!r} is "
-                    f"{importance or 'not rated'}, and {of_query[nugget] or 'not rated'} in "
-                    "another answer to the query"
+                    f"run {answer.run_id!r}, query {answer.qid!r}: nugget {one.nugget_id!r} is "
+                    f"{one.rating or 'not rated'}, and {before or 'not rated'} in another answer "
+                    "to the query"
                 )
     return known
 
 
 # Citation support
-
-
-Support = Literal[0, 1, 2]
-"""No, partial, full support."""
-
-
-class Citation(NamedTuple):
-    """A passage that a sentence cites."""
-
-    reference: str | None
-    """Its id; None where it is not known."""
-    support: Support | None
-    """None where there is no label, or judging failed."""
-    outside: bool = False
-    """Whether it is not of the answer's references; it then supports nothing."""
-
-
-class CitedAnswer(NamedTuple):
-    """The answer of one run: of each sentence its citations, in order."""
-
-    run: str
-    query_id: str
-    sentences: tuple[tuple[Citation, ...], ...]
 
 
 CITATION_MEASURES = tuple(
@@ -312,7 +272,7 @@ CITATION_MEASURES = tuple(
 """weighted_precision_first, …, hard_recall_all."""
 
 
-def citation_support(sentences: Sequence[Sequence[Citation]], measure: str) -> Estimate:
+def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
     """Compute how far citations support the sentences of an answer, or why there is no value.
 
         precision = sum of the weights / number of sentences that cite
@@ -329,13 +289,13 @@ def citation_support(sentences: Sequence[Sequence[Citation]], measure: str) -> E
     weighting, of, citations = measure.split("_")
     cited = uncited = unlabelled = 0
     total = 0.0
-    for sentence in sentences:
-        counting = sentence[:1] if citations == "first" else sentence
-        labels = [0 if each.outside else each.support for each in counting]
+    for sentence in answer.sentences:
+        counting = sentence.citations[:1] if citations == "first" else sentence.citations
+        labels = [0 if answer.is_outside(each) else each.support for each in counting]
         weights = [
             float(label == 2) if weighting == "hard" else label / 2
             for label in labels
-            if label is not None
+            if label >= 0
         ]
         if weights:
             cited += 1
@@ -347,53 +307,35 @@ def citation_support(sentences: Sequence[Sequence[Citation]], measure: str) -> E
     denominator = cited if of == "precision" else cited + uncited
     if denominator:
         return Estimate(value=total / denominator)
-    if not sentences:
+    if not answer.sentences:
         return Estimate(reason="the answer has no sentences")
     if unlabelled:
         return Estimate(reason=f"{unlabelled} sentences cite, and no such citation has a label")
     return Estimate(reason="no sentence has a citation")
 
 
-def score_citations(answers: Iterable[CitedAnswer]) -> Scores:
+def score_citations(answers: Iterable[JudgedAnswer]) -> Scores:
     """Score answers by all eight measures of citation support."""
     scored = []
-    for run, query, sentences in answers:
-        citations = [each for sentence in sentences for each in sentence]
+    for one in answers:
+        citations = [each for sentence in one.sentences for each in sentence.citations]
         labels = [each.support for each in citations]
         counts = {
-            "sentences": len(sentences),
-            "uncited": sum(not sentence for sentence in sentences),
+            "sentences": len(one.sentences),
+            "uncited": sum(not sentence.citations for sentence in one.sentences),
             "citations": len(citations),
             "full": labels.count(2),
             "partial": labels.count(1),
             "none": labels.count(0),
-            "unlabelled": labels.count(None),
-            "outside": sum(each.outside for each in citations),
+            "unlabelled": labels.count(-1),
+            "outside": sum(map(one.is_outside, citations)),
         }
-        found = {name: citation_support(sentences, name) for name in CITATION_MEASURES}
-        scored.append(_answer_score(run, query, found, counts))
+        found = {name: citation_support(one, name) for name in CITATION_MEASURES}
+        scored.append(_answer_score(one.run_id, one.topic_id, found, counts))
     return _summarise(CITATION_MEASURES, scored)
 
 
 # Agreement with answers from gold chunks
-
-
-class ComparedAnswer(NamedTuple):
-    """The answer of one run, compared with the answers from the gold chunks."""
-
-    run: str
-    """Whose retrieved chunks it was written from."""
-    query_id: str
-    agrees: tuple[bool | None, ...]
-    """One verdict on all gold answers together, or one on each; None where the comparison failed
-    or did not decide."""
-    reason: str | None = None
-    """Of the verdict; where there is none, why."""
-    status: str | None = None
-    """Where there is no verdict, the kind of the reason, as `no_gold_answer`. One that is
-    `not_retrieved` is no answer: its query is absent."""
-    others: Mapping[str, bool] = {}
-    """By comparer, whether it agrees."""
 
 
 def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
@@ -406,187 +348,48 @@ def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
     return None if None in verdicts or not verdicts else False
 
 
-def score_agreement(answers: Iterable[ComparedAnswer]) -> Scores:
+def score_agreement(
+    answers: Iterable[Agreement], comparers: Mapping[str, float] | None = None
+) -> Scores:
     """Compute the agreement rate of each run, which is what its retriever scores.
 
     The rate is the share of queries whose answer from the retrieved chunks agrees with any of the
     answers that the same model gave from the gold chunks. An answer without a verdict is left out.
-    The rates of other comparers are by their names.
 
     Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
     Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
+
+    Args:
+        answers: One for each run and query.
+        comparers: The scores from which on answers agree; the rates of all but the first, which has
+            decided, are given next to the agreement, by their names.
     """
     scored, not_retrieved = [], []
-    comparers: dict[str, None] = {}
-    for run, query, verdicts, reason, status, others in answers:
-        if status == NOT_RETRIEVED:
-            not_retrieved.append((run, query))
+    others = dict([*(comparers or {}).items()][1:])
+    for one in answers:
+        if one.status == NOT_RETRIEVED:
+            not_retrieved.append((one.run_id, one.query_id))
             continue
-        agrees = agrees_with_any(verdicts)
-        found = Estimate(value=float(agrees is True))
-        if agrees is None:
-            found = Estimate(reason=reason or status or "no verdict, without a reason")
-        counts = {
-            "agree": int(agrees is True),
-            "disagree": int(agrees is False),
-            "undecided": int(agrees is None),
-        }
-        if agrees is None and status:
-            counts[f"undecided: {status}"] = 1
-        comparers |= dict.fromkeys(others)
-        values = {name: Estimate(value=float(agrees)) for name, agrees in others.items()}
-        scored.append(_answer_score(run, query, {"agreement": found, **values}, counts))
-    return _summarise(("agreement", *comparers), scored, not_retrieved=not_retrieved)
-
-
-def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
-    """Give whether each answer of a run agrees, by query id, for `found_and_agrees`."""
-    return {
-        answer.query_id: None if answer.counts["undecided"] else bool(answer.counts["agree"])
-        for answer in scores.answers
-        if answer.run == run
-    }
-
-
-CASES: dict[Case, str] = {
-    "A": "missed, and the answer agrees: a chunk without a label of support answers the query",
-    "B": "missed, and the answer agrees: a cited chunk is another version of a gold one",
-    "C": "found, and the answer lacks what a chunk of its context says: distracted",
-    "D": "the gold answer is none, or supports no nugget",
-    "E": "the answer disagrees, and supports all nuggets of the gold answer and more",
-    "F": "the verdict is contrary to the nuggets that both answers support",
-}
-"""What they are here; A to C are failures of recall, D to F of answers and their comparison."""
-RECALL_FAILS: tuple[Case, ...] = ("A", "B", "C")
-
-
-def case_of(
-    *,
-    found: bool,
-    agrees: bool | None,
-    held: Set[str],
-    gold: Set[str],
-    retrieved: Set[str],
-    version: bool = False,
-) -> Case | None:
-    """Tell which case of failure an answer is, from the nuggets that are supported.
-
-    A person has to read to be sure; this says which case the labels speak for. There is none where
-    recall and agreement are of one mind, or where the gold answer has more than the retrieved
-    chunks hold: then recall is above 0, below 1, and the disagreement right.
-
-    Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1.
-
-    Args:
-        found: Whether recall is above 0.
-        agrees: The verdict; None: there was no gold answer to agree with.
-        held: The nuggets that the answer supports.
-        gold: Those that the gold answer supports.
-        retrieved: Those that the chunks of the answer's context support.
-        version: Whether the answer cites a chunk that is nearly a gold one.
-    """
-    if agrees is None or (found != agrees and not gold):
-        return "D"
-    if found == agrees:
-        return None
-    if agrees:
-        if not held & gold:
-            return "F"
-        return "B" if version else "A"
-    if held >= gold:
-        return "E" if held > gold else "F"
-    return "C" if (gold - held) & retrieved else None
-
-
-class FoundAndAgrees(Record):
-    """The table of two by two, and how far both sides go together, by query."""
-
-    measure: str
-    """The ranking measure."""
-    queries: int
-    """How many have a value of the measure and a verdict on the answer."""
-    found_agree: int
-    found_disagree: int
-    """Here is where to look for distracting chunks (case C of the paper) and for errors of the
-    models (cases D, E and F)."""
-    missed_agree: int
-    """Here is where to look for relevant chunks that are not annotated, or of another version
-    (cases A and B), and for what the model knows itself."""
-    cases: dict[Case, int]
-    """How many queries are of which case of failure."""
-    missed_disagree: int
-    phi: Estimate
-    """Correlation of found with agreeing."""
-    spearman: Estimate
-    """Correlation of the measure's values with agreeing, which the paper reports (ALL)."""
-    refined: Estimate
-    """The same without the failures of recall, cases A to C (Refined)."""
-    without_value: tuple[str, ...]
-    """Queries with a verdict and no value of the measure, ascending."""
-    without_verdict: tuple[str, ...]
-    """Queries with a value and no verdict, ascending."""
-
-
-def found_and_agrees(
-    values: Mapping[str, float],
-    verdicts: Mapping[str, bool | None],
-    *,
-    measure: str,
-    cases: Mapping[str, Case] | None = None,
-) -> FoundAndAgrees:
-    """Compare a ranking measure with whether the answers agree, query by query.
-
-    A query counts as found where the measure's value is above 0. Only a person can be sure which
-    case it is: the table shows where to look.
-
-    Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1 (cases A to F) and
-    4.2 (failures and correlation).
-
-    Args:
-        values: Of the measure, by query id.
-        verdicts: Whether the answer agrees, by query id; None where it was not decided.
-        measure: The name of the measure.
-        cases: By query id, those that are failures; see `case_of`.
-    """
-    cases = cases or {}
-    decided = {query: agrees for query, agrees in verdicts.items() if agrees is not None}
-    both = sorted(decided.keys() & values.keys())
-    given = {query: values[query] for query in both}
-    agrees = {query: float(decided[query]) for query in both}
-    refined = [query for query in both if cases.get(query) not in RECALL_FAILS]
-    cells = Counter((given[query] > 0, decided[query]) for query in both)
-    return FoundAndAgrees(
-        measure=measure,
-        queries=len(both),
-        found_agree=cells[True, True],
-        found_disagree=cells[True, False],
-        missed_agree=cells[False, True],
-        missed_disagree=cells[False, False],
-        phi=_pearson([float(value > 0) for value in given.values()], agrees),
-        cases=dict(sorted(Counter(cases.values()).items())),
-        spearman=spearman_rho(given, agrees),
-        refined=spearman_rho(
-            {query: given[query] for query in refined}, {query: agrees[query] for query in refined}
-        ),
-        without_value=tuple(sorted(decided.keys() - values.keys())),
-        without_verdict=tuple(sorted(values.keys() - decided.keys())),
-    )
-
-
-def _pearson(values: Sequence[float], agrees: Mapping[str, float]) -> Estimate:
-    """Compute Pearson's correlation of two that are yes or no, which is phi."""
-    from scipy.stats import pearsonr
-
-    if len(values) < 2 or min(len(set(values)), len(set(agrees.values()))) < 2:
-        return Estimate(reason="all queries have the same value, or all answers the same verdict")
-    found: Any = pearsonr(values, list(agrees.values()))
-    return Estimate(value=float(found.statistic))
+        verdicts = {"agree": True, "disagree": False, "undecided": None}
+        counts = {name: int(one.agrees is verdict) for name, verdict in verdicts.items()}
+        if one.agrees is None:
+            why = one.reason or one.status or "no verdict, without a reason"
+            values = {"agreement": Estimate(reason=why)}
+            if one.status:
+                counts[f"undecided: {one.status}"] = 1
+        else:
+            values = {"agreement": Estimate(value=float(one.agrees))}
+        for name, least in others.items():
+            if name in one.scores:
+                values[name] = Estimate(value=float(one.scores[name] >= least))
+        scored.append(_answer_score(one.run_id, one.query_id, values, counts))
+    return _summarise(("agreement", *others), scored, not_retrieved=not_retrieved)
 
 
 # The quality of nuggets
 
 
-class NuggetVerdict(NamedTuple):
+class NuggetVerdict(Record):
     """The verdict of a person on one nugget; None where the question was not answered."""
 
     hallucinated: bool | None
@@ -595,7 +398,7 @@ class NuggetVerdict(NamedTuple):
     """Whether it is minor, or repeats another (the paper's B)."""
 
 
-class ReadNuggets(NamedTuple):
+class ReadNuggets(Record):
     """The nuggets of a query, as one person read them."""
 
     annotator: str
@@ -648,13 +451,14 @@ def score_nuggets(read: Iterable[ReadNuggets]) -> Scores:
     """Compute the quality of each query's nuggets, and the means of each annotator."""
     scored = []
     for one in read:
-        answered = [value for each in one.nuggets for value in each] + [one.additional]
+        hallucinated = [each.hallucinated for each in one.nuggets]
+        redundant = [each.redundant for each in one.nuggets]
         counts = {
             "nuggets": len(one.nuggets),
-            "hallucinated": sum(each.hallucinated is True for each in one.nuggets),
-            "redundant": sum(each.redundant is True for each in one.nuggets),
+            "hallucinated": hallucinated.count(True),
+            "redundant": redundant.count(True),
             "additional": one.additional or 0,
-            "unanswered": sum(value is None for value in answered),
+            "unanswered": [*hallucinated, *redundant, one.additional].count(None),
         }
         scored.append(_answer_score(one.annotator, one.query_id, nugget_quality([one]), counts))
     return _summarise(NUGGET_QUALITIES, scored)

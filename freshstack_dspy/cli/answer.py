@@ -1,6 +1,6 @@
 """`freshstack answer`: the retriever through the answer (LLM-retEval)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +17,13 @@ from freshstack_dspy.cli.options import (
     judging,
 )
 from freshstack_dspy.cli.printing import Table, counted, cut, say, say_wrapped, show
-from freshstack_dspy.cli.score import show_relations, show_scores
+from freshstack_dspy.cli.score import show_scores
 
 if TYPE_CHECKING:
+    from freshstack_dspy.answering.cases import FoundAndAgrees
     from freshstack_dspy.answering.metrics import AnsweringAccount, AnswerMetrics
     from freshstack_dspy.answering.reteval import Answering
+    from freshstack_dspy.cli.printing import Cell
     from freshstack_dspy.records import FailureCase
 
 _GOLD = "gold"
@@ -97,7 +99,7 @@ def answer(
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:
     """Read comparers, each with its threshold."""
-    from freshstack_dspy.answering.reteval import COMPARERS, comparer_names
+    from freshstack_dspy.answering.comparing import COMPARERS, comparer_names
     from freshstack_dspy.errors import ConfigError
 
     known, comparers = comparer_names(), {}
@@ -151,7 +153,7 @@ def _show(
             )
     title = "answerable nuggets that the answers support, next to the rankings"
     show(Table(("run", "Cov(y)", "answers", *measures), rows, title))
-    show_relations(metrics.relations)
+    _show_relations(metrics.relations)
     _show_cases(metrics.cases, out)
     model = f"{account.model}, a word counter" if account.model == BASELINE else account.model
     say(f"answered, compared and judged by {model}")
@@ -167,9 +169,40 @@ def _show(
     say(f"{out}: {counted(len(found.answers), 'answer')} from {counted(len(account.runs), 'run')}")
 
 
+def _show_relations(relations: "Mapping[str, FoundAndAgrees]") -> None:
+    """Print recall next to whether the answers agree."""
+    rows: list[list[Cell]] = []
+    for run, each in relations.items():
+        found = (each.found_agree, each.found_disagree)
+        missed = (each.missed_agree, each.missed_disagree)
+        correlations = (each.phi.value, each.spearman.value, each.refined.value)
+        rows.append([run, each.measure, each.queries, *found, *missed, *correlations])
+    header = (
+        *("run", "measure", "queries", "above,\nagrees", "above,\nnot", "below,\nagrees"),
+        *("below,\nnot", "phi", "Spearman\nall", "Spearman\nrefined"),
+    )
+    print()
+    title = "queries by the ranking measure and by whether the answer agrees"
+    show(Table(header, rows, title, keys=2))
+    say_wrapped("above: the measure's value is above 0; below: it is 0")
+    say_wrapped("above, not: look for distracting chunks (case C of the paper), or model errors")
+    say_wrapped("below, agrees: look for unjudged chunks (cases A, B), or what the model knows")
+    say_wrapped("refined: without the queries on which recall seems to fail (cases A, B and C)")
+    for run, each in relations.items():
+        for ids, what in (
+            (each.without_value, f"a value of {each.measure}"),
+            (each.without_verdict, "a verdict"),
+        ):
+            if ids:
+                number = counted(len(ids), "query", "queries")
+                say_wrapped(f"{cut(run)}: {number} without {what}, left out, as {cut(ids[0])}")
+        if each.phi.reason is not None:
+            say_wrapped(f"{cut(run)}: no phi for {each.measure}: {each.phi.reason}")
+
+
 def _show_cases(cases: "Sequence[FailureCase]", out: Path) -> None:
     """Print an example of every case of failure."""
-    from freshstack_dspy.answering.scores import CASES
+    from freshstack_dspy.answering.cases import CASES
 
     for case, what in CASES.items():
         if of := [one for one in cases if one.case == case]:

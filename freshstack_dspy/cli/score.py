@@ -1,7 +1,7 @@
 """`freshstack score`: answers, their citations and nuggets, from the labels of judges or people."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +11,7 @@ from freshstack_dspy.cli.options import FormatOption, JsonOption, check_out
 from freshstack_dspy.cli.printing import Table, counted, cut, say_wrapped, show, show_json
 
 if TYPE_CHECKING:
-    from freshstack_dspy.answering.scores import FoundAndAgrees, Scores
+    from freshstack_dspy.answering.scores import Scores
     from freshstack_dspy.cli.printing import Cell, TableFormat
 
 Kind = Literal["assignments", "citations", "agreement", "nuggets", "leaderboard"]
@@ -189,36 +189,3 @@ def _missing(scores: "Scores", measures: Sequence[str], *, annotators: bool) -> 
         lines.append(f"and {len(common) - _REASONS:,} more reasons; --json has them all")
     whys = {run.means[name].reason for run in scores.runs for name in measures} - {None}
     return [*lines, *(f"no interval: {why}" for why in sorted(map(str, whys)))]
-
-
-def show_relations(relations: "Mapping[str, Sequence[FoundAndAgrees]]") -> None:
-    """Print ranking measures next to whether the answers agree."""
-    rows: list[list[Cell]] = []
-    for run, of_run in relations.items():
-        for each in of_run:
-            found = (each.found_agree, each.found_disagree)
-            missed = (each.missed_agree, each.missed_disagree)
-            correlations = (each.phi.value, each.spearman.value, each.refined.value)
-            rows.append([run, each.measure, each.queries, *found, *missed, *correlations])
-    header = (
-        *("run", "measure", "queries", "above,\nagrees", "above,\nnot", "below,\nagrees"),
-        *("below,\nnot", "phi", "Spearman\nall", "Spearman\nrefined"),
-    )
-    print()
-    title = "queries by the ranking measure and by whether the answer agrees"
-    show(Table(header, rows, title, keys=2))
-    say_wrapped("above: the measure's value is above 0; below: it is 0")
-    say_wrapped("above, not: look for distracting chunks (case C of the paper), or model errors")
-    say_wrapped("below, agrees: look for unjudged chunks (cases A, B), or what the model knows")
-    say_wrapped("refined: without the queries on which recall seems to fail (cases A, B and C)")
-    for run, of_run in relations.items():
-        for each in of_run:
-            for ids, what in (
-                (each.without_value, f"a value of {each.measure}"),
-                (each.without_verdict, "a verdict"),
-            ):
-                if ids:
-                    number = counted(len(ids), "query", "queries")
-                    say_wrapped(f"{cut(run)}: {number} without {what}, left out, as {cut(ids[0])}")
-            if each.phi.reason is not None:
-                say_wrapped(f"{cut(run)}: no phi for {each.measure}: {each.phi.reason}")

@@ -12,13 +12,8 @@ from freshstack_dspy.answering.reading import (
     read_citations,
     read_nugget_verdicts,
 )
-from freshstack_dspy.answering.scores import (
-    AnswerAssignments,
-    CitedAnswer,
-    ComparedAnswer,
-    NuggetAssignment,
-)
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.records import AssignedAnswer, AssignedNugget, JudgedAnswer
 
 NUGGET = {"text": "t", "importance": "vital", "assignment": "support"}
 VERDICT = {"nugget_id": "n0", "hallucinated": False, "redundant": True}
@@ -60,7 +55,15 @@ def test_assignments_are_those_that_nuggetizer_writes(write: Write) -> None:
     row = assigned(query="why", answer_text="so", response_length=1)
 
     assert read_assignments(write(row)) == (
-        AnswerAssignments("r", "1", (NuggetAssignment("t", "vital", "support"),)),
+        AssignedAnswer(
+            run_id="r",
+            qid="1",
+            nuggets=(
+                AssignedNugget(
+                    text="t", nugget_id="t", importance="vital", rated=True, assignment="support"
+                ),
+            ),
+        ),
     )
 
 
@@ -78,7 +81,8 @@ def test_what_is_not_known_of_a_nugget_is_not_guessed(
 ) -> None:
     (answer,) = read_assignments(write(assigned(nuggets=[{"text": "t", **nugget}])))
 
-    assert answer.nuggets == (NuggetAssignment(*expected),)
+    (one,) = answer.nuggets
+    assert (one.nugget_id, one.rating, one.assignment) == expected
 
 
 def test_labels_of_citations_are_numbers_or_texts(write: Write) -> None:
@@ -87,7 +91,12 @@ def test_labels_of_citations_are_numbers_or_texts(write: Write) -> None:
 
     (answer,) = read_citations(write(row))
 
-    assert [each.support for each in answer.sentences[0]] == [2, 1, 0, None, None, None]
+    supports = [each.support for each in answer.sentences[0].citations]
+    assert supports == [2, 1, 0, -1, -1, -1]
+
+
+def outside(answer: JudgedAnswer) -> list[bool]:
+    return [answer.is_outside(each) for each in answer.sentences[0].citations]
 
 
 def test_a_citation_is_outside_if_the_references_do_not_hold_it(write: Write) -> None:
@@ -96,14 +105,17 @@ def test_a_citation_is_outside_if_the_references_do_not_hold_it(write: Write) ->
     (with_list,) = read_citations(write(labelled(*cited, references=["a"])))
     (without,) = read_citations(write(labelled(*cited, {"support": 2})))
 
-    assert [each.outside for each in with_list.sentences[0]] == [False, True, True, True]
-    assert [each.outside for each in without.sentences[0]] == [False, False, True, True, False]
+    assert outside(with_list) == [False, True, True, True]
+    assert outside(without) == [False, False, True, True, False]
 
 
 def test_other_names_of_the_keys_are_known(write: Write) -> None:
     row = {"narrative_id": 14, "runtag": "r", "sentences": [{"citations": None}]}
 
-    assert read_citations(write(row)) == (CitedAnswer("r", "14", ((),)),)
+    (answer,) = read_citations(write(row))
+
+    assert (answer.run_id, answer.topic_id) == ("r", "14")
+    assert [sentence.citations for sentence in answer.sentences] == [()]
 
 
 def test_verdicts_may_be_one_or_one_for_each_gold_answer(write: Write) -> None:
@@ -114,12 +126,14 @@ def test_verdicts_may_be_one_or_one_for_each_gold_answer(write: Write) -> None:
         compared(query_id="4", agrees=False, status="ok"),
     ]
 
-    assert read_agreement(write(*rows)) == (
-        ComparedAnswer("r", "1", (True,), "same"),
-        ComparedAnswer("r", "2", (False, None)),
-        ComparedAnswer("r", "3", (None,), "no", "refused"),
-        ComparedAnswer("r", "4", (False,), "same"),
-    )
+    read = read_agreement(write(*rows))
+
+    assert [(one.query_id, one.agrees, one.status, one.reason) for one in read] == [
+        ("1", True, "ok", "same"),
+        ("2", None, "", ""),
+        ("3", None, "refused", "no"),
+        ("4", False, "ok", "same"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -393,7 +393,7 @@ def test_a_run_is_answered_at_every_depth(
         "F1@1": 0.5,
     }
     assert metrics.rankings["good@2"].means["P@2"] == 0.5
-    assert [one.spearman.value for one in metrics.relations["good@1"]] == [1.0]
+    assert metrics.relations["good@1"].spearman.value == 1.0
 
 
 def test_cases_of_failure_are_told_by_nuggets(
@@ -411,7 +411,7 @@ def test_cases_of_failure_are_told_by_nuggets(
     (one,) = metrics.cases
     assert (one.case, one.run_id, one.query_id, one.recall) == ("F", "good", "10", 1.0)
     assert one.nuggets == one.gold_nuggets
-    assert metrics.relations["good"][0].cases == {"F": 1}
+    assert metrics.relations["good"].cases == {"F": 1}
 
 
 def test_what_cannot_be_answered_is_said_before_anything_is_asked(

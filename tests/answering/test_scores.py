@@ -1,47 +1,63 @@
 """Scores of answers and nuggets."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
+from freshstack_dspy.answering.cases import case_of, found_and_agrees
 from freshstack_dspy.answering.scores import (
     CITATION_MEASURES,
-    AnswerAssignments,
-    Citation,
-    ComparedAnswer,
-    NuggetAssignment,
     NuggetVerdict,
     ReadNuggets,
     agrees_with_any,
-    case_of,
     citation_support,
-    found_and_agrees,
     nugget_quality,
     nugget_recall,
     score_agreement,
     score_assignments,
 )
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Assignment, Importance
-
-FIVE = (
-    NuggetAssignment("n0", "vital", "support"),
-    NuggetAssignment("n1", "vital", "partial_support"),
-    NuggetAssignment("n2", "vital", "not_support"),
-    NuggetAssignment("n3", "okay", "support"),
-    NuggetAssignment("n4", "okay", "partial_support"),
+from freshstack_dspy.records import (
+    Agreement,
+    AssignedAnswer,
+    AssignedNugget,
+    Assignment,
+    Importance,
+    JudgedAnswer,
+    JudgedCitation,
+    JudgedSentence,
 )
+
 Pair = tuple[Importance | None, Assignment | None]
 
 
-def nuggets(*pairs: Pair) -> list[NuggetAssignment]:
-    return [
-        NuggetAssignment(f"n{place}", importance, assignment)
+def nuggets(*pairs: Pair) -> tuple[AssignedNugget, ...]:
+    return tuple(
+        AssignedNugget(
+            nugget_id=f"n{place}",
+            importance=importance or "vital",
+            rated=importance is not None,
+            assignment=assignment,
+        )
         for place, (importance, assignment) in enumerate(pairs)
-    ]
+    )
+
+
+def assigned(run: str, query: str, given: Sequence[AssignedNugget]) -> AssignedAnswer:
+    return AssignedAnswer(run_id=run, qid=query, nuggets=tuple(given))
+
+
+FIVE = nuggets(
+    ("vital", "support"),
+    ("vital", "partial_support"),
+    ("vital", "not_support"),
+    ("okay", "support"),
+    ("okay", "partial_support"),
+)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +84,8 @@ def test_without_a_vital_nugget_there_is_no_value() -> None:
 
 def test_a_nugget_that_other_answers_have_is_missing_in_one_that_came_back_short() -> None:
     """A list cut short scores no higher for it, and what is missing is counted."""
-    full = tuple(nuggets(("vital", "support"), ("vital", "not_support")))
-    scores = score_assignments(
-        [AnswerAssignments("a", "q", full), AnswerAssignments("b", "q", full[:1])]
-    )
+    full = nuggets(("vital", "support"), ("vital", "not_support"))
+    scores = score_assignments([assigned("a", "q", full), assigned("b", "q", full[:1])])
 
     a, b = scores.answers
     assert (a.values["A"], b.values["A"]) == (0.5, 1.0)
@@ -80,17 +94,33 @@ def test_a_nugget_that_other_answers_have_is_missing_in_one_that_came_back_short
 
 
 def test_the_same_query_twice_in_a_run_is_refused() -> None:
-    one = AnswerAssignments("r", "q", FIVE)
+    one = assigned("r", "q", FIVE)
 
     with pytest.raises(CollectionError, match="run 'r' has two answers to query 'q'"):
         score_assignments([one, one])
 
 
-FULL, PARTIAL, UNLABELLED = (Citation("d", label) for label in (2, 1, None))
+FULL, PARTIAL, UNLABELLED = (
+    JudgedCitation(citationID=0, reference="d", support=label)
+    for label in get_args(Literal[2, 1, -1])
+)
 
 
-def values(*sentences: list[Citation]) -> dict[str, float | None]:
-    return {name: citation_support(sentences, name).value for name in CITATION_MEASURES}
+def judged(*sentences: list[JudgedCitation]) -> JudgedAnswer:
+    return JudgedAnswer(
+        topic_id="q",
+        run_id="r",
+        references=("d",),
+        sentences=tuple(
+            JudgedSentence(sentenceID=place, citations=tuple(citations))
+            for place, citations in enumerate(sentences)
+        ),
+    )
+
+
+def values(*sentences: list[JudgedCitation]) -> dict[str, float | None]:
+    answer = judged(*sentences)
+    return {name: citation_support(answer, name).value for name in CITATION_MEASURES}
 
 
 def test_the_worked_example_of_the_paper() -> None:
@@ -104,7 +134,7 @@ def test_the_worked_example_of_the_paper() -> None:
 
 
 def test_five_sentences_by_hand() -> None:
-    outside = Citation("elsewhere", 2, outside=True)
+    outside = FULL.model_copy(update={"reference": "elsewhere"})
     found = values([FULL], [PARTIAL], [outside, FULL], [UNLABELLED], [])
 
     assert found == {
@@ -128,9 +158,9 @@ def test_five_sentences_by_hand() -> None:
     ],
 )
 def test_without_a_denominator_there_is_no_value(
-    sentences: list[list[Citation]], reason: str
+    sentences: list[list[JudgedCitation]], reason: str
 ) -> None:
-    assert citation_support(sentences, "weighted_precision_first").reason == reason
+    assert citation_support(judged(*sentences), "weighted_precision_first").reason == reason
 
 
 @pytest.mark.parametrize(
@@ -153,8 +183,14 @@ def test_an_answer_agrees_if_it_agrees_with_any_gold_answer(
 
 def test_the_rate_is_the_share_of_queries_whose_answers_agree() -> None:
     verdicts = (True, True, True, False, None)
-    given = [ComparedAnswer("r", f"q{place}", (each,)) for place, each in enumerate(verdicts)]
-    (run,) = score_agreement([*given, ComparedAnswer("r", "n", (None,), "", "not_retrieved")]).runs
+    given = [
+        Agreement(
+            run_id="r", query_id=f"q{place}", agrees=each, status="" if each is None else "ok"
+        )
+        for place, each in enumerate(verdicts)
+    ]
+    nothing = Agreement(run_id="r", query_id="n", agrees=None, status="not_retrieved")
+    (run,) = score_agreement([*given, nothing]).runs
 
     assert run.means["agreement"].value == 0.75
     assert run.means["agreement"].low is not None
@@ -244,15 +280,16 @@ MADE_UP = NuggetVerdict(hallucinated=True, redundant=False)
 def test_counts_that_give_table_5_of_the_paper() -> None:
     nuggets = (*[GOOD] * 193, *[MADE_UP] * 8, *[MINOR] * 22)
 
-    values = nugget_quality([ReadNuggets("ada", "q", nuggets, 7)])
+    values = nugget_quality(
+        [ReadNuggets(annotator="ada", query_id="q", nuggets=nuggets, additional=7)]
+    )
 
     shown = {name: round(100 * (each.value or 0), 1) for name, each in values.items()}
     assert shown == {"precision": 90.1, "recall": 96.6, "groundedness": 96.4}
 
 
 def test_a_query_that_other_runs_answer_is_named_and_left_out() -> None:
-    one = (NuggetAssignment("n", "vital", "support"),)
-    answers = [AnswerAssignments(run, query, one) for run, query in ("a1", "b1", "b2")]
+    answers = [assigned(run, query, FIVE[:1]) for run, query in ("a1", "b1", "b2")]
     first, second = score_assignments(answers).runs
 
     assert (first.absent, second.absent) == (("2",), ())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.answering.reteval import answer_comparer
+from freshstack_dspy.answering.comparing import answer_comparer
 from freshstack_dspy.calibration.optimization import optimize
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError

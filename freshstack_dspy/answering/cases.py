@@ -1,0 +1,243 @@
+"""Recall next to agreement: where they differ, and whose failure it is (LLM-retEval, cases A to F)."""
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+from freshstack_dspy.answering.reteval import Answering
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.measures.statistics import Estimate, spearman_rho
+from freshstack_dspy.records import Answer, AssignedAnswer, Case, FailureCase, Record, Scale
+from freshstack_dspy.text import jaccard, terms
+
+VERSION = 0.5
+"""From which Jaccard index of their terms on a chunk is another version of a gold one."""
+
+
+CASES: dict[Case, str] = {
+    "A": "missed, and the answer agrees: a chunk without a label of support answers the query",
+    "B": "missed, and the answer agrees: a cited chunk is another version of a gold one",
+    "C": "found, and the answer lacks what a chunk of its context says: distracted",
+    "D": "the gold answer is none, or supports no nugget",
+    "E": "the answer disagrees, and supports all nuggets of the gold answer and more",
+    "F": "the verdict is contrary to the nuggets that both answers support",
+}
+"""What they are here; A to C are failures of recall, D to F of answers and their comparison."""
+RECALL_FAILS: tuple[Case, ...] = ("A", "B", "C")
+
+
+def case_of(
+    *,
+    found: bool,
+    agrees: bool | None,
+    held: Set[str],
+    gold: Set[str],
+    retrieved: Set[str],
+    version: bool = False,
+) -> Case | None:
+    """Tell which case of failure an answer is, from the nuggets that are supported.
+
+    A person has to read to be sure; this says which case the labels speak for. There is none where
+    recall and agreement are of one mind, or where the gold answer has more than the retrieved
+    chunks hold: then recall is above 0, below 1, and the disagreement right.
+
+    Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1.
+
+    Args:
+        found: Whether recall is above 0.
+        agrees: The verdict; None: there was no gold answer to agree with.
+        held: The nuggets that the answer supports.
+        gold: Those that the gold answer supports.
+        retrieved: Those that the chunks of the answer's context support.
+        version: Whether the answer cites a chunk that is nearly a gold one.
+    """
+    if agrees is None or (found != agrees and not gold):
+        return "D"
+    if found == agrees:
+        return None
+    if agrees:
+        if not held & gold:
+            return "F"
+        return "B" if version else "A"
+    if held >= gold:
+        return "E" if held > gold else "F"
+    return "C" if (gold - held) & retrieved else None
+
+
+class FoundAndAgrees(Record):
+    """The table of two by two, and how far both sides go together, by query."""
+
+    measure: str
+    """The ranking measure."""
+    queries: int
+    """How many have a value of the measure and a verdict on the answer."""
+    found_agree: int
+    found_disagree: int
+    """Here is where to look for distracting chunks (case C of the paper) and for errors of the
+    models (cases D, E and F)."""
+    missed_agree: int
+    """Here is where to look for relevant chunks that are not annotated, or of another version
+    (cases A and B), and for what the model knows itself."""
+    cases: dict[Case, int]
+    """How many queries are of which case of failure."""
+    missed_disagree: int
+    phi: Estimate
+    """Correlation of found with agreeing."""
+    spearman: Estimate
+    """Correlation of the measure's values with agreeing, which the paper reports (ALL)."""
+    refined: Estimate
+    """The same without the failures of recall, cases A to C (Refined)."""
+    without_value: tuple[str, ...]
+    """Queries with a verdict and no value of the measure, ascending."""
+    without_verdict: tuple[str, ...]
+    """Queries with a value and no verdict, ascending."""
+
+
+def found_and_agrees(
+    values: Mapping[str, float],
+    verdicts: Mapping[str, bool | None],
+    *,
+    measure: str,
+    cases: Mapping[str, Case] | None = None,
+) -> FoundAndAgrees:
+    """Compare a ranking measure with whether the answers agree, query by query.
+
+    A query counts as found where the measure's value is above 0. Only a person can be sure which
+    case it is: the table shows where to look.
+
+    Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1 (cases A to F) and
+    4.2 (failures and correlation).
+
+    Args:
+        values: Of the measure, by query id.
+        verdicts: Whether the answer agrees, by query id; None where it was not decided.
+        measure: The name of the measure.
+        cases: By query id, those that are failures; see `case_of`.
+    """
+    cases = cases or {}
+    decided = {query: agrees for query, agrees in verdicts.items() if agrees is not None}
+    both = sorted(decided.keys() & values.keys())
+    given = {query: values[query] for query in both}
+    agrees = {query: float(decided[query]) for query in both}
+    refined = [query for query in both if cases.get(query) not in RECALL_FAILS]
+    cells = Counter((given[query] > 0, decided[query]) for query in both)
+    return FoundAndAgrees(
+        measure=measure,
+        queries=len(both),
+        found_agree=cells[True, True],
+        found_disagree=cells[True, False],
+        missed_agree=cells[False, True],
+        missed_disagree=cells[False, False],
+        phi=_pearson([float(value > 0) for value in given.values()], agrees),
+        cases=dict(sorted(Counter(cases.values()).items())),
+        spearman=spearman_rho(given, agrees),
+        refined=spearman_rho(
+            {query: given[query] for query in refined}, {query: agrees[query] for query in refined}
+        ),
+        without_value=tuple(sorted(decided.keys() - values.keys())),
+        without_verdict=tuple(sorted(values.keys() - decided.keys())),
+    )
+
+
+def _pearson(values: Sequence[float], agrees: Mapping[str, float]) -> Estimate:
+    """Compute Pearson's correlation of two that are yes or no, which is phi."""
+    from scipy.stats import pearsonr
+
+    if len(values) < 2 or min(len(set(values)), len(set(agrees.values()))) < 2:
+        return Estimate(reason="all queries have the same value, or all answers the same verdict")
+    found: Any = pearsonr(values, list(agrees.values()))
+    return Estimate(value=float(found.statistic))
+
+
+def failure_cases(
+    found: Answering,
+    collection: Collection,
+    scale: Scale,
+    recalls: Mapping[str, Mapping[str, float]],
+) -> list[FailureCase]:
+    """List the answers about which recall and agreement differ, as far as labels tell why.
+
+    An answer is left out if it, its gold answer or their nuggets failed.
+
+    Args:
+        found: The answers.
+        collection: Over which they are.
+        scale: Of the judge of nuggets.
+        recalls: By run, query id -> recall.
+    """
+    qrels = collection.qrels()
+    versions = _Versions(collection)
+    answers = {(one.run_id, one.topic_id): one for one in found.answers}
+    golds = {one.topic_id: one for one in found.gold_answers if one.sample == 1}
+    supported = {(one.run_id, one.qid): _held(one, scale) for one in found.assignments}
+    supported_by_gold = {one.qid: _held(one, scale) for one in found.gold_assignments}
+    cases = []
+    for one in found.agreements:
+        key = one.run_id, one.query_id
+        answer, judged = answers[key], qrels.judged(one.query_id)
+        recall = recalls[one.run_id].get(one.query_id)
+        held, held_by_gold = supported[key], supported_by_gold[one.query_id]
+        if recall is None or held is None or held_by_gold is None:
+            continue
+        if one.status not in ("ok", "no_gold_answer"):
+            continue
+        nuggets = [*judged.labels]
+        version = None
+        if one.agrees and not recall:
+            version = versions.cited(answer, judged.supported)
+        case = case_of(
+            found=recall > 0,
+            agrees=one.agrees,
+            held=held,
+            gold=held_by_gold,
+            retrieved={
+                nuggets[n] for id_ in answer.references for n in judged.supported.get(id_, ())
+            },
+            version=version is not None,
+        )
+        if case is not None:
+            cases.append(
+                FailureCase(
+                    case=case,
+                    run_id=one.run_id,
+                    query_id=one.query_id,
+                    question=answer.topic,
+                    recall=recall,
+                    agrees=one.agrees,
+                    reason=one.reason,
+                    answer=answer.text,
+                    gold_answer=golds[one.query_id].text,
+                    nuggets=tuple(sorted(held)),
+                    gold_nuggets=tuple(sorted(held_by_gold)),
+                    chunk_id=version,
+                )
+            )
+    return sorted(cases, key=lambda one: (one.case, one.run_id, one.query_id))
+
+
+class _Versions:
+    """Which chunks share so many terms that one is another version of the other."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    @functools.cached_property
+    def _terms(self) -> dict[str, set[str]]:
+        return {one.chunk_id: set(terms(one.passage)) for one in self._collection.chunks()}
+
+    def cited(self, answer: Answer, gold: Iterable[str]) -> str | None:
+        """The first chunk by id that the answer cites and that is a version of a gold one."""
+        cited = sorted({answer.references[n] for each in answer.answer for n in each.citations})
+        for id_ in cited:
+            if any(jaccard(self._terms[id_], self._terms[one]) >= VERSION for one in gold):
+                return id_
+        return None
+
+
+def _held(answer: AssignedAnswer, scale: Scale) -> frozenset[str] | None:
+    """The ids of the nuggets that an answer supports; None where one has no label."""
+    labels = {one.nugget_id: one.label for one in answer.nuggets}
+    if None in labels.values():
+        return None
+    return frozenset(id_ for id_, label in labels.items() if (label or 0) >= scale.threshold)

@@ -1,0 +1,176 @@
+"""Does an answer agree with one from the gold chunks? By a model, an embedder or its words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+from freshstack_dspy.errors import ConfigError, ReplyError
+from freshstack_dspy.lm.usage import step
+from freshstack_dspy.measures.similarity import SIMILARITIES
+from freshstack_dspy.programs.answers import AnswerComparer
+from freshstack_dspy.programs.own import program_in_place_of
+from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.records import (
+    Agreement,
+    Answer,
+    AnsweringFailure,
+    Query,
+)
+from freshstack_dspy.registry import Registry
+
+COMPARERS = {
+    "yes_no": 1.0,
+    "graded": 2.0,
+    "exact_match": 1.0,
+    "token_f1": 0.5,
+    "rouge_l": 0.5,
+    "embedding": 0.7,
+}
+"""What can compare answers (§2.2), and the score from which on two agree by default. A
+model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
+OTHER_COMPARERS = Registry("freshstack_dspy.comparers", "comparer", {})
+"""Of other packages: functions of a gold answer and another, which give a number from 0 to 1."""
+_HIGHEST = {"graded": 3.0}
+YES_OR_NO = {"yes_no": COMPARERS["yes_no"]}
+Comparer = Callable[[Query, Sequence[str], str], Mapping[str, Any]]
+"""From a query, its gold answers and another answer to `score`, `reason` and perhaps `call_id`."""
+
+
+class Outcome(NamedTuple):
+    """An answer or an agreement; with a failure it says nothing."""
+
+    record: Any
+    failure: AnsweringFailure | None = None
+
+
+def agree(
+    session: Session,
+    comparers: Mapping[str, float],
+    answers: Sequence[Answer],
+    queries: Mapping[str, Query],
+    golds: Mapping[str, Sequence[Answer]],
+) -> tuple[list[Agreement], list[AnsweringFailure]]:
+    """Compare every answer with the gold ones by every comparer; the first decides."""
+    texts = [one.text for one in (*chain(*golds.values()), *answers)]
+    columns: list[list[Outcome]] = []
+    for name, threshold in comparers.items():
+        ask = partial(_compared, _comparer(session, name, texts), name, threshold, queries, golds)
+        asks_model = name in ("yes_no", "graded")
+        columns.append(
+            session.each("comparison", ask, answers) if asks_model else [*map(ask, answers)]
+        )
+    agreements = []
+    for found in zip(*columns, strict=False):  # of deferred ones there are fewer
+        scores = {name: score for one in found for name, score in one.record.scores.items()}
+        agreements.append(found[0].record.model_copy(update={"scores": scores}))
+    failures = [one.failure for one in chain(*columns) if one.failure is not None]
+    return agreements, failures
+
+
+def comparer_names() -> tuple[str, ...]:
+    """Name what can compare answers: ours, and what installed packages have."""
+    return (*COMPARERS, *OTHER_COMPARERS.names())
+
+
+def check_comparers(session: Session, comparers: Mapping[str, float]) -> None:
+    """Check, before anything is asked, that there are all, and an embedder if one is to compare."""
+    for name in comparers:
+        if name not in COMPARERS and name not in (known := comparer_names()):
+            raise ConfigError(f"no comparer {name!r}; allowed: {', '.join(known)}")
+    if "embedding" in comparers and not session.models.embedders:
+        raise ConfigError(
+            f"{session.config.file}: comparing answers by an embedder needs an [[embedder]]; add "
+            "one, or leave the comparer 'embedding' out"
+        )
+
+
+def answer_comparer(session: Session, name: str) -> Any:
+    """The comparer `yes_no` or `graded`; the first may be one of the user's own."""
+    plain, own = AnswerComparer(graded=name == "graded"), session.programs.get("comparer")
+    if own is None or name != "yes_no":
+        return plain
+    return program_in_place_of(plain, own, "comparer", session.config.file.parent)
+
+
+def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
+    """Make the comparer of a name; an embedder embeds all texts at once."""
+    if name in ("yes_no", "graded"):
+        program = answer_comparer(session, name)
+        return lambda query, references, answer: program(query, references, answer).toDict()
+    if name == "embedding":
+        similarity = _cosine(session, sorted({text for text in texts if text}))
+    else:
+        similarity = SIMILARITIES.get(name) or OTHER_COMPARERS.get(name)
+
+    def compare(_: Query, references: Sequence[str], answer: str) -> Mapping[str, Any]:
+        score = max(similarity(one, answer) for one in references)
+        return {"score": score, "reason": f"{name} with the nearest gold answer: {score:.3f}"}
+
+    return compare
+
+
+def _cosine(session: Session, texts: Sequence[str]) -> Callable[[str, str], float]:
+    embedder = session.models.embedders[0]
+    with step("comparison"):
+        vectors = embedder.embed_passages(texts, lambda _: None).astype(float)
+    vectors /= (vectors**2).sum(axis=1, keepdims=True) ** 0.5
+    vector_of = dict(zip(texts, vectors, strict=True))
+    return lambda one, other: float(vector_of[one] @ vector_of[other])
+
+
+def _compared(
+    compare: Comparer,
+    name: str,
+    threshold: float,
+    queries: Mapping[str, Query],
+    golds: Mapping[str, Sequence[Answer]],
+    answer: Answer,
+) -> Outcome:
+    """Whether an answer agrees with a gold one by one comparer, asked only where it is not plain."""
+    query, gold = queries[answer.topic_id], golds[answer.topic_id]
+    references = [one.text for one in gold if one.is_answered]
+    failed = next((one for one in gold if one.status != "ok"), None)
+    found, failure = _known(answer, references, failed), None
+    if not found:
+        try:
+            reply = compare(query, references, answer.text)
+            agrees = reply["score"] >= threshold
+            found = {"agrees": agrees, "reason": reply["reason"], "call_id": reply.get("call_id")}
+            if failed is None or agrees:
+                found["scores"] = {name: reply["score"]}
+            else:
+                reason = "it agrees with no gold answer, and one of them failed"
+                found |= {"agrees": None, "status": failed.status, "reason": reason}
+        except ReplyError as error:
+            found = {"status": error.status, "reason": str(error), "call_id": error.call_id}
+            failure = AnsweringFailure.of(answer, "comparison", error)
+    elif "agrees" in found:
+        found["scores"] = {name: found["agrees"] * _HIGHEST.get(name, 1.0)}
+    agreement = Agreement(
+        run_id=answer.run_id,
+        query_id=query.query_id,
+        answer_call_id=answer.call_id,
+        gold_call_ids=tuple(one.call_id for one in gold if one.call_id is not None),
+        **{"agrees": None, "status": "ok", "call_id": None, **found},
+    )
+    return Outcome(agreement, failure)
+
+
+def _known(answer: Answer, references: Sequence[str], failed: Answer | None) -> dict[str, Any]:
+    """What is known of an agreement without a comparer; nothing where it has to be asked."""
+    if answer.status not in ("ok", "not_retrieved"):
+        reason = "the answer from the retrieved context failed"
+        return {"status": answer.status, "reason": reason}
+    if not references and failed is not None:
+        return {"status": failed.status, "reason": "the answer from the gold context failed"}
+    if not references:
+        reason = "the generator found no answer in the gold context"
+        return {"status": "no_gold_answer", "reason": reason}
+    if answer.status == "not_retrieved":
+        reason = "the run has nothing for the query, so nothing was asked"
+        return {"status": "not_retrieved", "reason": reason}
+    if not answer.is_answered:
+        reason = "the generator found no answer in the retrieved context"
+        return {"agrees": False, "reason": reason}
+    return {"agrees": True, "reason": "the same text"} if answer.text in references else {}
