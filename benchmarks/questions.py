@@ -72,11 +72,11 @@ def pack(posts: Path) -> dict[str, float]:
 
 def read(path: Path) -> dict[str, float]:
     """Read a dump; give the seconds, the queries and the peak memory of this process in MB."""
-    from freshstack_dspy.config import QueriesConfig
+    from freshstack_dspy.config import StackExchangeQueries
     from freshstack_dspy.questions.reading import read_queries
 
     start = time.perf_counter()
-    reading = read_queries(QueriesConfig(source="stackexchange", path=path, tags=("rare",)))
+    reading = read_queries(StackExchangeQueries(path=path, tags=("rare",)))
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     return {"seconds": seconds, "queries": len(reading.queries), "peak": peak}

@@ -5,7 +5,7 @@ import json
 import re
 import reprlib
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from importlib.metadata import distributions
 from pathlib import Path
@@ -16,13 +16,18 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
     PrivateAttr,
     SecretStr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    Tag,
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic_core import PydanticKnownError
@@ -42,51 +47,22 @@ class Section(BaseModel):
 
 def _given(value: Any, info: ValidationInfo) -> Any:
     """Take rows in any of their forms; a TOML file names a path."""
-    if value is None:
-        return None
     if info.mode == "json":
         raise ValueError("is for Python, which has the rows in memory; name a path")
     return rows_of(value)
 
 
-def _content_hash(rows: tuple[dict[str, Any], ...] | None) -> str | None:
+def _content_hash(rows: tuple[dict[str, Any], ...]) -> str:
     """SHA-256 of rows as JSON, which stands for them wherever a path would stand for its file."""
-    text = json.dumps(rows, sort_keys=True, default=str)
-    return None if rows is None else hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()
 
 
 GivenRows = Annotated[
-    tuple[dict[str, Any], ...] | None, BeforeValidator(_given), PlainSerializer(_content_hash)
+    tuple[dict[str, Any], ...], BeforeValidator(_given), PlainSerializer(_content_hash)
 ]
 """Rows in memory: dictionaries, records, or a data frame. Written down, they are their hash."""
 
 
-def _rows_field() -> Any:
-    return Field(default=None, repr=False, exclude_if=lambda rows: rows is None)
-
-
-class SynthesisConfig(Section):
-    """How synthetic queries are made: from which chunks, and how many."""
-
-    count: int | None = Field(default=None, ge=1, le=100_000)
-    """How many queries to make: exactly so many."""
-    per_seed: int = Field(default=2, ge=1, le=20)
-    """Questions asked for in one request."""
-    seed: int = 0
-    """Decides in which order chunks are sampled."""
-    chunks: int = Field(default=1, ge=1, le=10)
-    """Chunks that each question is made from: related ones, of which it needs more than one."""
-    min_tokens: int = Field(default=64, ge=1)
-    """Tokens of the shortest chunk that is sampled."""
-    sources: tuple[str, ...] = ()
-    """Names of the `[[corpus]]` to sample from; empty: all."""
-    style: Path | None = None
-    """A file with questions whose style and length to follow: one a line, or JSON Lines."""
-
-
-QuerySource = Literal[
-    "stackexchange", "jsonl", "csv", "parquet", "huggingface", "freshstack", "synthetic"
-]
 OTHER_SOURCES = Registry("freshstack_dspy.sources", "source of questions", {})
 """Of other packages: functions of `path`, which give a dictionary for each question."""
 QueryColumn = Literal[
@@ -112,19 +88,43 @@ SkippedKind = Literal["changelog", "configuration", "licence_header"]
 _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[?#]")
 
 
-class QueriesConfig(SynthesisConfig):
-    """Where the questions and their accepted answers come from."""
+class _Queries(Section):
+    """What `[queries]` is for any source."""
 
-    source: str = "jsonl"
-    """A `QuerySource`, or what an installed package calls its own."""
-    path: Path | None = None
-    """A file; for stackexchange, parquet, huggingface and freshstack it may be a folder; for
-    synthetic there is none."""
-    rows: GivenRows = _rows_field()
-    """In Python, for jsonl: the rows themselves in place of a file; a list of dictionaries or
-    records, or a data frame."""
-    site: str | None = None
-    """Host of the Stack Exchange site, for the links of the attribution, as `stackoverflow.com`."""
+    @model_serializer(mode="wrap")
+    def _in_one_form(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        """Add the keys of the other sources: manifests of all sources are compared key by key."""
+        without = info.exclude or ()
+        others = {key: value for key, value in _KEYS.items() if key not in without}
+        own: dict[str, Any] = handler(self)
+        return others | own
+
+
+class SyntheticQueries(_Queries):
+    """Queries that a model makes from the documents: from which chunks, and how many."""
+
+    count: int = Field(ge=1, le=100_000)
+    """How many queries to make: exactly so many."""
+    per_seed: int = Field(default=2, ge=1, le=20)
+    """Questions asked for in one request."""
+    seed: int = 0
+    """Decides in which order chunks are sampled."""
+    chunks: int = Field(default=1, ge=1, le=10)
+    """Chunks that each question is made from: related ones, of which it needs more than one."""
+    min_tokens: int = Field(default=64, ge=1)
+    """Tokens of the shortest chunk that is sampled."""
+    sources: tuple[str, ...] = ()
+    """Names of the `[[corpus]]` to sample from; empty: all."""
+    style: Path | None = None
+    """A file with questions whose style and length to follow: one a line, or JSON Lines."""
+    source: Literal["synthetic"] = "synthetic"
+
+
+class ReadQueries(_Queries):
+    """Questions that people asked, with their accepted answers, and which of them are kept."""
+
     tags: tuple[str, ...] = ()
     """Keep questions with any of these; empty: all."""
     all_tags: tuple[str, ...] = ()
@@ -139,84 +139,142 @@ class QueriesConfig(SynthesisConfig):
     """Keep questions asked before this ISO date."""
     min_score: int | None = None
     """Keep questions with this score or a higher one."""
-    min_answer_score: int | None = None
-    """For stackexchange: keep questions whose accepted answer has this score or a higher one."""
     licences: tuple[str, ...] = ()
     """Keep questions whose question and answer are both under one of these; empty: all."""
-    duplicates: Literal["keep", "drop"] = "keep"
-    """What becomes of questions that were closed as duplicates of another (PostLinks.xml)."""
     min_corpus_overlap: float | None = Field(default=None, ge=0, le=1)
     """Leave out questions with a smaller share of their rare terms in the corpus, as 0.7."""
     images: Literal["keep", "drop"] = "keep"
     """What becomes of questions whose content is in an image, which no step is shown."""
-    columns: dict[QueryColumn, str] = Field(default_factory=dict)
-    """For jsonl, csv, parquet and huggingface: under which name each part of a query is there."""
-    fields: tuple[str, ...] | None = None
-    """For the same sources: which other columns are kept with a query, as groups; None: all."""
-    split: str | None = None
-    """For huggingface and freshstack: which split of a dataset, where there are several."""
     limit: int | None = Field(default=None, ge=1)
     """Keep this many at most: the first in order of their ids."""
 
     @property
-    def location(self) -> Path:
-        """The file or folder that questions are read from."""
-        assert self.path is not None
-        return self.path
+    def place(self) -> str:
+        """Where the questions are, for messages."""
+        return "queries.rows"
+
+
+class FileQueries(ReadQueries):
+    """Questions of a file, or of a folder."""
+
+    path: Path
 
     @property
     def place(self) -> str:
         """Where the questions are, for messages."""
-        return "queries.rows" if self.rows is not None else str(self.path)
+        return str(self.path)
 
-    @property
-    def is_synthetic(self) -> bool:
-        """Whether the questions are made from the documents, and none are read."""
-        return self.source == "synthetic"
+
+class StackExchangeQueries(FileQueries):
+    """Questions of a dump: a folder, `Posts.xml`, or an archive of it."""
+
+    source: Literal["stackexchange"] = "stackexchange"
+    site: str | None = None
+    """Host of the site, for the links of the attribution, as `stackoverflow.com`."""
+    min_answer_score: int | None = None
+    """Keep questions whose accepted answer has this score or a higher one."""
+    duplicates: Literal["keep", "drop"] = "keep"
+    """What becomes of questions that were closed as duplicates of another (PostLinks.xml)."""
+
+
+class TableQueries(ReadQueries):
+    """Questions in columns."""
+
+    columns: dict[QueryColumn, str] = Field(default_factory=dict)
+    """Under which name each part of a query is there."""
+    fields: tuple[str, ...] | None = None
+    """Which other columns are kept with a query, as groups; None: all."""
+
+
+class RowsQueries(TableQueries):
+    """In Python: rows in place of a file."""
+
+    source: Literal["jsonl"] = "jsonl"
+    rows: GivenRows = Field(repr=False)
+    """A list of dictionaries or records, or a data frame."""
+
+
+class JsonlQueries(TableQueries, FileQueries):
+    """Questions of a JSON Lines file."""
+
+    source: Literal["jsonl"] = "jsonl"
+
+
+class CsvQueries(TableQueries, FileQueries):
+    """Questions of a table of comma or tab separated values."""
+
+    source: Literal["csv"] = "csv"
+
+
+class ParquetQueries(TableQueries, FileQueries):
+    """Questions of a Parquet file, or of a folder of them."""
+
+    source: Literal["parquet"] = "parquet"
+
+
+class HuggingFaceQueries(TableQueries, FileQueries):
+    """Questions of a folder that `datasets.Dataset.save_to_disk` wrote."""
+
+    source: Literal["huggingface"] = "huggingface"
+    split: str | None = None
+    """Which split of the dataset, where there are several."""
+
+
+class FreshStackQueries(FileQueries):
+    """Queries of FreshStack as they are published: JSON Lines, or a folder of a dataset."""
+
+    source: Literal["freshstack"] = "freshstack"
+    split: str | None = None
+    """Which split of the dataset, where there are several."""
+
+
+class OtherQueries(TableQueries, FileQueries):
+    """Questions that a function of an installed package reads: see `OTHER_SOURCES`."""
+
+    source: str
 
     @field_validator("source")
     @classmethod
     def _exists(cls, source: str) -> str:
-        ours = get_args(QuerySource)
-        if source not in ours and source not in (others := OTHER_SOURCES.names()):
-            raise ValueError(f"there is none of that name; allowed: {', '.join((*ours, *others))}")
+        if source not in (others := OTHER_SOURCES.names()):
+            allowed = ", ".join((*_SOURCES, *others))
+            raise ValueError(f"there is none of the name {source!r}; allowed: {allowed}")
         return source
 
-    @property
-    def is_of_others(self) -> bool:
-        """Whether another package reads it."""
-        return self.source not in get_args(QuerySource)
 
-    @model_validator(mode="after")
-    def _keys_of_the_source(self) -> Self:
-        for key, sources in _SOURCES_OF.items():
-            field = QueriesConfig.model_fields[key]
-            is_set = getattr(self, key) != field.get_default(call_default_factory=True)
-            if is_set and ("parquet" if self.is_of_others else self.source) not in sources:
-                raise ValueError(
-                    f"{key} is for source {', '.join(sources)}, and this is {self.source}"
-                )
-        if self.is_synthetic and self.count is None:
-            raise ValueError("count is missing: how many queries to make, as count = 100")
-        if not self.is_synthetic and self.path is None and self.rows is None:
-            raise ValueError("path is missing")
-        if self.path is not None and self.rows is not None:
-            raise ValueError("name one of path and rows, not both")
-        return self
+def _source_of(queries: Any) -> str:
+    """Name the model that a table, or an object of one, is read as."""
+    given = dict(queries) if isinstance(queries, _Queries | Mapping) else {}
+    source = given.get("source", "jsonl")
+    if "rows" in given:
+        return "source rows"
+    return f"source {source}" if source in _SOURCES else "source of others"
 
 
-_READ: tuple[QuerySource, ...] = get_args(QuerySource)[:-1]
-_SOURCES_OF: dict[str, tuple[QuerySource, ...]] = {
-    **dict.fromkeys((key for key in QueriesConfig.model_fields if key != "source"), _READ),
-    **dict.fromkeys(SynthesisConfig.model_fields, ("synthetic",)),
-    "min_answer_score": ("stackexchange",),
-    "duplicates": ("stackexchange",),
-    "rows": ("jsonl",),
-    "columns": ("jsonl", "csv", "parquet", "huggingface"),
-    "fields": ("jsonl", "csv", "parquet", "huggingface"),
-    "split": ("huggingface", "freshstack"),
+QueriesConfig = Annotated[
+    Annotated[StackExchangeQueries, Tag("source stackexchange")]
+    | Annotated[JsonlQueries, Tag("source jsonl")]
+    | Annotated[CsvQueries, Tag("source csv")]
+    | Annotated[ParquetQueries, Tag("source parquet")]
+    | Annotated[HuggingFaceQueries, Tag("source huggingface")]
+    | Annotated[FreshStackQueries, Tag("source freshstack")]
+    | Annotated[SyntheticQueries, Tag("source synthetic")]
+    | Annotated[RowsQueries, Tag("source rows")]
+    | Annotated[OtherQueries, Tag("source of others")],
+    Discriminator(_source_of),
+]
+"""Where the questions and their accepted answers come from, by `source`."""
+_MODELS = [get_args(one)[0] for one in get_args(get_args(QueriesConfig)[0])]
+_SOURCES = tuple(
+    dict.fromkeys(one.model_fields["source"].default for one in _MODELS if one is not OtherQueries)
+)
+_KEYS = {
+    name: None if field.is_required() else field.get_default(call_default_factory=True)
+    for model in _MODELS
+    for name, field in model.model_fields.items()
+    if name != "rows"
 }
-"""For which sources of `[queries]` each key is."""
+"""The keys of all sources with their defaults."""
 
 
 class CorpusConfig(Section):
@@ -229,7 +287,9 @@ class CorpusConfig(Section):
     """Or a git repository elsewhere, which is copied to `cache.clones`."""
     package: str | None = None
     """Or the name of an installed Python distribution."""
-    documents: GivenRows = _rows_field()
+    documents: GivenRows | None = Field(
+        default=None, repr=False, exclude_if=lambda rows: rows is None
+    )
     """Or, in Python, the documents themselves, each with `id` (or `path`), `text` and perhaps
     `title`: a list of dictionaries or records, or a data frame."""
     revision: str | None = None
@@ -652,10 +712,9 @@ class BuildConfig(Section):
                 f'pool.techniques names {answered}, and with recipe = "nuggets" these are not '
                 f"there before the pool; allowed: {', '.join(OF_THE_QUESTION)}"
             )
-        if self.queries.is_synthetic or self.programs.nuggetizer:
-            what = (
-                "queries.source synthetic" if self.queries.is_synthetic else "programs.nuggetizer"
-            )
+        synthetic = self.queries.source == "synthetic"
+        if synthetic or self.programs.nuggetizer:
+            what = "queries.source synthetic" if synthetic else "programs.nuggetizer"
             raise ValueError(f'{what} needs answers; take it with recipe = "freshstack"')
         return self
 
@@ -663,12 +722,13 @@ class BuildConfig(Section):
     def _names_lead_somewhere(self) -> Self:
         sources = [corpus.name for corpus in self.corpus]
         own = [embedder.name for embedder in self.embedder]
+        synthetic = self.queries if isinstance(self.queries, SyntheticQueries) else None
         for table, names in (("corpus", sources), ("embedder", own)):
             if len(set(names)) != len(names):
                 raise ValueError(f"each [[{table}]] needs a name of its own, not {names}")
         retrievers = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
         checked: tuple[tuple[str, Iterable[str], list[str]], ...] = (
-            ("queries.sources", self.queries.sources, sources),
+            ("queries.sources", synthetic.sources if synthetic else (), sources),
             ("pool.retrievers", self.pool.retrievers, retrievers),
             ("fusion.weights", self.fusion.weights, retrievers),
         )
@@ -787,8 +847,7 @@ def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
 
 def _missing_inputs(config: BuildConfig) -> Iterator[str]:
     inputs = [
-        ("queries.path", config.queries.path),
-        ("queries.style", config.queries.style),
+        *((f"queries.{key}", one) for key, one in config.queries if isinstance(one, Path)),
         *((f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus),
         *((f"embedder {one.name!r}: path", one.path) for one in config.embedder),
         ("reranker.path", config.reranker.path if config.reranker else None),

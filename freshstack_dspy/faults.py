@@ -3,10 +3,11 @@
 import difflib
 import re
 import reprlib
+from collections.abc import Iterator
 from typing import Any
 
 import jiter
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 Location = tuple[int | str, ...]
 _WORD = re.compile(r"[\w-]+")
@@ -51,9 +52,12 @@ def _place(part: int | str) -> str:
 
 def _in_words(fault: Any, model: type[BaseModel]) -> str:
     location: Location = fault["loc"]
-    key, message = _key(location), fault["msg"].removeprefix("Value error, ")
+    tags = [part for part in location if _is_tag(part)]
+    key = _key(tuple(part for part in location if part not in tags))
+    message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         fields = _table_at(location[:-1], model).model_fields
+        key = " of ".join([key, *map(str, tags)])
         # Those that are not printed hold what only Python can give.
         allowed = sorted(name for name, field in fields.items() if field.repr)
         near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
@@ -85,10 +89,26 @@ def _shown(location: Location, value: Any) -> str:
     return f"an array of {len(value)}" if isinstance(value, list) else reprlib.repr(value)
 
 
+def _is_tag(part: int | str) -> bool:
+    """Whether a part of a place is no key, and says which of several models a table is read as."""
+    return isinstance(part, str) and part.startswith("source ")
+
+
 def _table_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
     """The model of the table at a place."""
+    models = {"": model}
     for name in (part for part in location if isinstance(part, str)):
-        annotation = model.model_fields[name].annotation
-        types = (annotation, *getattr(annotation, "__args__", ()))
-        model = next(one for one in types if isinstance(one, type) and issubclass(one, BaseModel))
-    return model
+        if _is_tag(name):
+            models = {"": models[name]}
+        else:
+            models = dict(_models(models[""].model_fields[name].annotation))
+    return models[""]
+
+
+def _models(annotation: Any, tag: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+    """The models that a field takes, each with its tag."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield tag, annotation
+    tags = [one.tag for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Tag)]
+    for each in getattr(annotation, "__args__", ()):
+        yield from _models(each, *tags)

@@ -15,7 +15,7 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import Table, complain, counted, say, show, show_json
 
 if TYPE_CHECKING:
-    from freshstack_dspy.config import QueriesConfig
+    from freshstack_dspy.config import ReadQueries
     from freshstack_dspy.questions.tags import TagCoverage
     from freshstack_dspy.recipes.documents import Harvest
 
@@ -52,6 +52,7 @@ def suggest(
     from rich.console import Console
     from rich.progress import Progress
 
+    from freshstack_dspy.config import StackExchangeQueries
     from freshstack_dspy.errors import SourceError, file_named
     from freshstack_dspy.questions.links import corpus_entries, link_coverage
     from freshstack_dspy.questions.reading import read_queries
@@ -69,7 +70,7 @@ def suggest(
     found = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
     if not found.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
-    of_dump = config.source == "stackexchange"
+    of_dump = isinstance(config, StackExchangeQueries)
     with file_named(source):
         unlimited = config.model_copy(update={"limit": None})
         read = read_queries(unlimited, answered=of_dump).queries
@@ -132,9 +133,9 @@ def decontextualize(
         _write(from_documents(session, path, limit=limit), out, "passages")
 
 
-def _queries(source: Path) -> "QueriesConfig":
+def _queries(source: Path) -> "ReadQueries":
     """Take the questions of a configuration, or of a dump; the rest may not be there yet."""
-    from freshstack_dspy.config import QueriesConfig, load_judging
+    from freshstack_dspy.config import StackExchangeQueries, SyntheticQueries, load_judging
     from freshstack_dspy.errors import ConfigError
 
     if source.suffix in (".jsonl", ".json", ".csv", ".tsv", ".parquet"):
@@ -143,9 +144,9 @@ def _queries(source: Path) -> "QueriesConfig":
             "writes one)"
         )
     if source.suffix != ".toml":
-        return QueriesConfig(source="stackexchange", path=source)
+        return StackExchangeQueries(path=source)
     config = load_judging(source).queries
-    if config.is_synthetic:
+    if isinstance(config, SyntheticQueries):
         raise ConfigError(
             f"{source}: queries.source is synthetic, and such questions have no tags; name a "
             "dump, or a configuration that reads questions"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from freshstack_dspy.config import BuildConfig, QueriesConfig
+from freshstack_dspy.config import BuildConfig, JsonlQueries, RowsQueries, StackExchangeQueries
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.html import html_to_markdown
 from freshstack_dspy.questions.reading import QueryReading, read_queries
@@ -52,11 +52,12 @@ def read_groups(config: BuildConfig) -> Groups:
         SourceError: They cannot be read, or no group is left.
     """
     queries = config.queries
+    assert isinstance(queries, StackExchangeQueries | JsonlQueries | RowsQueries)
     unlimited = queries.model_copy(update={"limit": None})
     rejected: Counter[str] = Counter()
     documents: dict[str, list[Document]] = {}
     questions: dict[str, list[str]] = {}
-    if queries.source == "stackexchange":
+    if isinstance(queries, StackExchangeQueries):
         reading = read_queries(unlimited)
         rejected.update(reading.rejected)
         found, documents = list(reading.queries), _other_answers(queries, reading.queries)
@@ -87,10 +88,10 @@ def read_groups(config: BuildConfig) -> Groups:
     return Groups(reading, {one.query_id: documents[one.query_id] for one in kept}, questions)
 
 
-def _rows(queries: QueriesConfig) -> Iterator[JsonRow]:
-    if queries.rows is not None:
+def _rows(queries: RowsQueries | JsonlQueries) -> Iterator[JsonRow]:
+    if isinstance(queries, RowsQueries):
         return given_rows(queries.rows, queries.place)
-    return read_rows(queries.location)
+    return read_rows(queries.path)
 
 
 def _query(row: JsonRow) -> Query:
@@ -127,7 +128,9 @@ def _documents(row: JsonRow, query_id: str) -> Iterator[Document]:
             yield Document(file, title, parts.optional("url"))
 
 
-def _other_answers(config: QueriesConfig, queries: tuple[Query, ...]) -> dict[str, list[Document]]:
+def _other_answers(
+    config: StackExchangeQueries, queries: tuple[Query, ...]
+) -> dict[str, list[Document]]:
     """The answers of each question but the accepted one, by id."""
     accepted = {query.query_id: query.answer_id for query in queries}
     found: dict[str, dict[int, Document]] = {query_id: {} for query_id in accepted}
@@ -141,5 +144,5 @@ def _other_answers(config: QueriesConfig, queries: tuple[Query, ...]) -> dict[st
             if text.strip():
                 found[question][int(answer)] = Document(file, url=f"{address}/a/{answer}")
 
-    Dump(config.location).read(("Posts",), take, None)
+    Dump(config.path).read(("Posts",), take, None)
     return {query_id: [of[id_] for id_ in sorted(of)] for query_id, of in found.items()}

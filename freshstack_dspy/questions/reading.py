@@ -5,7 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from freshstack_dspy.config import OTHER_SOURCES, QueriesConfig
+from freshstack_dspy.config import (
+    OTHER_SOURCES,
+    CsvQueries,
+    FileQueries,
+    FreshStackQueries,
+    HuggingFaceQueries,
+    JsonlQueries,
+    OtherQueries,
+    ParquetQueries,
+    ReadQueries,
+    RowsQueries,
+    StackExchangeQueries,
+    SyntheticQueries,
+    TableQueries,
+)
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.selection import Selection, id_order, is_in_image
@@ -35,7 +49,10 @@ class QueryReading(NamedTuple):
 
 
 def read_queries(
-    config: QueriesConfig, progress: ReadProgress | None = None, *, answered: bool = True
+    config: ReadQueries | SyntheticQueries,
+    progress: ReadProgress | None = None,
+    *,
+    answered: bool = True,
 ) -> QueryReading:
     """Read the questions that have an accepted answer (if `answered`) and pass the filters.
 
@@ -43,14 +60,14 @@ def read_queries(
     first in that order and counts the others as rejected. `progress` is called with the bytes read
     so far, and with all there are.
     """
-    if config.is_synthetic:
+    if isinstance(config, SyntheticQueries):
         raise ConfigError(
             "[queries] source is synthetic: its questions are made by a build, and there is no "
             "file to read; name a source with a path"
         )
     rejected: Counter[str] = Counter()
     selection = Selection(config)
-    if config.source == "stackexchange":
+    if isinstance(config, StackExchangeQueries):
         queries = read_stackexchange(config, selection, rejected, progress, answered=answered)
     else:
         queries = _read_table(config, selection, rejected, progress, answered=answered)
@@ -72,19 +89,17 @@ def read_queries(
 
 
 def _read_table(
-    config: QueriesConfig,
+    config: ReadQueries,
     selection: Selection,
     rejected: Counter[str],
     progress: ReadProgress | None,
     *,
     answered: bool,
 ) -> list[Query]:
-    is_official = config.source == "freshstack"
-    columns = (
-        OFFICIAL_COLUMNS
-        if is_official
-        else Columns(config.columns, answered=answered, fields=config.fields)
-    )
+    columns, fields = OFFICIAL_COLUMNS, None
+    if isinstance(config, TableQueries):
+        fields = config.fields
+        columns = Columns(config.columns, answered=answered, fields=fields)
     queries: list[Query] = []
     place_of: dict[str, str] = {}
     for place, values in _rows(config, columns, progress):
@@ -104,7 +119,7 @@ def _read_table(
         else:
             queries.append(found)
     kept = {name for query in queries for name in query.fields}
-    if queries and (absent := [name for name in config.fields or () if name not in kept]):
+    if queries and (absent := [name for name in fields or () if name not in kept]):
         raise SourceError(
             f"{config.place}: no question has a value of {', '.join(map(repr, absent))}, which "
             "[queries] fields names; allowed: columns of the table that are no part of a query"
@@ -112,43 +127,52 @@ def _read_table(
     return queries
 
 
-def query_files(config: QueriesConfig) -> list[Path]:
+def query_files(config: ReadQueries | SyntheticQueries) -> list[Path]:
     """Name every file that the queries depend on, each once; of synthetic ones that of their style."""
-    if config.is_synthetic:
+    if isinstance(config, SyntheticQueries):
         return [config.style] if config.style else []
-    if config.source == "stackexchange":
-        return Dump(config.location).files(dump_tables(config))
+    if isinstance(config, StackExchangeQueries):
+        return Dump(config.path).files(dump_tables(config))
     rows, described = _table_files(config)
     return [*described, *rows]
 
 
-def _table_files(config: QueriesConfig) -> tuple[list[Path], list[Path]]:
+def _table_files(config: ReadQueries) -> tuple[list[Path], list[Path]]:
     """Name the files with the rows, and those that name these."""
-    if config.rows is not None:
+    if not isinstance(config, FileQueries):
         return [], []
-    path = config.location
-    if config.is_of_others and path.is_dir():
-        return sorted(each for each in path.rglob("*") if each.is_file()), []
-    is_official = config.source == "freshstack" and path.is_dir()
-    if config.source == "huggingface" or (is_official and not any(path.rglob("*.parquet"))):
-        return dataset_files(path, config.split)
-    if config.source == "parquet" or is_official:
-        return row_files(path, ".parquet"), []
+    path = config.path
+    match config:
+        case OtherQueries() if path.is_dir():
+            return sorted(each for each in path.rglob("*") if each.is_file()), []
+        case ParquetQueries():
+            return row_files(path, ".parquet"), []
+        case HuggingFaceQueries():
+            return dataset_files(path, config.split)
+        case FreshStackQueries() if path.is_dir():
+            is_parquet = any(path.rglob("*.parquet"))
+            return (
+                (row_files(path, ".parquet"), [])
+                if is_parquet
+                else dataset_files(path, config.split)
+            )
     return [path], []
 
 
-def _rows(config: QueriesConfig, columns: Columns, progress: ReadProgress | None) -> Iterator[Row]:
+def _rows(config: ReadQueries, columns: Columns, progress: ReadProgress | None) -> Iterator[Row]:
     """Read the table that the source is."""
-    if config.source == "csv":
-        return read_csv(config.location, columns.wanted(), columns.choose, progress)
-    is_official = config.source == "freshstack"
-    choose = choose_official if is_official else columns.choose
-    if config.rows is not None:
-        rows = given_rows(config.rows, config.place)
-    elif config.is_of_others:
-        rows = given_rows(OTHER_SOURCES.get(config.source)(config.location), config.place)
-    else:
-        rows = read_rows(_table_files(config)[0], choose, progress)
-    if config.source == "jsonl" and not config.columns:
+    match config:
+        case CsvQueries():
+            return read_csv(config.path, columns.wanted(), columns.choose, progress)
+        case FreshStackQueries():
+            rows = read_rows(_table_files(config)[0], choose_official, progress)
+            return map(official_row, rows)
+        case OtherQueries():
+            return given_rows(OTHER_SOURCES.get(config.source)(config.path), config.place)
+        case RowsQueries():
+            rows = given_rows(config.rows, config.place)
+        case _:
+            rows = read_rows(_table_files(config)[0], columns.choose, progress)
+    if isinstance(config, JsonlQueries | RowsQueries) and not config.columns:
         return known_rows(rows, columns)
-    return map(official_row, rows) if is_official else rows
+    return rows

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.config import ReadQueries
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.records import Query
 from freshstack_dspy.text import terms
@@ -88,7 +88,7 @@ def corpus_overlap(query: Query, frequency: Callable[[str], int], chunks: int) -
 class Selection:
     """The filters of a configuration. Case does not count in tags and licences."""
 
-    def __init__(self, config: QueriesConfig) -> None:
+    def __init__(self, config: ReadQueries) -> None:
         self._config = config
         self._tags = _folded(config.tags)
         self._all_tags = _folded(config.all_tags)
@@ -118,7 +118,7 @@ class Selection:
             (asked and until and asked >= until, "not before until"),
         )
         broken = next((reason for broken, reason in rules if broken), None)
-        return broken or _score_reason(score, self._config.min_score, "score", "min_score")
+        return broken or score_reason(score, self._config.min_score, "score", "min_score")
 
     def reason_against_query(
         self, query: Query, place: str, *, answered: bool = True
@@ -139,11 +139,6 @@ class Selection:
             or self.reason_against_licences(*licences)
         )
 
-    def reason_against_answer(self, score: int | None) -> str | None:
-        """Say why a question is left out for the score of its accepted answer."""
-        least = self._config.min_answer_score
-        return _score_reason(score, least, "answer score", "min_answer_score")
-
     def reason_against_licences(self, *licences: str | None) -> str | None:
         """Say why a question is left out for the licences of its question and answer."""
         if not self._licences:
@@ -162,7 +157,8 @@ class Selection:
                     raise ConfigError(f"queries.{key}: no question has the tag {tag!r}{hint}")
 
 
-def _score_reason(score: int | None, least: int | None, what: str, key: str) -> str | None:
+def score_reason(score: int | None, least: int | None, what: str, key: str) -> str | None:
+    """Say why a question is left out for a score, or None where it is kept."""
     if least is None:
         return None
     if score is None:

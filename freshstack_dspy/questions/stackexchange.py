@@ -18,11 +18,17 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from xml.parsers import expat
 
-from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.config import StackExchangeQueries
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.html import html_to_markdown
-from freshstack_dspy.questions.selection import Selection, instant, licence_at, site_address
+from freshstack_dspy.questions.selection import (
+    Selection,
+    instant,
+    licence_at,
+    score_reason,
+    site_address,
+)
 from freshstack_dspy.records import Attribution, Query
 
 if TYPE_CHECKING:
@@ -64,7 +70,7 @@ BEGIN;
 
 
 def read_stackexchange(
-    config: QueriesConfig,
+    config: StackExchangeQueries,
     selection: Selection,
     rejected: Counter[str],
     progress: ReadProgress | None = None,
@@ -76,10 +82,10 @@ def read_stackexchange(
     At most `config.limit` in order of id; all others are counted in `rejected`, by reason.
     """
     address = site_address(config.site)
-    dump = Dump(config.location)
+    dump = Dump(config.path)
     if config.duplicates == "drop" and "PostLinks" not in dump.places:
         raise SourceError(
-            f"{config.location}: there is no PostLinks.xml, and duplicates are known from it alone; "
+            f"{config.path}: there is no PostLinks.xml, and duplicates are known from it alone; "
             'put it there, or set duplicates = "keep"'
         )
     # An empty name: SQLite keeps the database in a temporary file, where SQLITE_TMPDIR says.
@@ -97,7 +103,7 @@ def read_stackexchange(
             found: Query | str = "closed as a duplicate"
             if not is_duplicate:
                 pair = json.loads(question), json.loads(answer or "null")
-                found = _query(*pair, address, selection, base, answered=answered)
+                found = _query(*pair, config, address, selection, base, answered=answered)
             if isinstance(found, str):
                 rejected[found] += 1
             elif len(queries) == config.limit:
@@ -107,13 +113,13 @@ def read_stackexchange(
         return queries
 
 
-def dump_tables(config: QueriesConfig) -> tuple[Table, ...]:
+def dump_tables(config: StackExchangeQueries) -> tuple[Table, ...]:
     """Name the tables that a configuration reads, in the best order."""
     return ("PostLinks", "Posts", "Users") if config.duplicates == "drop" else ("Posts", "Users")
 
 
 def tags_of_questions(
-    config: QueriesConfig, progress: ReadProgress | None = None
+    config: StackExchangeQueries, progress: ReadProgress | None = None
 ) -> list[tuple[str, ...]]:
     """Give the tags of each question, answered or not, that passes the filters on questions."""
     selection = Selection(config)
@@ -127,7 +133,7 @@ def tags_of_questions(
         if selection.reason_against(*facts) is None:
             found.append(tags)
 
-    Dump(config.location).read(("Posts",), take, progress)
+    Dump(config.path).read(("Posts",), take, progress)
     selection.check_tags()
     return found
 
@@ -215,6 +221,7 @@ def _stored(row: Row) -> str:
 def _query(
     question: Row,
     answer: Row | None,
+    config: StackExchangeQueries,
     address: str,
     selection: Selection,
     base: sqlite3.Connection,
@@ -222,7 +229,7 @@ def _query(
     answered: bool,
 ) -> Query | str:
     """Convert a question and its answer; or say why they are left out."""
-    text = ""
+    text, least = "", config.min_answer_score
     if answer is None:
         if answered:
             return "accepted answer is not in the dump"
@@ -233,7 +240,9 @@ def _query(
         text = html_to_markdown(answer.get("Body", ""))
         reason = (
             (None if text or not answered else "empty answer")
-            or selection.reason_against_answer(_integer(answer.get("Score")))
+            or score_reason(
+                _integer(answer.get("Score")), least, "answer score", "min_answer_score"
+            )
             or selection.reason_against_licences(_licence(question), _licence(answer))
         )
     if reason:

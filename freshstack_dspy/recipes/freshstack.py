@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import dspy
 
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.config import BuildConfig, ReadQueries, SyntheticQueries
+from freshstack_dspy.errors import FatalModelError, file_named
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.typed import UNRECORDED
 from freshstack_dspy.programs.documents import QuerySynthesizer
@@ -18,6 +18,7 @@ from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecom
 from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.corpus import chunk_corpora
 from freshstack_dspy.recipes.edited import edited_nuggets
@@ -176,7 +177,9 @@ class FreshStack(dspy.Module):
         self.closed_book_answerer = ClosedBookAnswerer()
         self.support_judge = SupportJudge(config.judge.scale)
         self.query_synthesizer = (
-            QuerySynthesizer(config.queries.per_seed) if config.queries.is_synthetic else None
+            QuerySynthesizer(config.queries.per_seed)
+            if isinstance(config.queries, SyntheticQueries)
+            else None
         )
         own = {name: of for name, of in config.programs.named.items() if hasattr(self, name)}
         put_programs(self, own, config.file.parent)
@@ -196,20 +199,19 @@ class FreshStack(dspy.Module):
         from freshstack_dspy.recipes.synthesis import Synthesis
 
         config, progress, little = session.config, session.progress, dict[str, float]()
-        reading = (
-            None
-            if config.queries.is_synthetic
-            else read_questions(config, progress, answered=self.needs_answers)
-        )
+        queries, reading = config.queries, QueryReading((), {})
+        if isinstance(queries, ReadQueries):
+            with file_named(config.file):
+                reading = read_questions(queries, progress, answered=self.needs_answers)
         searches = Searches(session, chunk_corpora(config, progress))
         if session.mode != "replay":
             _ = searches.index  # what is wrong with it shows before anything is paid for
-        if reading is None:
+        if isinstance(queries, SyntheticQueries):
             reading = Synthesis(session, self, searches).run(exactly=most is None)
-        elif session.mode != "replay" or most or config.queries.min_corpus_overlap is not None:
-            reading, little = check_overlap(config, reading, searches.index, progress)
-        queries = known_seeds(sampled(reading.queries, most), searches.chunks())
-        made = searches.corpus.contents(queries)
+        elif session.mode != "replay" or most or queries.min_corpus_overlap is not None:
+            reading, little = check_overlap(queries, reading, searches.index, progress)
+        taken = known_seeds(sampled(reading.queries, most), searches.chunks())
+        made = searches.corpus.contents(taken)
         return Beginning(Work(session, self, searches, known), made, reading, little)
 
     async def aforward(self, query: Query, index: HybridIndex) -> dspy.Prediction:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig, ModelConfig, as_config
+from freshstack_dspy.config import BuildConfig, ModelConfig, SyntheticQueries, as_config
 from freshstack_dspy.errors import FatalModelError, ReplyError, file_named
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
@@ -136,8 +136,9 @@ def plan(
             )
             for embedder in config.embedder
         )
-    synthetic = config.queries.is_synthetic
-    number = (config.queries.count or 0) if synthetic else len(made.reading.queries)
+    number = len(made.reading.queries)
+    if isinstance(config.queries, SyntheticQueries):
+        number = config.queries.count
     scale = number / max(1, len(queries))
     steps, total = _totals(session, dry_run, scale)
     return Plan(
@@ -265,8 +266,8 @@ def _dry_session(
     programs: "Programs | None" = None,
 ) -> Iterator[tuple[Session, DryRun]]:
     """A session that reads what is recorded, and records the dry run's replies in passing."""
-    if config.queries.is_synthetic:
-        count = min(config.queries.count or 0, SAMPLE)
+    if isinstance(config.queries, SyntheticQueries):
+        count = min(config.queries.count, SAMPLE)
         queries = config.queries.model_copy(update={"count": count})
         config = config.model_copy(update={"queries": queries})
     if config.embedder or config.reranker:

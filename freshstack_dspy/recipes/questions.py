@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import SourceError, file_named
+from freshstack_dspy.config import ReadQueries
+from freshstack_dspy.errors import SourceError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.questions.reading import QueryReading, read_queries
@@ -23,9 +23,9 @@ def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
 
 
 def read_questions(
-    config: BuildConfig, progress: Progress, *, answered: bool = True
+    queries: ReadQueries, progress: Progress, *, answered: bool = True
 ) -> QueryReading:
-    """Read the questions of a configuration, with `answered` only those with an accepted answer.
+    """Read the questions, with `answered` only those with an accepted answer.
 
     Where `min_corpus_overlap` is set, `limit` does not hold yet: `check_overlap` keeps so many.
 
@@ -33,15 +33,12 @@ def read_questions(
         SourceError: They cannot be read, or none is left.
     """
     progress.start("questions", 1)
-    queries = config.queries
-    if queries.min_corpus_overlap is not None:
-        queries = queries.model_copy(update={"limit": None})
-    with file_named(config.file):
-        reading = read_queries(queries, answered=answered)
+    unlimited = {"limit": None} if queries.min_corpus_overlap is not None else {}
+    reading = read_queries(queries.model_copy(update=unlimited), answered=answered)
     if not reading.queries:
         left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
         raise SourceError(
-            f"{config.queries.place}: no question is left ({left_out or 'it holds none'}); widen "
+            f"{queries.place}: no question is left ({left_out or 'it holds none'}); widen "
             "the filters of [queries], or name another file"
         )
     progress.advance("questions")
@@ -53,7 +50,7 @@ def read_questions(
 
 
 def check_overlap(
-    config: BuildConfig, reading: QueryReading, index: HybridIndex, progress: Progress
+    queries: ReadQueries, reading: QueryReading, index: HybridIndex, progress: Progress
 ) -> tuple[QueryReading, dict[str, float]]:
     """Name the questions that use words that the corpus lacks, before anything is asked.
 
@@ -69,7 +66,7 @@ def check_overlap(
     for query in reading.queries:
         shares[query.query_id] = corpus_overlap(query, index.frequency, len(index))
         progress.advance("overlap")
-    least = config.queries.min_corpus_overlap
+    least = queries.min_corpus_overlap
     too_far = 0
     if least is not None:
         near = [query for query in reading.queries if shares[query.query_id] >= least]
@@ -78,7 +75,7 @@ def check_overlap(
                 f"all {len(shares):,} questions have less in common with the corpus than "
                 f"min_corpus_overlap = {least}; the most is {max(shares.values()):.2f}"
             )
-        kept = tuple(near[: config.queries.limit])
+        kept = tuple(near[: queries.limit])
         too_far = len(reading.queries) - len(near)
         left_out = {
             "below min_corpus_overlap": too_far,

@@ -7,7 +7,7 @@ from typing import NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
-from freshstack_dspy.config import BuildConfig, as_config
+from freshstack_dspy.config import BuildConfig, SyntheticQueries, as_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import showing
@@ -124,7 +124,7 @@ def _refresh(
 
 def _check_questions_stay(config: BuildConfig) -> None:
     """Check that the questions are not made anew by each build."""
-    if config.queries.is_synthetic:
+    if isinstance(config.queries, SyntheticQueries):
         raise ConfigError(
             "[queries] source is synthetic: its questions are made anew from the corpus; to keep "
             f"those of the collection, copy {config.out / 'queries.jsonl'} elsewhere and name the "

@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.config import SyntheticQueries
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
 from freshstack_dspy.files import decoded, json_value, read_lines
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -61,11 +61,13 @@ class Synthesis:
             SourceError: There are too few chunks, or the style cannot be read.
         """
         self._session, self._recipe, self._searches = session, recipe, searches
-        self._queries = queries = session.config.queries
+        queries = session.config.queries
+        assert isinstance(queries, SyntheticQueries)
+        self._queries = queries
         self._synthesizer = recipe.query_synthesizer or QuerySynthesizer(queries.per_seed)
         self._style = read_style(queries.style) if queries.style else []
         self._seeds = sampled(queries, searches.chunks())
-        self._count = queries.count or 0
+        self._count = queries.count
         self._kept: list[Query] = []
         self._kept_terms: list[set[str]] = []
         if (most := len(self._seeds) * queries.per_seed) < self._count:
@@ -217,7 +219,7 @@ _LOOKED_AT = 10
 """Neighbours looked at for each chunk that is wanted: some are no seeds, or nearly the same."""
 
 
-def sampled(config: QueriesConfig, chunks: Sequence[Chunk]) -> list[Chunk]:
+def sampled(config: SyntheticQueries, chunks: Sequence[Chunk]) -> list[Chunk]:
     """Put the chunks that can be seeds in the order in which they are sampled.
 
     The sources take turns. Within its source each chunk has its place by a hash of its id and

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from freshstack_dspy.config import BuildConfig, ModelConfig, load_config, load_judging
+from freshstack_dspy.config import (
+    BuildConfig,
+    HuggingFaceQueries,
+    JsonlQueries,
+    ModelConfig,
+    SyntheticQueries,
+    load_config,
+    load_judging,
+)
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import TECHNIQUES
 
@@ -71,6 +79,7 @@ def test_every_path_is_relative_to_the_file(folder: Path, monkeypatch: pytest.Mo
 
     config = load_config("../build.toml")
 
+    assert isinstance(config.queries, JsonlQueries)
     assert config.queries.path == folder / "questions.jsonl"
     assert config.corpus[0].path == folder / "docs"
     assert config.index.path == folder / ".freshstack/index"
@@ -143,7 +152,7 @@ def test_a_fault_is_one_line_with_file_key_found_and_allowed(folder: Path, fault
     ("line", "message"),
     [
         ('[queries]\npath = "questions.jsonl"', "queries is missing"),
-        ('path = "questions.jsonl"', "queries: path is missing"),
+        ('path = "questions.jsonl"', "queries.path is missing"),
     ],
 )
 def test_a_missing_part_is_named(folder: Path, line: str, message: str) -> None:
@@ -219,6 +228,7 @@ def test_dates_may_be_dates_of_toml(folder: Path) -> None:
 
     queries = load_config(written(folder, text)).queries
 
+    assert isinstance(queries, JsonlQueries)
     assert (queries.since, queries.until) == ("2023-01-31", "2024-01-31T10:00:00+00:00")
 
 
@@ -238,18 +248,19 @@ def test_a_secret_is_in_no_error_and_no_text_of_the_configuration(folder: Path) 
 
 
 def test_every_section_refuses_unknown_keys_and_is_frozen() -> None:
-    def sections(model: type[BaseModel]) -> list[type[BaseModel]]:
-        found = [model]
-        for field in model.model_fields.values():
-            types: list[Any] = [field.annotation, *getattr(field.annotation, "__args__", ())]
-            for each in types:
-                if isinstance(each, type) and issubclass(each, BaseModel):
-                    found += sections(each)
+    def sections(annotation: Any) -> list[type[BaseModel]]:
+        found: list[type[BaseModel]] = []
+        inside = list(getattr(annotation, "__args__", ()))
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            found.append(annotation)
+            inside += [field.annotation for field in annotation.model_fields.values()]
+        for each in inside:
+            found += sections(each)
         return found
 
     found = sections(BuildConfig)
 
-    assert ModelConfig in found
+    assert {ModelConfig, HuggingFaceQueries} <= {*found}
     for section in found:
         assert section.model_config.get("extra") == "forbid", section
         assert section.model_config.get("frozen"), section
@@ -267,19 +278,24 @@ def test_embedders_and_rerankers_are_retrievers(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ('source = "synthetic"', "queries: count is missing"),
+        ('source = "synthetic"', "queries.count is missing"),
         ('source = "synthetic"\ncount = 0', "queries.count is 0"),
         (
             'source = "synthetic"\ncount = 1\nlimit = 3',
-            "queries: limit is for source stackexchange",
+            "unknown key queries.limit of source synthetic; allowed here: chunks, count, min_tokens",
         ),
         ('source = "synthetic"\ncount = 1\nsources = ["doc"]', "queries.sources names ['doc']"),
         ('source = "synthetic"\ncount = 1\nstyle = "lost.txt"', "queries.style names"),
-        ('path = "questions.jsonl"\nseed = 4', "queries: seed is for source synthetic"),
+        ('path = "questions.jsonl"\nseed = 4', "unknown key queries.seed of source jsonl; allowed"),
         (
-            'path = "questions.jsonl"\nsplit = "a"',
-            "queries: split is for source huggingface, fresh",
+            'path = "questions.jsonl"\nspilt = "a"\nsource = "huggingface"',
+            "unknown key queries.spilt of source huggingface; did you mean split?",
         ),
+        (
+            'path = "questions.jsonl"\nsource = "json"',
+            "there is none of the name 'json'; allowed: s",
+        ),
+        ('path = "questions.jsonl"\nrows = []', "queries.rows: is for Python"),
     ],
 )
 def test_keys_of_another_source_are_named(folder: Path, keys: str, message: str) -> None:
@@ -293,7 +309,18 @@ def test_synthetic_questions_need_a_count_and_no_path(folder: Path) -> None:
 
     queries = load_config(written(folder, text)).queries
 
-    assert (queries.path, queries.count, queries.is_synthetic) == (None, 7, True)
+    assert isinstance(queries, SyntheticQueries)
+    assert queries.count == 7
+
+
+def test_a_manifest_has_the_keys_of_every_source(folder: Path) -> None:
+    """So that those of different sources, and of earlier versions, are compared key by key."""
+    jsonl = load_config(written(folder, LEAST)).queries
+    made = SyntheticQueries(count=7)
+
+    assert jsonl.model_dump().keys() == made.model_dump().keys()
+    assert (jsonl.model_dump()["count"], made.model_dump()["count"]) == (None, 7)
+    assert "path" not in made.model_dump(exclude={"path"})
 
 
 @pytest.mark.parametrize("path", ["x" * 3_000, "a\\u0000b"])

@@ -8,17 +8,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import TypeAdapter
 
-from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.config import HuggingFaceQueries, QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.questions.reading import QueryReading, query_files, read_queries
 from freshstack_dspy.records import Query
 
+ANY_QUERIES: TypeAdapter[Any] = TypeAdapter(QueriesConfig)
 HEAD = "query_id,title,body,answer"
 
 
 def read(source: str, path: Path, **filters: object) -> QueryReading:
-    return read_queries(QueriesConfig.model_validate({"source": source, "path": path, **filters}))
+    return read_queries(ANY_QUERIES.validate_python({"source": source, "path": path, **filters}))
 
 
 def read_csv(path: Path, text: str | bytes, **filters: object) -> QueryReading:
@@ -237,7 +239,7 @@ def test_a_saved_dataset_is_read_with_all_its_shards(tmp_path: Path, shards: int
     reading = read("huggingface", path)
 
     assert [query.query_id for query in reading.queries] == ["7", "12"]
-    config = QueriesConfig(source="huggingface", path=path)
+    config = HuggingFaceQueries(path=path)
     assert {file.name for file in query_files(config)} == {
         file.name for file in path.iterdir() if file.name != "dataset_info.json"
     }

@@ -15,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.config import BuildConfig, load_config
+from freshstack_dspy.config import BuildConfig, FileQueries, load_config
 
 FILES = {
     "docs/install.md": "# Installing\n\nInstall it with pip. Python 3.11 is needed.\n",
@@ -45,6 +45,12 @@ QUESTIONS = (
         "answer": "Nobody knows.",
     },
 )
+
+
+def questions_file(config: BuildConfig) -> Path:
+    """The file of a domain's questions."""
+    assert isinstance(config.queries, FileQueries)
+    return config.queries.path
 
 
 def write_domain(folder: Path, **sections: dict[str, Any]) -> Path:

@@ -26,7 +26,7 @@ from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.provenance import export_replies
 
 from .conftest import Built
-from .domain import FILES, afresh, domain, files_of, write_domain
+from .domain import FILES, afresh, domain, files_of, questions_file, write_domain
 from .scripted import (
     Inputs,
     Said,
@@ -220,7 +220,7 @@ def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) ->
 
 def test_questions_left_out_are_counted(tmp_path: Path) -> None:
     config = domain(tmp_path, queries={"limit": 2})
-    with config.queries.location.open("a") as file:
+    with questions_file(config).open("a") as file:
         file.write(json.dumps({"query_id": "3", "title": "Why?", "body": ""}) + "\n")
 
     collection = build(config, provider=ScriptedProvider())
@@ -231,7 +231,7 @@ def test_questions_left_out_are_counted(tmp_path: Path) -> None:
 def test_a_question_that_finds_nothing_is_unanswerable_and_unjudged(tmp_path: Path) -> None:
     config = domain(tmp_path, pool={"techniques": ["question"]})
     question = {"query_id": "z", "title": "zzz", "body": "qqq", "answer": "Zzz. Qqq."}
-    config.queries.location.write_text(json.dumps(question))
+    questions_file(config).write_text(json.dumps(question))
 
     collection = build(config, provider=ScriptedProvider())
 

@@ -16,7 +16,7 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.stored.diagnose import self_agreement
 from tests.recipes.conftest import Built
-from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of
+from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of, questions_file
 from tests.recipes.scripted import Inputs, ScriptedProvider, judge, question_of
 
 QUIET: dict[str, Any] = {"contamination": {"score": False}}
@@ -183,7 +183,7 @@ def test_a_question_too_long_for_the_window_is_a_counted_failure(tmp_path: Path)
     )
     long = {**QUESTIONS[2], "body": "And so on. " * 3000}
     lines = [json.dumps(each) + "\n" for each in (*QUESTIONS[:2], long)]
-    settings.queries.location.write_text("".join(lines))
+    questions_file(settings).write_text("".join(lines))
     asked = provider()
     collection = build(settings, provider=asked)
 

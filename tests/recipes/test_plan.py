@@ -10,7 +10,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, FatalModelError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.plan import SAMPLE, Plan, plan
-from tests.recipes.domain import QUESTIONS, domain, write_domain
+from tests.recipes.domain import QUESTIONS, domain, questions_file, write_domain
 from tests.recipes.scripted import ScriptedProvider
 from tests.recipes.test_build import NoStep
 from tests.recipes.workshop import workshop
@@ -73,7 +73,7 @@ def test_of_many_questions_a_sample_is_run_and_scaled_up(tmp_path: Path) -> None
     config = domain(tmp_path, model={"name": "extractive/baseline"})
     number = 2 * SAMPLE + 5
     questions = [{**QUESTIONS[0], "query_id": f"{n}", "title": f"Dial {n}"} for n in range(number)]
-    config.queries.location.write_text("".join(json.dumps(one) + "\n" for one in questions))
+    questions_file(config).write_text("".join(json.dumps(one) + "\n" for one in questions))
 
     found = plan(config)
 

@@ -16,7 +16,7 @@ from freshstack_dspy.errors import ConfigError, DeferredError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.refresh import Refreshed, refresh
 from tests.recipes.conftest import POOLS
-from tests.recipes.domain import FILES, QUESTIONS, domain, files_of
+from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, questions_file
 from tests.recipes.scripted import (
     Inputs,
     Said,
@@ -42,12 +42,12 @@ def refreshed(
 
 def ask(config: BuildConfig, *questions: dict[str, Any]) -> None:
     """Put other questions into the file."""
-    config.queries.location.write_text("".join(json.dumps(each) + "\n" for each in questions))
+    questions_file(config).write_text("".join(json.dumps(each) + "\n" for each in questions))
 
 
 def put(config: BuildConfig, name: str, text: str) -> None:
     """Write a file of the corpus."""
-    (config.queries.location.parent / "corpus" / name).write_text(text)
+    (questions_file(config).parent / "corpus" / name).write_text(text)
 
 
 def shown(provider: ScriptedProvider) -> set[str]:
