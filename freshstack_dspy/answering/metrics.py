@@ -26,7 +26,7 @@ from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.programs.answers import AnswerGenerator
-from freshstack_dspy.recipes.provenance import prompt_hash
+from freshstack_dspy.recipes.provenance import prompts_of
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     AssignedAnswer,
@@ -127,9 +127,16 @@ def answering_account(
 ) -> AnsweringAccount:
     """Record how answers were made."""
     model = session.config.model
-    judge = session.recipe.support_judge.predict
-    asking = [answer_comparer(session, one) for one in ("yes_no", "graded") if one in comparers]
-    predictors = [AnswerGenerator().predict, *(one.predict for one in asking), judge]
+    programs = {
+        "generator": AnswerGenerator(),
+        **{one: answer_comparer(session, one) for one in ("yes_no", "graded") if one in comparers},
+        "support_judge": session.recipe.support_judge,
+    }
+    predictors = [
+        (f"{name}.{place}", predictor)
+        for name, program in programs.items()
+        for place, predictor in program.named_predictors()
+    ]
     return AnsweringAccount(
         collection=collection.manifest.name,
         content_hash=collection.manifest.content_hash,
@@ -142,7 +149,7 @@ def answering_account(
         max_tokens=model.max_tokens,
         comparers=dict(comparers),
         scale=session.config.judge.graded,
-        prompts=dict(sorted(map(prompt_hash, predictors))),
+        prompts=dict(sorted(prompts_of(predictors).items())),
         queries=len({answer.topic_id for answer in found.answers}),
     )
 

@@ -39,6 +39,8 @@ from freshstack_dspy.lm.reply import status_of
 ACCEPT_LESSER_FAULTS = "accept lesser faults"
 """Set in the validation context where no better reply came: faults that are worth a re-ask, but not
 the loss of the reply, are then accepted. No input has this name."""
+UNNAMED = "answer"
+"""The name of a signature that is not `named`."""
 UNRECORDED = "unrecorded"
 """The `call_id` of a reply of a model that is no `RecordedLM`."""
 
@@ -67,9 +69,9 @@ def named(signature: SignatureT) -> SignatureT:
 
 
 def name_of(signature: Any) -> str:
-    """The name of a signature that is `named`, or `answer`: a class's name may be another tomorrow."""
+    """The name of a signature that is `named`, or `UNNAMED`: a class's may be another tomorrow."""
     marks = (mark for field in signature.output_fields.values() for mark in field.metadata)
-    return next((mark.name for mark in marks if isinstance(mark, Named)), "answer")
+    return next((mark.name for mark in marks if isinstance(mark, Named)), UNNAMED)
 
 
 class UnparsedReplyError(ReplyError, AdapterParseError):

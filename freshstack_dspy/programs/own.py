@@ -12,8 +12,9 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.registry import imported, is_imported
 
-Programs = Mapping[str, dspy.Module | ProgramConfig | Path | str]
-"""By the name of a recipe's program: a module, the name of one to import, or a file of its state."""
+Programs = Mapping[str, dspy.Module | ProgramConfig | Mapping[str, Any] | Path | str]
+"""By the name of a recipe's program: a module, the name of one to import, or a file of its state;
+or a dictionary with `program`, one of the former two, and `state`, the file."""
 
 
 def put_programs(recipe: dspy.Module, programs: Programs, folder: Path) -> None:
@@ -36,16 +37,21 @@ def put_programs(recipe: dspy.Module, programs: Programs, folder: Path) -> None:
 
 def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
     """Make the program that is given by itself, its name, or its state, and check what it takes."""
-    named = given
-    if isinstance(given, str | Path):
-        named = ProgramConfig.model_validate(
-            {"program": given} if is_imported(given) else {"state": Path(given)}
+    parts = given
+    if isinstance(given, ProgramConfig):
+        parts = given.model_dump(exclude_none=True)
+    elif isinstance(given, str | Path):
+        parts = {"program" if is_imported(given) else "state": given}
+    elif not isinstance(given, Mapping):
+        parts = {"program": given}
+    if unknown := parts.keys() - {"program", "state"}:
+        raise ConfigError(
+            f"programs.{name} has {min(unknown)!r}; allowed: program, and state, a file that "
+            "DSPy's save wrote"
         )
-    program = given
-    if isinstance(named, ProgramConfig):
-        program = own
-        if named.program is not None:
-            program = imported(named.program, f"programs.{name}", folder)
+    program, state = parts.get("program", own), parts.get("state")
+    if isinstance(program, str):
+        program = imported(program, f"programs.{name}", folder)
     if inspect.isclass(program) and issubclass(program, dspy.Module):
         program = program()
     if not isinstance(program, dspy.Module):
@@ -61,5 +67,4 @@ def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
             f"programs.{name}: {kind.__name__}.forward must take {', '.join(needed)}, as "
             f"that of {type(own).__name__} does: {error}"
         ) from None
-    state = named.state if isinstance(named, ProgramConfig) else None
-    return program if state is None else load_program(program, state)
+    return program if state is None else load_program(program.deepcopy(), Path(state))

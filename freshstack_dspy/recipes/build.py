@@ -67,9 +67,10 @@ def _build(
     mode = options.get("mode", "live")
     with showing(options.get("progress")) as progress, ExitStack() as stack:
         options["progress"] = progress
-        config = prepare(config, mode, progress, replace=replace)
+        recipe, programs = options.get("recipe"), options.get("programs")
+        config = prepare(config, mode, progress, replace=replace, recipe=recipe, programs=programs)
         with one_part(progress, "inputs"):
-            inputs = fingerprint_inputs(config, options.get("recipe"), options.get("programs"))
+            inputs = fingerprint_inputs(config, recipe, programs)
             replies = stack.enter_context(open_replies(config, mode))
             found = unchanged(config, mode, inputs, replies)
         if found is not None:

@@ -8,16 +8,25 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import check_writable
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.corpus import with_repositories
-from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, shareable
+from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, own_programs, shareable
 from freshstack_dspy.recipes.session import check_mode
 from freshstack_dspy.stored.manifest import Manifest, read_manifest
 from freshstack_dspy.stored.writing import check_replaceable
 
 
 def prepare(
-    config: BuildConfig, mode: Mode, progress: Progress, *, replace: bool = True
+    config: BuildConfig,
+    mode: Mode,
+    progress: Progress,
+    *,
+    replace: bool = True,
+    recipe: Any = None,
+    programs: Mapping[str, Any] | None = None,
 ) -> BuildConfig:
     """Make every check of a build that needs no work, and pin its repositories to a commit.
+
+    What is there is replaced only with `replace`, if it was built by other settings, or by another
+    recipe or other programs than these.
 
     Raises:
         CollectionError: At `out` is something else, or the labels of `[trust]` are none.
@@ -28,7 +37,7 @@ def prepare(
     check_mode(config, mode)
     _check_place(config)
     if not replace:
-        _check_replaced(config)
+        _check_replaced(config, recipe, programs)
     return with_repositories(config, mode, progress)
 
 
@@ -42,12 +51,12 @@ def _check_place(config: BuildConfig) -> None:
     check_writable(config.out)
 
 
-def _check_replaced(config: BuildConfig) -> None:
+def _check_replaced(config: BuildConfig, recipe: Any, programs: Mapping[str, Any] | None) -> None:
     """Check that a build does not silently replace another collection.
 
     Raises:
-        ConfigError: The collection at `out` has another name or other settings, or was extended by
-            runs, whose judgments a build would lose.
+        ConfigError: The collection at `out` has another name, other settings or programs, or was
+            extended by runs, whose judgments a build would lose.
     """
     try:
         manifest = read_manifest(config.out)
@@ -60,6 +69,13 @@ def _check_replaced(config: BuildConfig) -> None:
             f"freshstack refresh {config.file}, which reuses them, or name another out"
         )
     others = list(_other_settings(manifest, config))
+    now = own_programs(config, recipe, programs)
+    for name in sorted(manifest.programs.keys() | now.keys()):
+        if manifest.programs.get(name) != now.get(name):
+            plain = "that of this package"
+            others.append(
+                f"{name} = {manifest.programs.get(name, plain)}, now {now.get(name, plain)}"
+            )
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         raise ConfigError(

@@ -8,7 +8,7 @@ before anything was read: what changes meanwhile is a change for the next build.
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +26,7 @@ from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
 from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
-from freshstack_dspy.lm.typed import demonstrations, instructions, name_of
+from freshstack_dspy.lm.typed import UNNAMED, demonstrations, instructions, name_of
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
@@ -75,7 +75,7 @@ def provenance(
         recipe=config.recipe,
         model=config.model.name,
         scale=config.judge.graded,
-        prompts=dict(prompt_hash(predictor) for _, predictor in session.recipe.named_predictors()),
+        prompts=prompts_of(session.recipe.named_predictors()),
         programs=identities(session.recipe, session.programs),
         versions=_versions(),
         ledger=session.lm.ledger.steps(),
@@ -93,10 +93,15 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in _PACKAGES}
 
 
-def prompt_hash(predictor: Any) -> tuple[str, str]:
-    """The name of a predictor's signature, and the hash of its prompt."""
-    prompt = [instructions(predictor.signature), demonstrations(predictor)]
-    return name_of(predictor.signature), sha256_of(prompt)
+def prompts_of(predictors: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """The hash of each prompt, by the name of its signature, or else of its predictor."""
+    found: dict[str, str] = {}
+    for place, predictor in predictors:
+        name = name_of(predictor.signature)
+        prompt = sha256_of([instructions(predictor.signature), demonstrations(predictor)])
+        is_taken = name == UNNAMED or found.get(name, prompt) != prompt
+        found[place if is_taken else name] = prompt
+    return found
 
 
 def shareable(value: Any) -> Any:
@@ -228,7 +233,7 @@ def fingerprint_inputs(
             "config": config.model_dump(mode="json", exclude=without),
             "endpoint": endpoint_identity(config.model.name, config.model.api_base),
             "edited": config.nuggets.edited and file_sha256(config.nuggets.edited),
-            "programs": _own_programs(config, recipe, programs),
+            "programs": own_programs(config, recipe, programs),
             "trust": [config.trust.min_kappa, *map(file_sha256, config.trust.labels)],
         }
         queries = {
@@ -268,7 +273,7 @@ def _files(corpus: CorpusConfig, most: int) -> Iterator[Any]:
             yield type(file).__name__, file.model_dump(mode="json")
 
 
-def _own_programs(
+def own_programs(
     config: BuildConfig, recipe: Any, programs: Mapping[str, Any] | None
 ) -> dict[str, str]:
     """What is not ours of the recipe and the programs; DSPy is imported only where there is any."""
@@ -278,4 +283,5 @@ def _own_programs(
     from freshstack_dspy.recipes.recipe import identities, recipe_of, with_programs
 
     used = recipe_of(config) if recipe is None else recipe
-    return identities(with_programs(used, programs or {}), names)
+    own = {name: one for name, one in (programs or {}).items() if name != "comparer"}
+    return identities(with_programs(used, own), names)

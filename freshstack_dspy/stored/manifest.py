@@ -95,7 +95,7 @@ class Provenance(Record):
     earlier_models: tuple[str, ...] = ()
     """Other models that were asked before a refresh, and some of whose labels may be kept."""
     prompts: dict[str, str] = Field(default_factory=dict)
-    """SHA-256 of the prompt, by signature."""
+    """SHA-256 of the prompt, by the signature's name, or else by the predictor's."""
     programs: dict[str, str] = Field(default_factory=dict)
     """Those that are not this package's: by name, or `recipe`, the class and a hash of its source and
     prompts."""

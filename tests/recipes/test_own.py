@@ -76,7 +76,14 @@ def about(inputs: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "program", [Sentences(), "tests.recipes.test_own:Sentences"], ids=["object", "name"]
+    "program",
+    [
+        Sentences(),
+        "tests.recipes.test_own:Sentences",
+        {"program": Sentences()},
+        {"program": "tests.recipes.test_own:Sentences"},
+    ],
+    ids=["object", "name", "dictionary of an object", "dictionary of a name"],
 )
 def test_a_program_of_ones_own_makes_the_nuggets(tmp_path: Path, program: Any) -> None:
     config, provider = domain(tmp_path), ScriptedProvider()
@@ -103,6 +110,57 @@ def test_another_program_is_another_collection(tmp_path: Path) -> None:
     assert asked.calls.total() == calls, "the texts of the nuggets are the same"
     with pytest.raises(ConfigError, match="another program nuggetizer"):
         refresh(config, provider=asked)
+
+
+def test_other_programs_replace_a_collection_only_where_that_is_said(tmp_path: Path) -> None:
+    config, provider = domain(tmp_path), ScriptedProvider()
+    own = {"nuggetizer": Sentences()}
+    plain = build(config, provider=provider)
+    with pytest.raises(ConfigError, match=r"nuggetizer = that of this package, now .*Sentences "):
+        build(config, provider=provider, programs=own)
+    assert build(config, provider=provider).manifest == plain.manifest
+
+    mine = build(config, provider=provider, programs=own, replace=True)
+    assert build(config, provider=provider, programs=own).manifest == mine.manifest
+    with pytest.raises(ConfigError, match=r"nuggetizer = .*Sentences .*, now that of this package"):
+        build(config, provider=provider)
+
+
+def test_an_object_and_a_state_are_given_together(tmp_path: Path) -> None:
+    tuned, plain = Nuggetizer(), Nuggetizer()
+    signature = tuned.predict.signature
+    tuned.predict.signature = signature.with_instructions("List few facts.")
+    tuned.save(tmp_path / "tuned.json")
+    given = {"program": plain, "state": str(tmp_path / "tuned.json")}
+
+    made = build(domain(tmp_path), provider=ScriptedProvider(), programs={"nuggetizer": given})
+
+    same = build(domain(tmp_path), provider=ScriptedProvider(), programs={"nuggetizer": tuned})
+    assert made.manifest == same.manifest
+    assert plain.predict.signature.instructions == signature.instructions
+
+
+class Unnamed(dspy.Module):
+    """Asks by a signature of its own."""
+
+    def __init__(self, instructions: str) -> None:
+        super().__init__()
+        self.ask = dspy.Predict(dspy.Signature("question -> said", instructions))
+
+    def forward(self, query: Any) -> Any:
+        said = self.ask(question=query.text).said
+        return dspy.Prediction(nuggets=[said], texts=[said])
+
+
+def test_prompts_of_signatures_without_a_name_have_that_of_their_program(tmp_path: Path) -> None:
+    own = {"nuggetizer": Unnamed("Say a fact."), "question_decomposer": Unnamed("Ask.")}
+
+    made = build(
+        domain(tmp_path), provider=ScriptedProvider(answer=lambda _: {"said": "?"}), programs=own
+    )
+
+    assert {"nuggetizer.ask", "question_decomposer.ask"} < made.manifest.prompts.keys()
+    assert "answer" not in made.manifest.prompts
 
 
 def test_a_prompt_or_an_attribute_that_changed_is_another_collection(tmp_path: Path) -> None:
@@ -313,6 +371,7 @@ STRANGE = Nugget(nugget_id="q_0", query_id="q", text="It is of another.", call_i
     [
         ({"programs": {"nugetizer": Sentences()}}, "FreshStack has no such program; it has: nugg"),
         ({"programs": {"nuggetizer": NoModule()}}, "no dspy.Module"),
+        ({"programs": {"nuggetizer": {"file": "a"}}}, "has 'file'; allowed: program, and state"),
         ({"programs": {"nuggetizer": OtherInputs()}}, "OtherInputs.forward must take query"),
         ({"programs": {"nuggetizer": "nowhere:Sentences"}}, "No module named 'nowhere'"),
         ({"programs": {"nuggetizer": "tests.recipes.test_own:Sentence"}}, "did you mean"),
