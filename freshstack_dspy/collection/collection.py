@@ -12,7 +12,6 @@ from freshstack_dspy.stored.corpus import CORPUS_FILE, Corpus
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import Provenance
 from freshstack_dspy.stored.slices import Slices
-from freshstack_dspy.stored.writing import write_folder
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.explain import Explanation
@@ -151,6 +150,8 @@ def write_collection(
     Chunks may be in any order. `rejected` says how many questions of the source did not become
     queries, by reason. What was in the folder is left as it is where something is at fault.
     """
+    from freshstack_dspy.stored.writing import write_folder
+
     path = Path(os.path.realpath(path))
     manifest = write_folder(path, contents, chunks, provenance, rejected or {})
     return Collection.holding(contents, manifest, Corpus(path / CORPUS_FILE))
