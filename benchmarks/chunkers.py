@@ -24,7 +24,7 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import Chunk
-from freshstack_dspy.stored.passages import place_all
+from freshstack_dspy.stored.passage_runs import place_all
 from freshstack_dspy.stored.placing import Files, FileText, Hit
 
 SIZES = (256, 512, 1024)

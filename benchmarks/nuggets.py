@@ -32,8 +32,8 @@ from freshstack_dspy.measures.statistics import bootstrap_sums
 from freshstack_dspy.recipes.flow import run_stages
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
 from freshstack_dspy.recipes.known import NOTHING
-from freshstack_dspy.recipes.nuggets import WithoutAnswers, is_relevant
 from freshstack_dspy.recipes.opening import open_session
+from freshstack_dspy.recipes.without_answers import WithoutAnswers, is_relevant
 from freshstack_dspy.records import Nugget, Query
 
 ROOT = Path(__file__).resolve().parent.parent

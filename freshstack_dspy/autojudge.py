@@ -38,10 +38,10 @@ from freshstack_dspy.recipes.corpus import ChunkedCorpora
 from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
 from freshstack_dspy.recipes.judge import ToJudge, judge
-from freshstack_dspy.recipes.nuggets import WithoutAnswers, grade, nuggets_of
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.recipes.without_answers import WithoutAnswers, grade, nuggets_of
 from freshstack_dspy.records import (
     Answer,
     Candidate,

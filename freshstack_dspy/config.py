@@ -648,7 +648,7 @@ class BuildConfig(Section):
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     recipe: Literal["freshstack", "crux", "nuggets"] | Imported = "freshstack"
-    """`nuggets`: for questions without answers; see `recipes/nuggets.py`; or one of your own, as
+    """`nuggets`: for questions without answers; see `recipes/without_answers.py`; or one of your own, as
     `mine.recipes:MyRecipe`."""
     out: Path
     queries: QueriesConfig

@@ -221,7 +221,7 @@ def _evaluations(
 ) -> "dict[str, Evaluation]":
     """Evaluate runs, by the name of their file; by its path where two have one name."""
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
-    from freshstack_dspy.measures.passages import read_run_of
+    from freshstack_dspy.measures.passage_labels import read_run_of
 
     file_names = [path.name for path in runs]
     found: dict[str, Evaluation] = {}

@@ -132,7 +132,7 @@ def retrieve(
     from freshstack_dspy.collection.retrieve import retrieve as run_retriever
     from freshstack_dspy.measures.run import PassageRun, Run, write_run
     from freshstack_dspy.recipes.corpus import search_models
-    from freshstack_dspy.stored.passages import passages_of, write_passages
+    from freshstack_dspy.stored.passage_runs import passages_of, write_passages
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")

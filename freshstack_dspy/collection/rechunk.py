@@ -11,13 +11,13 @@ from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
 from freshstack_dspy.corpus.encodings import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
-from freshstack_dspy.measures.passages import chunks_under, held_labels
+from freshstack_dspy.measures.passage_labels import chunks_under, held_labels
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Place, Span, shared
 from freshstack_dspy.records import Candidate, Chunk, Judgment, SourceFile
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 from freshstack_dspy.stored.manifest import Provenance
-from freshstack_dspy.stored.passages import CollectionSpans
+from freshstack_dspy.stored.passage_runs import CollectionSpans
 from freshstack_dspy.stored.slices import slice_queries
 
 File = tuple[str, str]

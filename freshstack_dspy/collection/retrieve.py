@@ -18,7 +18,7 @@ from freshstack_dspy.progress import Progress, one_part, showing
 from freshstack_dspy.records import Chunk, Query, SliceName
 from freshstack_dspy.stored.contents import SLICES
 from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.passages import place_all, why_unplaced
+from freshstack_dspy.stored.passage_runs import place_all, why_unplaced
 from freshstack_dspy.stored.placing import Files, Hit
 
 

@@ -16,7 +16,7 @@ from freshstack_dspy.measures.evaluation import (
     evaluate,
 )
 from freshstack_dspy.measures.measure import MeasureSource
-from freshstack_dspy.measures.passages import read_run_of
+from freshstack_dspy.measures.passage_labels import read_run_of
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.measures.statistics import (

@@ -11,7 +11,7 @@ from pydantic import Field
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
 from freshstack_dspy.measures.measure import Cutoff, Measure, MeasureSource, parse_measures
-from freshstack_dspy.measures.passages import judge_passages, read_run_of
+from freshstack_dspy.measures.passage_labels import judge_passages, read_run_of
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.records import DRY_RUN, Record

@@ -18,7 +18,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures import diversity, ranking
 from freshstack_dspy.measures.budgets import within_budget
 from freshstack_dspy.measures.density import density
-from freshstack_dspy.measures.passages import byte_iou, byte_precision, byte_recall
+from freshstack_dspy.measures.passage_labels import byte_iou, byte_precision, byte_recall
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.registry import Registry
 

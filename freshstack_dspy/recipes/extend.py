@@ -16,7 +16,7 @@ from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judgin
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import existing_folder, only_writer
 from freshstack_dspy.lm.request import sha256_of
-from freshstack_dspy.measures.passages import by_passage_id
+from freshstack_dspy.measures.passage_labels import by_passage_id
 from freshstack_dspy.measures.run import (
     UNPLACED,
     PassageRun,
@@ -41,7 +41,7 @@ from freshstack_dspy.records import (
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 from freshstack_dspy.stored.counts import some_of
 from freshstack_dspy.stored.manifest import Extension, read_manifest
-from freshstack_dspy.stored.passages import CollectionSpans
+from freshstack_dspy.stored.passage_runs import CollectionSpans
 from freshstack_dspy.stored.writing import call_ids_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from freshstack_dspy.lm.typed import demonstrations, instructions, plain
 from freshstack_dspy.programs.own import Programs, put_programs
 from freshstack_dspy.recipes.crux import Crux
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.nuggets import WithoutAnswers
+from freshstack_dspy.recipes.without_answers import WithoutAnswers
 from freshstack_dspy.registry import imported
 
 

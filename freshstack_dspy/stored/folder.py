@@ -162,7 +162,7 @@ class StoredCollection(Contents):
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
         check_any(self, slices)
-        from freshstack_dspy.stored.passages import CollectionSpans
+        from freshstack_dspy.stored.passage_runs import CollectionSpans
 
         qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus), nuggets)
         qrels = replace(

@@ -12,7 +12,7 @@ from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Relevance, SourceFile
 from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.passages import place_all
+from freshstack_dspy.stored.passage_runs import place_all
 from freshstack_dspy.stored.placing import Files, Hit
 from freshstack_dspy.stored.slices import slice_queries
 from tests.collection import small

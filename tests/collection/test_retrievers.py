@@ -17,7 +17,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import SourceFile
-from freshstack_dspy.stored.passages import place_all, read_passages, write_passages
+from freshstack_dspy.stored.passage_runs import place_all, read_passages, write_passages
 from freshstack_dspy.stored.placing import Files
 from tests.heard import Heard
 

@@ -20,7 +20,7 @@ from freshstack_dspy.recipes.extend import Extended, extend, plan_extension
 from freshstack_dspy.records import RunRank, ScoredChunk
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Extension, Provenance
-from freshstack_dspy.stored.passages import CollectionSpans
+from freshstack_dspy.stored.passage_runs import CollectionSpans
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider

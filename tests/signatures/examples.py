@@ -29,12 +29,12 @@ from freshstack_dspy.signatures.judge_support import (
     NumberedNugget,
 )
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
-from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
 from freshstack_dspy.signatures.reports import (
     WriteReport,
     WriteReportRequest,
     WriteSubQuestions,
 )
+from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 PROMPTS = Path(__file__).parent / "prompts"
 QUESTION = ShownQuestion(

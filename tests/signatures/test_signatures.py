@@ -14,7 +14,7 @@ from freshstack_dspy.signatures.documents import DecontextualizePassages, Synthe
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, JudgeSupport
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
-from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
+from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 from .examples import EXAMPLES, PROMPTS, prompt
 

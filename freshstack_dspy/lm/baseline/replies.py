@@ -10,7 +10,6 @@ from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.baseline.answers import answer, compare, grade
 from freshstack_dspy.lm.baseline.nuggets import importance, nuggets
-from freshstack_dspy.lm.baseline.passages import passages
 from freshstack_dspy.lm.baseline.questions import (
     closed_book_answer,
     queries,
@@ -19,6 +18,7 @@ from freshstack_dspy.lm.baseline.questions import (
     sub_questions,
 )
 from freshstack_dspy.lm.baseline.relevance import grades, updated
+from freshstack_dspy.lm.baseline.standalone import passages
 from freshstack_dspy.lm.baseline.support import Json, Judged, Numbered, verdicts
 from freshstack_dspy.records import ScaleName
 

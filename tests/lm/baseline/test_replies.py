@@ -17,8 +17,8 @@ from freshstack_dspy.signatures.answers import AnswerQuestion
 from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
-from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
 from freshstack_dspy.signatures.reports import WriteReportRequest
+from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 QUESTION = """\
 How do I stop JSONLoader from splitting my file? I have an array of jobs:

@@ -18,9 +18,9 @@ from freshstack_dspy.files import encode_records
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.edited import edited_nuggets
-from freshstack_dspy.recipes.nuggets import WithoutAnswers
 from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.recipes.refresh import refresh
+from freshstack_dspy.recipes.without_answers import WithoutAnswers
 from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList, Query
 from freshstack_dspy.stored.diagnose import diagnose
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, NamedTuple
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.programs.passages import (
+from freshstack_dspy.programs.support_judge import Passage, failure_of, whole
+from freshstack_dspy.programs.without_answers import (
     ImportanceRater,
     NuggetUpdater,
     RelevanceGrader,
     passage_inputs,
     update_inputs,
 )
-from freshstack_dspy.programs.support_judge import Passage, failure_of, whole
 from freshstack_dspy.progress import report
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.edited import edited_nuggets

@@ -9,8 +9,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.validate import validate
-
-from .small import CHUNKS, CONTENTS, PROVENANCE, A, write_small
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, write_small
 
 
 def test_a_collection_as_it_was_written_has_no_fault(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from freshstack_dspy.records import Attribution, Vote
 from freshstack_dspy.stored.card import escape, link
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Provenance
-
-from .small import CHUNKS, CONTENTS, PROVENANCE, query
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, query
 
 HOSTILE = [
     "a | b |",

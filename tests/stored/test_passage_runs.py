@@ -20,7 +20,7 @@ from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import Chunk, SourceFile
-from freshstack_dspy.stored.passages import CollectionSpans, place_all, read_passages
+from freshstack_dspy.stored.passage_runs import CollectionSpans, place_all, read_passages
 from freshstack_dspy.stored.placing import Files, Hit
 from tests.collection.small import judgment
 

@@ -10,8 +10,7 @@ from freshstack_dspy.stored.contents import RECORD_FILES, RecordFile
 from freshstack_dspy.stored.corpus import corpus_schema
 from freshstack_dspy.stored.manifest import Manifest
 from freshstack_dspy.stored.writing import COLLECTION_FILES
-
-from .small import write_small
+from tests.collection.small import write_small
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data-model.md").read_text(encoding="utf-8")
 RECORDS: dict[str, type[Record]] = {

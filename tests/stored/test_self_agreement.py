@@ -2,8 +2,7 @@ import pytest
 
 from freshstack_dspy.records import Judgment, Vote
 from freshstack_dspy.stored.diagnose import self_agreement
-
-from .small import CONTENTS
+from tests.collection.small import CONTENTS
 
 
 def voted(*labels: int | None, parts: int = 1) -> Judgment:

@@ -1,6 +1,6 @@
 """Nuggets of a question without an answer: made from passages that are relevant to it.
 
-The steps of TREC RAG's AutoNuggetizer; see `recipes/nuggets.py`.
+The steps of TREC RAG's AutoNuggetizer; see `recipes/without_answers.py`.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from freshstack_dspy.programs.support_judge import Passage, numbered
 from freshstack_dspy.records import Nugget, Query, Relevance
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import NumberedNugget
-from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
+from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 
 class RelevanceGrader(Program):
