@@ -1,17 +1,22 @@
 """`freshstack label`: the page on which people label."""
 
+import os
 import secrets
 import socket
 import threading
 import webbrowser
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 import typer
 
 from freshstack_dspy.cli.options import check_out
 from freshstack_dspy.cli.printing import complain, counted
+
+if TYPE_CHECKING:
+    from freshstack_dspy.labelling.tasks import Tasks
 
 
 def label(
@@ -19,24 +24,38 @@ def label(
         Path,
         typer.Argument(
             metavar="COLLECTION|TASKS",
-            help="What to label: tasks that `freshstack sample` drew, or all judged pairs of a "
-            "collection.",
+            help="Tasks that `freshstack sample` drew, to label; or a collection, to look at its "
+            "judgments and correct them.",
         ),
     ],
-    annotator: Annotated[str, typer.Option(help="Who labels; written with every label.")],
+    annotator: Annotated[
+        str | None,
+        typer.Option(
+            help="Who labels; written with every label. Without it a collection is only looked at."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Labels file, to begin or go on with; labels-ANNOTATOR.jsonl if not said."
         ),
     ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(help="Of a collection: labels of people to show too; may be repeated."),
+    ] = None,
+    query: Annotated[
+        str, typer.Option(help="Of a collection: a query, or words of questions, to begin with.")
+    ] = "",
     port: Annotated[int, typer.Option(help="0: any that is free.", min=0, max=65535)] = 0,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the address only.")
     ] = False,
-    blind: Annotated[bool, typer.Option("--blind", help="Never show the judge's labels.")] = False,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Of tasks: never show the judge's labels.")
+    ] = False,
 ) -> None:
-    """Label pairs, nuggets or answers on a page in the browser.
+    """Label pairs, nuggets or answers on a page in the browser; look at a collection's judgments.
 
     Each label is on the disk before the page shows the next task; the same command goes on where
     it was left.
@@ -44,25 +63,61 @@ def label(
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.labelling.label_file import LabelFile
     from freshstack_dspy.labelling.server import ADDRESS, Labelling, serve
-    from freshstack_dspy.labelling.tasks import Tasks
 
+    if annotator is not None and not annotator.strip():
+        raise ConfigError("--annotator is empty")
     out = out or Path(f"labels-{annotator}.jsonl")
-    check_out(out, replace=True)
-    tasks = Tasks.open(target)
-    if not tasks.by_id or not annotator.strip():
-        what = "--annotator is empty" if tasks.by_id else f"{target}: there is nothing to label"
-        raise ConfigError(what)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    token = secrets.token_urlsafe(24)
-    with closing(LabelFile(out, annotator, tasks.by_id, tasks.collection)) as file:
+    if annotator is not None:
+        check_out(out, replace=True)
+    tasks = _opened(target, labels, query, annotator, blind=blind)
+    with ExitStack() as opened:
+        file = None
+        if annotator is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            file = LabelFile(out, annotator, tasks.by_id, tasks.collection)
+            opened.callback(file.close)
         try:
             listener = socket.create_server((ADDRESS, port))
         except OSError as error:
             raise ConfigError(f"port {port}: {error.strerror}; give another --port") from None
-        address = f"http://{ADDRESS}:{listener.getsockname()[1]}/?token={token}"
+        token = secrets.token_urlsafe(24)
+        asked = {"token": token, **({"text": query} if query else {})}
+        address = f"http://{ADDRESS}:{listener.getsockname()[1]}/?{urlencode(asked)}"
         print(address, flush=True)
         if not no_browser:
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-        serve(Labelling(tasks, file, annotator, token, blind=blind).app(), listener)
-        file.check()
-        complain(f"{counted(len(file.labels), 'task')} of {len(tasks.by_id):,} labelled, in {out}")
+        serve(Labelling(tasks, file, token, blind=blind).app(), listener)
+        if file is not None:
+            file.check()
+            done = f"{counted(len(file.labels), 'task')} of {len(tasks.by_id):,} labelled"
+            complain(f"{done}, in {out}")
+
+
+def _opened(
+    target: Path, labels: list[Path] | None, query: str, annotator: str | None, *, blind: bool
+) -> "Tasks":
+    """Open tasks, or the judgments of a collection; check what is asked of either."""
+    from freshstack_dspy.calibration.labels import read_labels
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.labelling.judged import Judged
+    from freshstack_dspy.labelling.tasks import Tasks
+
+    if not os.path.isdir(target):  # noqa: PTH112 - False for a name that no file can have
+        if annotator is None:
+            raise ConfigError(f"{target}: say with --annotator who labels these tasks")
+        if labels or query:
+            raise ConfigError(f"{target}: tasks; --labels and --query are for a collection")
+        tasks = Tasks.open(target)
+    elif blind:
+        raise ConfigError(
+            f"{target}: a collection is shown with the judge's labels; to label without seeing "
+            "them, draw tasks with: freshstack sample"
+        )
+    else:
+        collection = Collection.load(target)
+        tasks = judged = Judged(collection)
+        judged.add(read_labels(labels, collection=collection) if labels else ())
+    if not tasks.by_id:
+        raise ConfigError(f"{target}: there is nothing to label")
+    return tasks

@@ -31,6 +31,7 @@ class LabelFile:
 
     Attributes:
         labels: What the annotator gave for each task, the latest last.
+        others: Those of other tasks and people.
 
     Raises:
         ConfigError: Another process has opened it, or it cannot be opened.
@@ -40,9 +41,9 @@ class LabelFile:
     def __init__(
         self, path: Path, annotator: str, tasks: Container[TaskId], collection: Collection
     ) -> None:
-        self.path = path
+        self.path, self.annotator = path, annotator
         self.labels: dict[TaskId, tuple[AnyLabel, ...]] = {}
-        self._others: list[AnyLabel] = []
+        self.others: list[AnyLabel] = []
         try:
             with ExitStack() as opened:
                 self._lock = opened.enter_context(_locked(path))
@@ -59,7 +60,7 @@ class LabelFile:
             if label.annotator == annotator and (task := task_id(label)) in tasks:
                 self.labels[task] = (*self.labels.get(task, ()), label)
             else:
-                self._others.append(label)
+                self.others.append(label)
         self._before: list[tuple[TaskId, tuple[AnyLabel, ...]]] = [(one, ()) for one in self.labels]
 
     def put(self, labels: Sequence[AnyLabel]) -> None:
@@ -117,7 +118,7 @@ class LabelFile:
             after[task] = labels
         if task in self.labels:
             given = (label for each in after.values() for label in each)
-            content = encode_records([*self._others, *given])
+            content = encode_records([*self.others, *given])
             write_file(self.path, content)
         else:
             content = self._content + encode_records(labels)

@@ -12,10 +12,12 @@ function make(tag, properties = {}, ...children) {
 }
 
 let state = null; // of all tasks, as the server says
+const isJudged = () => Boolean(state?.techniques); // a collection's judgments, and no tasks: see judged.js
 let number = 0; // of the task that is shown
 let task = null;
 let draft = null; // what is said of it: {label, evidence, note, rows}
 let isBusy = false; // while a label is on its way
+let later = null; // what to look at after that
 let showsJudge = false;
 const loaded = new Map(); // by number, the promise of a task
 const drafts = new Map(); // by number, of the tasks that were shown
@@ -51,6 +53,17 @@ async function alone(work) {
     $("alert").hidden = false;
   }
   isBusy = false;
+  if (later) {
+    const wanted = later;
+    later = null;
+    await alone(wanted);
+  }
+}
+
+/** Do what writes nothing: where something is under way, after that, and of several the last. */
+function inTurn(work) {
+  if (isBusy) later = work;
+  else alone(work);
 }
 
 function load(wanted) {
@@ -138,7 +151,8 @@ function rangeOf(root, start, end) {
 
 // Evidence
 
-const takesEvidence = () => task && (task.kind === "support" || task.kind === "answerability");
+const takesEvidence = () =>
+  task && (task.kind === "support" || task.kind === "answerability") && (!isJudged() || isCorrecting);
 
 function selected() {
   const selection = getSelection();
@@ -187,10 +201,10 @@ function paint() {
     const ranges = spans.map(([start, end]) => rangeOf(root, toUnits(text, start), toUnits(text, end)));
     CSS.highlights.set(name, new Highlight(...ranges.filter(Boolean)));
   };
-  highlight("evidence", takesEvidence() ? draft.evidence : []);
+  highlight("evidence", takesEvidence() ? draft.evidence : isJudged() ? evidenceOfPeople() : []);
   highlight("judge", (draft.verdict && draft.verdict.evidence) || []);
   $("clear").disabled = !draft.evidence.length;
-  $("evidence-box").hidden = !draft.evidence.length;
+  $("evidence-box").hidden = !draft.evidence.length || !takesEvidence();
   const points = [...root.textContent];
   $("evidence").replaceChildren(...draft.evidence.map((span) => {
     const remove = make("button", { ariaLabel: "Remove this evidence" }, "×");
@@ -212,6 +226,10 @@ async function show(wanted) {
   draft = drafts.get(wanted) || draftOf(found);
   drafts.set(wanted, draft);
   render();
+  if (isJudged()) {
+    renderJudged();
+    return;
+  }
   await showVerdict();
   load(wanted + 1);
   load(nextToDo(wanted + 1));
@@ -231,7 +249,7 @@ function render() {
   fill($("body"), task.body);
   $("body-box").hidden = !task.body.length;
   $("note").value = draft.note;
-  $("note-box").hidden = !draft.note;
+  $("note-box").hidden = !draft.note || (isJudged() && !isCorrecting);
   const meanings = gradesOf().map((grade) => [grade.name ? `${grade.key} ${grade.name}` : grade.key, grade.meaning]);
   if (task.kind === "nuggets") meanings.push(...QUALITIES.map(([name, key, meaning]) => [`${key} ${name}`, meaning ?? `${task.source} says it.`]));
   $("meanings").replaceChildren(...pairs(meanings));
@@ -240,7 +258,7 @@ function render() {
     $("meanings-box").after($("texts")); // the answer or passages next to the nuggets
     renderRows();
   } else {
-    $("verdict").after($("texts"));
+    $("list").before($("texts"));
     $("list").replaceChildren();
   }
   const focused = focusedIn($("grades"));
@@ -254,10 +272,11 @@ function render() {
   $("grades").children[focused]?.focus();
   pending = null;
   $("clear").hidden = !takesEvidence();
-  $("judge").hidden = state.blind || !takesEvidence();
+  $("judge").hidden = state.blind || isJudged() || !takesEvidence();
   for (const each of document.querySelectorAll(".seeing")) each.hidden = state.blind;
-  $("back").disabled = number === 0;
-  $("forward").disabled = number === state.total - 1;
+  const [place, total] = isJudged() ? [found.place, found.total] : [number, state.total];
+  $("back").disabled = place === 0;
+  $("forward").disabled = place === total - 1;
   scrollTo(0, 0);
   for (const part of ["asked", "reading"]) $(part).scrollTop = 0;
   paint();
@@ -265,6 +284,10 @@ function render() {
 }
 
 function renderProgress() {
+  if (isJudged()) {
+    $("count").textContent = `${(found.place + 1).toLocaleString("en")} of ${found.total.toLocaleString("en")}`;
+    return;
+  }
   const { done, total, seconds_left: left, isStale } = state;
   $("progress").max = total;
   $("progress").value = isStale ? 0 : done.length;
@@ -300,6 +323,10 @@ async function give(label) {
   await save(label);
   const grade = gradesOf().find((one) => one.label === label);
   const said = grade ? `${grade.key} ${grade.name || grade.meaning}` : "the list of nuggets";
+  if (isJudged()) {
+    await refresh(number, `Saved: ${said}. u takes it back.`);
+    return;
+  }
   const next = nextToDo(number + 1);
   const all = next === null ? ` All ${state.total} are labelled, in ${state.file}.` : "";
   await show(next === null || (showsJudge && takesEvidence()) ? number : next);
@@ -311,6 +338,10 @@ async function undo() {
   Object.assign(state, progress);
   if (undone === null) {
     $("status").textContent = "There is nothing to undo.";
+    return;
+  }
+  if (isJudged()) {
+    await refresh(undone, "Your label, or the change of it, was taken back.");
     return;
   }
   const isChange = state.done.includes(undone);
@@ -537,9 +568,15 @@ const ACTIONS = {
   "?": () => $("help").showModal(),
 };
 
+const actions = () => (isJudged() ? JUDGED_ACTIONS : ACTIONS);
+
 function pressed(event) {
   const isTyping = event.target.matches("textarea");
-  if (!state || !task || $("help").open) return;
+  if (!state || !(task || isJudged()) || $("help").open || event.target.matches("select")) return;
+  if (event.target.matches("[type=search]")) {
+    if (event.key === "Enter" || event.key === "Escape") event.target.blur(); // and it is looked for
+    return;
+  }
   if (isTyping) {
     const isEnd = event.key === "Enter" && !event.shiftKey && !event.isComposing;
     const saves = isEnd && (event.ctrlKey || event.metaKey);
@@ -550,22 +587,26 @@ function pressed(event) {
   }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Enter" && event.target.matches("button, a, summary")) return;
-  const grade = gradesOf().find((one) => one.key === event.key);
+  const grade = (!isJudged() || isCorrecting) && gradesOf().find((one) => one.key === event.key);
   const isScroll = event.key === "ArrowUp" || event.key === "ArrowDown";
   if (event.repeat && !isScroll) return;
   if (grade) alone(() => give(grade.label));
-  else if (task.kind === "nuggets" && rowKey(event.key)) event.preventDefault();
-  else if (ACTIONS[event.key]) {
+  else if (task?.kind === "nuggets" && rowKey(event.key)) event.preventDefault();
+  else if (actions()[event.key]) {
     event.preventDefault();
-    ACTIONS[event.key]();
+    actions()[event.key]();
   }
 }
 
 async function start() {
   state = await ask("api/state");
-  $("whose").textContent = `${state.collection} · ${state.annotator}`;
+  $("whose").textContent = [state.collection, state.annotator ?? "looking only"].join(" · ");
   $("instructions").textContent = state.instructions;
   const isLarge = matchMedia("(min-width: 60rem)").matches;
+  if (isJudged()) {
+    await startJudged(isLarge);
+    return;
+  }
   for (const box of ["body-box", "meanings-box"]) $(box).open = isLarge;
   await show(nextToDo(0) ?? 0);
 }
@@ -579,8 +620,8 @@ document.addEventListener("selectionchange", () => {
   if (span) pending = span;
   setTimeout(() => { $("mark").hidden = !selected(); }, span ? 0 : 400);
 });
-for (const [id, key] of [["note-open", "n"], ["judge", "v"], ["undo", "u"], ["back", "ArrowLeft"], ["forward", "ArrowRight"], ["clear", "c"], ["help-open", "?"]]) {
-  $(id).onclick = () => ACTIONS[key]();
+for (const [id, key] of [["note-open", "n"], ["judge", "v"], ["undo", "u"], ["back", "ArrowLeft"], ["forward", "ArrowRight"], ["clear", "c"], ["correct", "e"], ["help-open", "?"]]) {
+  $(id).onclick = () => actions()[key]();
 }
 $("mark").onclick = markSelected;
 $("note").onblur = closeNote;

@@ -4,7 +4,7 @@ import secrets
 import socket
 import statistics
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -21,12 +21,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from freshstack_dspy.errors import CollectionError, FreshstackError
+from freshstack_dspy.calibration.labels import AnyLabel, TaskId
+from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError
+from freshstack_dspy.labelling.judged import Filters, Judged
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.tasks import Tasks, instructions
 
 ADDRESS = "127.0.0.1"
-_FILES = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_FILES = {
+    "page.html": "text/html",
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "judged.js": "text/javascript",
+}
 _LARGEST_BODY = 1 << 20
 _LONGEST_PAUSE, _PACE_OF = 180, 50
 """Seconds between two labels that still count as work; of how many labels the pace is taken."""
@@ -45,11 +52,13 @@ class Labelling:
     """What the page asks of the server."""
 
     def __init__(
-        self, tasks: Tasks, file: LabelFile, annotator: str, token: str, *, blind: bool = False
+        self, tasks: Tasks, file: LabelFile | None, token: str, *, blind: bool = False
     ) -> None:
-        self._tasks, self._file, self._annotator = tasks, file, annotator
-        self._token, self._blind = token, blind
+        """Serve tasks; without a file the judgments of a collection are only looked at."""
+        self._tasks, self._file, self._token, self._blind = tasks, file, token, blind
         self._ids = list(tasks.by_id)
+        if isinstance(tasks, Judged) and file is not None:
+            tasks.add(file.others)
         self._posted: deque[float] = deque(maxlen=_PACE_OF)
 
     def app(self) -> Starlette:
@@ -62,6 +71,8 @@ class Labelling:
                 Route("/api/undo", self._undo, methods=["POST"]),
                 Route("/api/tasks/{number:int}", self._task, methods=["GET", "POST"]),
                 Route("/api/tasks/{number:int}/verdict", self._verdict),
+                Route("/api/queries/{place:int}", self._found),
+                Route("/api/judgments/{place:int}", self._found),
             ],
             exception_handlers={FreshstackError: _not_done, OSError: _not_written},
             middleware=[
@@ -93,12 +104,14 @@ class Labelling:
         return Response(text.replace("{token}", self._token), media_type=_FILES[name])
 
     async def _state(self, _: Request) -> Response:
-        self._file.check()
+        if self._file is not None:
+            self._file.check()
         collection = self._tasks.collection
         state = {
             "collection": collection.name,
-            "annotator": self._annotator,
-            "file": str(self._file.path),
+            "annotator": self._file.annotator if self._file else None,
+            "file": str(self._file.path) if self._file else None,
+            "techniques": self._tasks.techniques if isinstance(self._tasks, Judged) else None,
             "blind": self._blind,
             "grades": {
                 kind: [grade._asdict() for grade in grades]
@@ -117,14 +130,15 @@ class Labelling:
         if request.method == "GET":
             shown = self._tasks.shown(task, whole="whole" in request.query_params)
             return JSONResponse(shown | {"given": self._given(number)})
+        file = self._writable()
         sent = bytearray()
         async for part in request.stream():
             sent += part
             if len(sent) > _LARGEST_BODY:
                 return _fault(f"more than {_LARGEST_BODY >> 20} MiB", 413)
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        labels = self._tasks.labels(task, bytes(sent), annotator=self._annotator, time=time)
-        self._file.put(labels)
+        labels = self._tasks.labels(task, bytes(sent), annotator=file.annotator, time=time)
+        file.put(labels)
         self._posted.append(monotonic())
         return JSONResponse(self._progress() | {"given": self._given(number)})
 
@@ -135,15 +149,37 @@ class Labelling:
         return JSONResponse(self._tasks.verdict(self._tasks.by_id[self._ids[number]]))
 
     async def _undo(self, _: Request) -> Response:
-        task = self._file.undo()
+        task = self._writable().undo()
         return JSONResponse(self._progress() | {"number": task and self._ids.index(task)})
 
+    async def _found(self, request: Request) -> Response:
+        """List queries with judgments that are looked for, or such judgments of one query."""
+        if not isinstance(self._tasks, Judged):
+            return _fault("these are tasks, and no collection", 404)
+        parameters = request.query_params
+        filters = Filters(**{name: parameters.get(name, "") for name in Filters._fields})
+        place = request.path_params["place"]
+        if request.url.path.startswith("/api/queries"):
+            return JSONResponse(self._tasks.queries(filters, self._own, place))
+        number = parameters.get("number", "")
+        wanted = int(number) if number.isdecimal() else None
+        return JSONResponse(self._tasks.around(filters, self._own, place, wanted))
+
+    def _writable(self) -> LabelFile:
+        if self._file is None:
+            raise ConfigError("nobody is named who labels: start it again with an annotator")
+        return self._file
+
+    @property
+    def _own(self) -> Mapping[TaskId, Sequence[AnyLabel]]:
+        return self._file.labels if self._file else {}
+
     def _given(self, number: int) -> list[dict[str, Any]]:
-        labels = self._file.labels.get(self._ids[number], ())
+        labels = self._own.get(self._ids[number], ())
         return [self._tasks.in_characters(one) for one in labels]
 
     def _progress(self) -> dict[str, Any]:
-        given = self._file.labels
+        given = self._own
         done = [number for number, task in enumerate(self._ids) if task in given]
         gaps = [later - earlier for earlier, later in pairwise(self._posted)]
         paces = [gap for gap in gaps if gap <= _LONGEST_PAUSE]

@@ -1,6 +1,5 @@
 """What people are asked to label: read from a file or a collection, shown, and made into labels."""
 
-import hashlib
 import inspect
 import os
 import re
@@ -65,24 +64,14 @@ class Tasks:
 
     @classmethod
     def open(cls, path: Path) -> "Tasks":
-        """Read a file of tasks, or take all judged pairs of a collection, shuffled by a hash.
+        """Read a file of tasks.
 
         Raises:
-            CollectionError: It is neither, or was drawn from another collection.
+            CollectionError: It is none, or was drawn from another collection.
         """
-        if os.path.isdir(path):  # noqa: PTH112 - False for a name that no file can have
-            collection = Collection.load(path)
-            named = {"query_id", "nugget_id", "chunk_id"}
-            pairs = [
-                LabelTask(kind="support", **one.model_dump(include=named))
-                for one in collection.judgments
-                if one.label is not None
-            ]
-            pairs.sort(key=lambda one: hashlib.sha256(repr(task_id(one)).encode()).digest())
-            return cls(collection, pairs)
         header, tasks = read_tasks(path)
         folder = path.parent / header.collection
-        if not os.path.exists(folder):  # noqa: PTH110 - as above
+        if not os.path.exists(folder):  # noqa: PTH110 - False for a name that no file can have
             raise CollectionError(
                 f"{path}: the collection that it was drawn from is not at "
                 f"{str(folder)[-200:]!r}; tasks name it relative to their own folder"

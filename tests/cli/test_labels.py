@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+import pytest
+
 from freshstack_dspy.calibration.label_files import LabelFormat
 from freshstack_dspy.calibration.labels import read_labels
 from freshstack_dspy.calibration.metrics import METRICS
@@ -67,3 +69,24 @@ def test_options_allow_what_the_functions_take(freshstack: Command) -> None:
     assert get_type_hints(commands.sample)["purpose"] == Purpose
     assert all(f"({name})" in optimizer for name in OPTIMIZERS)
     assert all(name in metric for name in METRICS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tasks.jsonl",), "say with --annotator who labels"),
+        (("tasks.jsonl", "--annotator", "ana", "--query", "1"), "--query are for a collection"),
+        (("{}", "--annotator", "ana", "--blind"), "draw tasks with: freshstack sample"),
+        (("{}", "--annotator", " "), "--annotator is empty"),
+        (("{}", "--labels", "tasks.jsonl"), "tasks.jsonl:1: not a label"),
+    ],
+)
+def test_what_cannot_be_labelled_or_looked_at_is_one_line(
+    freshstack: Command, built: Path, words: tuple[str, ...], said: str
+) -> None:
+    freshstack("sample", built, "--limit", 2, "--out", "tasks.jsonl")
+
+    done = freshstack("label", *(word.format(built) for word in words), "--no-browser")
+
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert said in done.err

@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.labelling.judged import Judged
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.server import ADDRESS, Labelling
 from freshstack_dspy.labelling.tasks import Tasks
@@ -51,10 +53,10 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 def _served(
     folder: Path, target: Path, annotator: str = "ana", *, blind: bool = False
 ) -> Iterator[httpx.Client]:
-    tasks = Tasks.open(target)
+    tasks = Judged(Collection.load(target)) if target.is_dir() else Tasks.open(target)
     path = folder / f"labels-{annotator}.jsonl"
     with closing(LabelFile(path, annotator, tasks.by_id, tasks.collection)) as file:
-        app = Labelling(tasks, file, annotator, TOKEN, blind=blind).app()
+        app = Labelling(tasks, file, TOKEN, blind=blind).app()
         base, headers = f"http://{ADDRESS}", {"X-Token": TOKEN}
         with httpx.Client(base_url=base, headers=headers, transport=InProcess(app)) as client:
             yield client

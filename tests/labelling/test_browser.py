@@ -14,8 +14,8 @@ import pytest
 
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.records import LabelTask
-from tests.collection.small import CONTENTS, PROVENANCE, chunk, judgment, write_small
-from tests.labelling.test_server import write_tasks
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, chunk, judgment, write_small
+from tests.labelling.test_server import pair, write_tasks
 
 CHROMIUM = Path("/usr/bin/chromium")
 SCRIPT = "<script>document.title = 'owned'</script> <img src=x onerror=alert(1)> \u202eé word"
@@ -36,16 +36,20 @@ def page() -> Iterator[Any]:
 
 
 def start(
-    folder: Path, annotator: str = "ana", target: str = "many"
+    folder: Path, annotator: str | None = "ana", target: str = "tasks.jsonl", *more: str
 ) -> tuple[subprocess.Popen[str], str]:
     """Start `freshstack label` in a process; give it and the address that it prints."""
-    command = [sys.executable, "-m", "freshstack_dspy", "label", target, "--no-browser"]
-    process = subprocess.Popen(
-        [*command, "--annotator", annotator], cwd=folder, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "freshstack_dspy", "label", target, "--no-browser", *more]
+    command += ["--annotator", annotator] if annotator else []
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout as out:
         return process, out.readline().strip()
+
+
+def stop(process: subprocess.Popen[str]) -> int:
+    process.send_signal(signal.SIGINT)
+    return process.wait()
 
 
 def labels(folder: Path, annotator: str = "ana") -> list[dict[str, Any]]:
@@ -67,7 +71,8 @@ def test_forty_labels_and_a_killed_server(page: Any, tmp_path: Path) -> None:
     chunks = [chunk(f"docs/{number}.md_0_{len(SCRIPT)}", SCRIPT) for number in range(42)]
     judged = tuple(judgment("12_0", one.chunk_id, 1) for one in chunks)
     contents = replace(CONTENTS, judgments=judged, pool=(), failures=())
-    write_collection(tmp_path / "many", contents, chunks, PROVENANCE, rejected={})
+    write_collection(tmp_path / "small", contents, chunks, PROVENANCE, rejected={})
+    write_tasks(tmp_path, *(pair("12_0", one.chunk_id) for one in chunks))
     process, address = start(tmp_path)
     other, elsewhere = start(tmp_path, "bo")
     visit(page, address)
@@ -109,9 +114,7 @@ def test_forty_labels_and_a_killed_server(page: Any, tmp_path: Path) -> None:
     visit(page, elsewhere)
     press(page, 1, "0")
     assert (len(labels(tmp_path)), len(labels(tmp_path, "bo"))) == (41, 1)
-    for one in (process, other):
-        one.send_signal(signal.SIGINT)
-        assert one.wait() == 0
+    assert [stop(process), stop(other)] == [0, 0]
 
 
 def test_nuggets_without_an_answer_by_keyboard(page: Any, tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_nuggets_without_an_answer_by_keyboard(page: Any, tmp_path: Path) -> Non
     write_small(tmp_path / "small", replace(CONTENTS, queries=queries))
     ids = ("12", "123")
     write_tasks(tmp_path, *(LabelTask(kind="nuggets", query_id=query_id) for query_id in ids))
-    process, address = start(tmp_path, target="tasks.jsonl")
+    process, address = start(tmp_path)
     visit(page, address)
 
     assert page.locator("#texts h2").all_inner_texts() == ["Passage 1: docs/x", "Passage 2: docs/x"]
@@ -134,5 +137,57 @@ def test_nuggets_without_an_answer_by_keyboard(page: Any, tmp_path: Path) -> Non
 
     texts = [one["text"] for one in labels(tmp_path)[0]["nuggets"]]
     assert texts == ["fact 12_0!", "fact 12_1"]
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 0
+    assert stop(process) == 0
+
+
+def test_judgments_are_looked_at_and_corrected_by_keyboard(page: Any, tmp_path: Path) -> None:
+    """The judge says that the first chunk, whose text and path are hostile, supports 12_0."""
+    hostile = chunk(f"docs/{SCRIPT.replace('/', '')}_0_{len(SCRIPT.encode())}", SCRIPT)
+    told = {"reason": SCRIPT, "evidence": ((0, 8),)}
+    first = judgment("12_0", hostile.chunk_id, 1).model_copy(update=told)
+    judged = (first, *(one for one in CONTENTS.judgments if one.nugget_id != "12_0"))
+    contents = replace(CONTENTS, judgments=judged, pool=(), failures=())
+    write_collection(tmp_path / "small", contents, [hostile, *CHUNKS], PROVENANCE, rejected={})
+    process, address = start(tmp_path, "ana", "small")
+    page.goto(address)
+    status, count = page.locator("#status"), page.locator("#count")
+
+    count.get_by_text("1 of 7").wait_for()
+    assert page.text_content("#text-0") == SCRIPT
+    said = [page.text_content(f".said {part}") for part in ("b", "p", "li")]
+    assert said == ["Judge: 1 support", SCRIPT, "<script>"]
+    assert "onerror=alert(1)>" in page.text_content("#pairs")
+    assert page.title() == "freshstack label"
+    page.keyboard.press("0")  # it is only looked at
+    moves = [("q", 4), ("q", 7), ("Q", 4), ("ArrowLeft", 3), ("ArrowLeft", 2), ("ArrowLeft", 1)]
+    for key, place in moves:
+        page.keyboard.press(key)
+        count.get_by_text(f"{place} of 7").wait_for()
+    assert not (tmp_path / "labels-ana.jsonl").exists()
+
+    page.keyboard.press("e")
+    status.get_by_text("Give your label").wait_for()
+    for key in ("n", "o", "Enter", "0"):
+        page.keyboard.press(key)
+    status.get_by_text("Saved: 0 no support").wait_for()
+    assert page.text_content(".said.other") == "ana: 0 no supporto"
+    [label] = labels(tmp_path)
+    assert (label["label"], label["note"], label["stratum"]) == (0, "o", None)
+
+    page.locator("#filter-disputed").check()
+    count.get_by_text("1 of 1").wait_for()
+    status.get_by_text("labels of people: 1").wait_for()
+    page.keyboard.press("u")
+    count.get_by_text("No judgment is so").wait_for()
+    assert labels(tmp_path) == []
+    page.locator("#filter-disputed").uncheck()
+    page.keyboard.press("f")
+    page.keyboard.type("123\n")
+    count.get_by_text("1 of 3").wait_for()
+    page.locator("#pairs").focus()
+    page.keyboard.press("End")
+    count.get_by_text("3 of 3").wait_for()
+    assert page.locator(".said b").inner_text() == "Judge: no label (refused)"
+    page.reload()
+    count.get_by_text("3 of 3").wait_for()
+    assert stop(process) == 0

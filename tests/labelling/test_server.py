@@ -117,10 +117,10 @@ def test_what_is_no_label_of_the_task_is_not_written(
 
 
 def test_the_judges_label_is_shown_after_ones_own_and_to_the_blind_never(
-    serve: Serve, collection: Path
+    serve: Serve, collection: Path, tmp_path: Path
 ) -> None:
     for annotator, blind in (("ana", False), ("bo", True)):
-        client = serve(collection, annotator, blind=blind)
+        client = serve(write_tasks(tmp_path, pair("12_0", A)), annotator, blind=blind)
         shown = client.get("/api/tasks/0").json()
         assert "because" not in json.dumps(shown)
         assert client.get("/api/tasks/0/verdict").status_code == 409

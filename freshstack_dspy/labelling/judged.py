@@ -1,0 +1,151 @@
+"""The judgments of a collection: found by filters, and shown with what people said of them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from freshstack_dspy.calibration.labels import AnyLabel, PairId, TaskId, pair_of, task_id
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.labelling.tasks import Tasks
+from freshstack_dspy.records import SCALES, TECHNIQUES, HumanLabel, Judgment, LabelTask
+
+_ROWS = 200
+"""Queries, or judgments of a query, that the page is sent at once."""
+Own = Mapping[TaskId, Sequence[AnyLabel]]
+"""The labels that are made on the page."""
+
+
+class Filters(NamedTuple):
+    """Which judgments are looked at; what is empty leaves none out."""
+
+    text: str = ""
+    """The id of a query, or a part of its question."""
+    label: str = ""
+    """The judge's; `none` of those that failed."""
+    technique: str = ""
+    """One of those that pooled the chunk."""
+    disputed: str = ""
+    """Not empty: those of which the labels, of the judge and of people, are not all one."""
+
+
+class Judged(Tasks):
+    """All judgments of a collection, query by query, with the labels that people gave.
+
+    Attributes:
+        techniques: Those that pooled any chunk.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        order = {query.query_id: place for place, query in enumerate(collection.queries)}
+
+        def place(one: Judgment) -> tuple[Any, ...]:
+            label = -1 if one.label is None else one.label
+            return order[one.query_id], one.nugget_id, -label, one.chunk_id
+
+        self._judgments = sorted(collection.judgments, key=place)
+        ids = {"query_id", "nugget_id", "chunk_id"}
+        tasks = [
+            LabelTask(kind="support", **one.model_dump(include=ids)) for one in self._judgments
+        ]
+        super().__init__(collection, tasks)
+        self._of = dict(zip(self.by_id, self._judgments, strict=True))
+        self._people: dict[PairId, dict[str, HumanLabel]] = {}
+        self._pooled = {
+            (one.query_id, one.chunk_id): {by.technique: by.rank for by in one.pooled_by}
+            for one in collection.pool
+        }
+        pooled_by = set().union(*self._pooled.values())
+        self.techniques = [name for name in TECHNIQUES if name in pooled_by]
+        self._highest = SCALES[collection.manifest.scale.name].highest
+
+    def add(self, labels: Iterable[AnyLabel]) -> None:
+        """Show these labels of support too."""
+        for label in labels:
+            if isinstance(label, HumanLabel) and label.kind == "support":
+                self._people.setdefault(pair_of(label), {})[label.annotator] = label
+
+    def queries(self, filters: Filters, own: Own, place: int) -> dict[str, Any]:
+        """List queries that have such judgments, so many of them around that of one at a place."""
+        found = self._found(filters, own)
+        counts = Counter(self._judgments[number].query_id for number in found)
+        rows, start, chosen = [], 0, 0
+        for query_id, count in counts.items():
+            query = self._queries[query_id]
+            title = (query.title or query.body)[:200]
+            chosen += start + count <= place
+            rows.append({"query_id": query_id, "title": title, "count": count, "place": start})
+            start += count
+        first = chosen // _ROWS * _ROWS
+        return {"total": len(rows), "first": first, "rows": rows[first : first + _ROWS]}
+
+    def around(
+        self, filters: Filters, own: Own, place: int, number: int | None = None
+    ) -> dict[str, Any]:
+        """List such judgments of one query: so many of those around a place among all of them.
+
+        It is the place of the judgment of a number, where that is one of them.
+        """
+        found = self._found(filters, own)
+        if not found:
+            return {"total": 0, "rows": []}
+        place = found.index(number) if number in found else min(place, len(found) - 1)
+        query_id = self._judgments[found[place]].query_id
+        places = [at for at, one in enumerate(found) if self._judgments[one].query_id == query_id]
+        first = (place - places[0]) // _ROWS * _ROWS
+        shown = places[first : first + _ROWS]
+        rows = [self._row(found[at], own) for at in shown]
+        query = {"begin": places[0], "end": places[-1] + 1}  # of the query
+        return {"total": len(found), "place": place, "first": shown[0], "rows": rows} | query
+
+    def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
+        """Give what the page shows of a judgment, with what others say of it."""
+        judgment = self._of[task_id(task)]
+        people = self._people.get(pair_of(judgment), {}).values()
+        return super().shown(task, whole=whole) | {
+            "judged": self.in_characters(judgment),
+            "people": [self.in_characters(one) for one in people],
+            "pooled_by": self._pooled.get((task.query_id, judgment.chunk_id), {}),
+        }
+
+    def _found(self, filters: Filters, own: Own) -> list[int]:
+        """The numbers of such judgments."""
+        text = filters.text.strip()
+        wanted = {text} & self._queries.keys() or {
+            query_id
+            for query_id, query in self._queries.items()
+            if text.casefold() in f"{query_id} {query.text}".casefold()
+        }
+        return [
+            number
+            for number, one in enumerate(self._judgments)
+            if one.query_id in wanted
+            and filters.label in ("", "none" if one.label is None else str(one.label))
+            and (
+                not filters.technique
+                or filters.technique in self._pooled.get((one.query_id, one.chunk_id), ())
+            )
+            and (not filters.disputed or self._is_disputed(one, own))
+        ]
+
+    def _is_disputed(self, one: Judgment, own: Own) -> bool:
+        """Whether its labels are not all one; one finer than the scale is the scale's highest."""
+        labels = {min(label, self._highest) for label in self._labels(one, own)}
+        return len(labels if one.label is None else labels | {one.label}) > 1
+
+    def _labels(self, one: Judgment, own: Own) -> list[int]:
+        """What people say of a pair."""
+        pair = pair_of(one)
+        mine = own.get(("support", *pair), ())
+        people = {**self._people.get(pair, {}), **{label.annotator: label for label in mine}}
+        return [label.label for label in people.values() if isinstance(label, HumanLabel)]
+
+    def _row(self, number: int, own: Own) -> dict[str, Any]:
+        one = self._judgments[number]
+        return {
+            "number": number,
+            "nugget": self._texts[one.nugget_id],
+            "chunk_id": one.chunk_id,
+            "label": one.label,
+            "people": self._labels(one, own),
+            "disputed": self._is_disputed(one, own),
+        }
