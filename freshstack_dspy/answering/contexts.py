@@ -5,12 +5,15 @@ people wrote; and the oracle retrieval, a report from the oracle context Z*.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from freshstack_dspy.answering.reteval import check_shown
+from freshstack_dspy.answering.comparing import Outcome
+from freshstack_dspy.answering.judging import assign
+from freshstack_dspy.answering.reteval import Context, answered, shown_contexts
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import CollectionError, ReplyError
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.budgets import within_budget
 from freshstack_dspy.measures.compare import RankingAgreement, ranking_agreement
@@ -19,9 +22,17 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
-from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, judge
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import OmittedChunk, Query, Record, Status
+from freshstack_dspy.records import (
+    Answer,
+    AnswerStatus,
+    AssignedAnswer,
+    CitedSentence,
+    OmittedChunk,
+    Query,
+    Record,
+    Scale,
+)
 from freshstack_dspy.stored.contents import nuggets_by_query
 
 DIRECT, RESULT, RETRIEVAL = "direct prompting", "oracle result", "oracle retrieval"
@@ -42,7 +53,7 @@ class ContextReport(Record):
     omitted: tuple[OmittedChunk, ...] = ()
     """Chunks of it that the writer was not shown."""
     text: str
-    status: Status
+    status: AnswerStatus
     reason: str
     """Why there is no report, or no rating."""
     coverage: float | None
@@ -125,8 +136,7 @@ def evaluate_contexts(
         unjudged[row] = without / len(shown) if shown else 0.0
     reports: list[ContextReport] = []
     if session is not None:
-        written = _written(session, collection, queries, rows)
-        reports = _rated(session, collection, queries, judged, written)
+        reports = _rated(session, collection, queries, judged, rows)
     for one in reports:
         for name, value in (("Cov(y)", one.coverage), ("Den(y)", one.density)):
             if value is not None:
@@ -152,49 +162,29 @@ def _written(
     collection: Collection,
     queries: Mapping[str, Query],
     rows: Mapping[str, Mapping[str, Sequence[str]]],
-) -> list[ContextReport]:
-    """The reports of all rows, in their order, by query; those that people wrote as they are.
-
-    The writer is shown as many chunks of a context as its window takes, each whole.
-    """
-    wanted = {chunk_id for of in rows.values() for ids in of.values() for chunk_id in ids}
-    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
+) -> list[Outcome]:
+    """The reports of all rows, in their order, by query; those that people wrote as they are."""
     writer = ReportWriter()
-    window = Window(session.config.model, writer)
-    contexts = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
 
-    def write(context: tuple[str, str]) -> ContextReport:
-        run_id, query_id = context
-        query, ids = queries[query_id], contexts[run_id][query_id]
-        made: dict[str, Any] = {"text": query.answer, "call_id": None}
-        of = (chunks[chunk_id] for chunk_id in ids)
-        shown, omitted = window.packed(writer_inputs(query, []), of)
-        try:
-            if run_id != RESULT:
-                check_shown(shown, omitted)
-                reply = writer(query=query, chunks=shown)
-                made = {"text": reply.report, "call_id": reply.call_id}
-            made |= {"status": "ok", "reason": ""}
-        except ReplyError as error:
-            session.lm.ledger.enter(failed=1)
-            made = {
-                "text": "",
-                "status": error.status,
-                "reason": str(error),
-                "call_id": error.call_id,
-            }
-        return ContextReport(
-            run_id=run_id,
-            query_id=query_id,
-            chunk_ids=tuple(ids),
-            omitted=tuple(omitted),
-            coverage=None,
-            density=None,
-            **made,
+    def write(context: Context) -> Answer:
+        text, call_id = context.query.answer, None
+        if context.run_id != RESULT:
+            reply = writer(query=context.query, chunks=context.chunks)
+            text, call_id = reply.report, reply.call_id
+        return Answer(
+            run_id=context.run_id,
+            topic_id=context.query.query_id,
+            topic=context.query.text,
+            references=tuple(chunk.chunk_id for chunk in context.chunks),
+            response_length=len(text.split()),
+            answer=(CitedSentence(text=text, citations=()),) if text else (),
+            status="ok",
+            call_id=call_id,
         )
 
-    asked = [(run_id, query_id) for run_id, of in contexts.items() for query_id in of]
-    found = session.each("answer", write, asked)
+    tops = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
+    contexts = shown_contexts(session, collection, tops, queries, writer, writer_inputs)
+    found = session.each("answer", partial(answered, write), contexts)
     session.stop_if_deferred()
     return found
 
@@ -204,37 +194,39 @@ def _rated(
     collection: Collection,
     queries: Mapping[str, Query],
     judged: Mapping[str, Judged],
-    reports: Sequence[ContextReport],
+    rows: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> list[ContextReport]:
-    """Rate every report by the answerable sub-questions of its query, as a passage is rated."""
+    """Write every report, and rate it by the answerable sub-questions of its query."""
+    written = _written(session, collection, queries, rows)
     measured = {id_ for of in judged.values() for id_ in of.labels}
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in measured)
-    pairs = [
-        ToJudge(queries[one.query_id], nuggets[one.query_id], [as_chunk(one.run_id, one.text)])
-        for one in reports
-        if one.status == "ok"
-    ]
-    found = judge(session, session.recipe.support_judge, pairs, step="assignment", once=True)
+    answers = [one.record for one in written]
+    assigned, unassigned = assign(session, answers, queries, nuggets)
     session.stop_if_deferred()
-    labels: dict[tuple[str, str], dict[str, int]] = {}
-    threshold = session.config.judge.graded.threshold
-    for one in found.judgments:
-        if one.label is not None:
-            # The judge of the reports may have another scale than the collection.
-            rating = judged[one.query_id].rel * (one.label >= threshold)
-            labels.setdefault((one.chunk_id, one.query_id), {})[one.nugget_id] = rating
-    reasons = {(one.chunk_ids[0], one.query_id): one.message for one in found.failures}
-    rated = []
-    for report in reports:
-        place, of = (report.run_id, report.query_id), judged[report.query_id]
-        coverage = answer_coverage(labels.get(place, {}), of)
-        density = None
+    failures = [*unassigned, *(one.failure for one in written if one.failure is not None)]
+    reasons = {(one.run_id, one.query_id): one.message for one in failures}
+    reports = []
+    for answer, rated in zip(answers, assigned, strict=True):
+        run_id, query_id = answer.run_id, answer.topic_id
+        density, of = None, judged[query_id]
+        coverage = coverage_of(rated, of, session.config.judge.graded)
         if coverage is not None:
-            density = answer_density(coverage, count_tokens(report.text), of)
-        reason = report.reason or reasons.get(place, "")
-        update = {"coverage": coverage, "density": density, "reason": reason}
-        rated.append(report.model_copy(update=update))
-    return rated
+            density = answer_density(coverage, count_tokens(answer.text), of)
+        reports.append(
+            ContextReport(
+                run_id=run_id,
+                query_id=query_id,
+                chunk_ids=tuple(rows.get(run_id, {}).get(query_id, ())),
+                omitted=answer.omitted,
+                text=answer.text,
+                status=answer.status,
+                reason=reasons.get((run_id, query_id), ""),
+                coverage=coverage,
+                density=density,
+                call_id=answer.call_id,
+            )
+        )
+    return reports
 
 
 def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
@@ -255,6 +247,16 @@ def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
     if not answerable or not ratings.keys() >= set(answerable):
         return None
     return sum(ratings[nugget] >= judged.rel for nugget in answerable) / len(answerable)
+
+
+def coverage_of(answer: AssignedAnswer, judged: Judged, scale: Scale) -> float | None:
+    """Compute Cov(y) of an answer whose nuggets were judged on a scale, perhaps another."""
+    ratings = {
+        one.nugget_id: judged.rel * (one.label >= scale.threshold)
+        for one in answer.nuggets
+        if one.label is not None
+    }
+    return answer_coverage(ratings, judged)
 
 
 def answer_density(coverage: float, tokens: int, judged: Judged, *, w: float = 0.5) -> float:

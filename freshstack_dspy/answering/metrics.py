@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from freshstack_dspy.answering.cases import FoundAndAgrees, failure_cases, found_and_agrees
 from freshstack_dspy.answering.comparing import YES_OR_NO, answer_comparer
-from freshstack_dspy.answering.contexts import answer_coverage
+from freshstack_dspy.answering.contexts import coverage_of
 from freshstack_dspy.answering.reteval import (
     SAMPLED_TEMPERATURE,
     Answering,
@@ -22,14 +22,12 @@ from freshstack_dspy.answering.scores import (
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.files import encode_records, replace_folder
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
-from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.recipes.provenance import prompts_of
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
-    AssignedAnswer,
     FailureCase,
     Record,
     Scale,
@@ -88,6 +86,12 @@ def answer_metrics(
     qrels = collection.qrels()
     assigned = (*found.assignments, *found.gold_assignments)
     cited = (*found.citations, *found.gold_citations)
+    coverages: dict[str, dict[str, float]] = {}
+    for answer in assigned:
+        values = coverages.setdefault(answer.run_id, {})
+        coverage = coverage_of(answer, qrels.judged(answer.qid), account.scale)
+        if coverage is not None:
+            values[answer.qid] = coverage
     rankings, recalls = {}, {}
     for run, k in at_depths([*runs], account.k):
         measures = [f"{family}@{k}" for family in FAMILIES]
@@ -98,10 +102,7 @@ def answer_metrics(
         agreement=score_agreement(found.agreements, account.comparers),
         nuggets=score_assignments(assigned),
         citations=score_citations(cited) if cited else None,
-        coverage={
-            run_id: mean_interval(values)
-            for run_id, values in _coverages(assigned, qrels, account.scale).items()
-        },
+        coverage={run_id: mean_interval(values) for run_id, values in coverages.items()},
         rankings=rankings,
         relations={
             name: found_and_agrees(
@@ -178,25 +179,3 @@ def write_answers(
             (partial / name).write_bytes(encode_records(rows))
         text = json.dumps(account.model_dump(mode="json"), ensure_ascii=False, indent=2)
         (partial / "answering.json").write_text(f"{text}\n", encoding="utf-8")
-
-
-def _coverages(
-    answers: Iterable[AssignedAnswer], qrels: NuggetQrels, scale: Scale
-) -> dict[str, dict[str, float]]:
-    """Run, query id -> coverage.
-
-    Left out are answers with a nugget without a label, and queries without an answerable nugget.
-    The judge of the answers may have another scale than the collection.
-    """
-    found: dict[str, dict[str, float]] = {}
-    for answer in answers:
-        judged = qrels.judged(answer.qid)
-        ratings = {
-            nugget.nugget_id: judged.rel * (nugget.label >= scale.threshold)
-            for nugget in answer.nuggets
-            if nugget.label is not None
-        }
-        values = found.setdefault(answer.run_id, {})
-        if (coverage := answer_coverage(ratings, judged)) is not None:
-            values[answer.qid] = coverage
-    return found

@@ -86,9 +86,7 @@ def read_assignments(paths: Iterable[Path]) -> tuple[AssignedAnswer, ...]:
                     rated=importance is not None,
                 )
             )
-        status: Literal["ok", "not_retrieved"] = "ok"
-        if row.values.get("status") == NOT_RETRIEVED:
-            status = "not_retrieved"
+        status = NOT_RETRIEVED if row.values.get("status") == NOT_RETRIEVED else "ok"
         answers.append(AssignedAnswer(qid=query, run_id=run, nuggets=tuple(nuggets), status=status))
     return tuple(answers)
 

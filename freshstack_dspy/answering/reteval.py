@@ -6,15 +6,16 @@ of the query. Each answer is also judged by the nuggets that it supports.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from freshstack_dspy.answering.comparing import YES_OR_NO, Outcome, agree, check_comparers
 from freshstack_dspy.answering.judging import assign, judge_citations
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, FatalModelError, ReplyError
+from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.measures.density import REQUIRED, required_chunks
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
@@ -108,9 +109,11 @@ def answer_from_runs(
     tops = _tops(collection, at_depths(runs, k), queries)
     check_comparers(session, comparers)
 
-    golds = _contexts(session, collection, {GOLD: gold}, queries, samples=gold_answers)
-    contexts = _contexts(session, collection, tops, queries)
-    ask = partial(_answered, AnswerGenerator())
+    generator = AnswerGenerator()
+    show = partial(shown_contexts, program=generator, inputs=generator_inputs)
+    golds = show(session, collection, {GOLD: gold}, queries, samples=gold_answers)
+    contexts = show(session, collection, tops, queries)
+    ask = partial(answered, partial(_generated, generator))
     found = session.each("gold_answer", ask, golds) + session.each("answer", ask, contexts)
     session.stop_if_deferred()
     failures = [one.failure for one in found if one.failure is not None]
@@ -160,16 +163,18 @@ def gold_chunks(judged: Judged, k: int) -> list[str]:
     return [*required, *(chunk for chunk in candidates if chunk not in required)][:k]
 
 
-def _contexts(
+def shown_contexts(
     session: Session,
     collection: Collection,
     tops: Mapping[str, Mapping[str, Sequence[str]]],
     queries: Mapping[str, Query],
+    program: Program,
+    inputs: Callable[[Query, Sequence[Chunk]], dict[str, Any]],
     *,
     samples: int = 1,
 ) -> list[Context]:
-    """Show as many chunks of each top as the model's window takes, each whole."""
-    window = Window(session.config.model, AnswerGenerator())
+    """Show a program as many chunks of each top as the model's window takes, each whole."""
+    window = Window(session.config.model, program)
     wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
     chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
     temperature = SAMPLED_TEMPERATURE if samples > 1 else None
@@ -178,7 +183,7 @@ def _contexts(
         for query_id, ids in top.items():
             query = queries[query_id]
             of = (chunks[chunk_id] for chunk_id in ids)
-            shown, omitted = window.packed(generator_inputs(query, []), of)
+            shown, omitted = window.packed(inputs(query, []), of)
             contexts += [
                 Context(run_id, query, shown, tuple(omitted), sample, temperature)
                 for sample in range(1, samples + 1)
@@ -186,29 +191,11 @@ def _contexts(
     return contexts
 
 
-def check_shown(shown: Sequence[Chunk], omitted: Sequence[OmittedChunk]) -> None:
-    """Raise a ReplyError where a context has chunks and none can be shown."""
-    if omitted and not shown:
-        raise ReplyError(
-            f"none of the {len(omitted)} chunks of the context can be shown: they have no text "
-            "(freshstack import … --corpus PATH), or do not fit into the model's window "
-            "([model] context, max_tokens)",
-            status="failed",
-            call_id=None,
-        )
-
-
-def _answered(generator: AnswerGenerator, context: Context) -> Outcome:
-    """The answer from a context, or the record that there is none."""
+def answered(make: Callable[[Context], Answer], context: Context) -> Outcome:
+    """The answer that is made from a context, or the record that there is none."""
     try:
-        check_shown(context.chunks, context.omitted)
-        answer = generator(
-            query=context.query,
-            chunks=context.chunks,
-            run_id=context.run_id,
-            sample=context.sample,
-            temperature=context.temperature,
-        ).answer
+        _check_shown(context)
+        answer = make(context)
     except ReplyError as error:
         answer = Answer(
             run_id=context.run_id,
@@ -225,6 +212,28 @@ def _answered(generator: AnswerGenerator, context: Context) -> Outcome:
         step: Step = "gold_answer" if context.run_id == GOLD else "answer"
         return Outcome(answer, AnsweringFailure.of(answer, step, error))
     return Outcome(answer.model_copy(update={"omitted": context.omitted}))
+
+
+def _check_shown(context: Context) -> None:
+    if context.omitted and not context.chunks:
+        raise ReplyError(
+            f"none of the {len(context.omitted)} chunks of the context can be shown: they have no "
+            "text (freshstack import … --corpus PATH), or do not fit into the model's window "
+            "([model] context, max_tokens)",
+            status="failed",
+            call_id=None,
+        )
+
+
+def _generated(generator: AnswerGenerator, context: Context) -> Answer:
+    answer: Answer = generator(
+        query=context.query,
+        chunks=context.chunks,
+        run_id=context.run_id,
+        sample=context.sample,
+        temperature=context.temperature,
+    ).answer
+    return answer
 
 
 class Depth(NamedTuple):

@@ -8,7 +8,7 @@ measure is undefined is left out of that mean, and counted.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import get_args
+from typing import Final, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.statistics import (
@@ -26,7 +26,7 @@ from freshstack_dspy.records import (
     Record,
 )
 
-NOT_RETRIEVED = "not_retrieved"
+NOT_RETRIEVED: Final = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
 
 
