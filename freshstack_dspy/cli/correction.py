@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.printing import Cell, Table, TableFormat, counted, cut, say_wrapped, show
+from freshstack_dspy.cli.printing import Cell, PageFormat, Table, counted, cut, say_wrapped, show
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.correction import Correction
@@ -20,7 +20,7 @@ LabelsOption = Annotated[
 ]
 
 
-def show_correction(found: "Correction | None", form: TableFormat | None = None) -> None:
+def show_correction(found: "Correction | None", form: PageFormat | None = None) -> None:
     """Print the estimates of rates, means and differences, if any, and what they rest on."""
     if found is None:
         return

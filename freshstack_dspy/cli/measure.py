@@ -20,6 +20,7 @@ from freshstack_dspy.cli.options import (
 )
 from freshstack_dspy.cli.printing import (
     Cell,
+    PageFormat,
     Table,
     complain,
     counted,
@@ -360,7 +361,7 @@ def _show_evaluated(
     measured_on: _Judgments,
     found: Mapping[str, _Evaluated],
     by_name: Mapping[str, Path],
-    form: Literal["markdown", "latex"] | None,
+    form: PageFormat | None,
 ) -> None:
     _show_means(measured_on, found, form)
     if form is None:
@@ -486,7 +487,7 @@ def _or_dash(value: float | None, form: str) -> str:
 def _show_means(
     judgments: _Judgments,
     runs: Mapping[str, _Evaluated],
-    form: Literal["markdown", "latex", "csv"] | None = None,
+    form: PageFormat | None = None,
 ) -> None:
     """Print a row for each run, and what has to be known to read it."""
     rows = []

@@ -65,8 +65,8 @@ ConventionsOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 FormatOption = Annotated[
-    Literal["markdown", "latex", "csv"] | None,
-    typer.Option("--format", help="Print the table to be pasted elsewhere."),
+    Literal["markdown", "html", "latex", "csv"] | None,
+    typer.Option("--format", help="Print it to be pasted elsewhere; of csv and latex the tables."),
 ]
 OutOption = Annotated[Path | None, typer.Option(help="File or folder to write.")]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is at --out.")]

@@ -12,7 +12,7 @@ from freshstack_dspy.cli.printing import Table, counted, cut, say_wrapped, show,
 
 if TYPE_CHECKING:
     from freshstack_dspy.answering.scores import Scores
-    from freshstack_dspy.cli.printing import Cell, TableFormat
+    from freshstack_dspy.cli.printing import Cell, PageFormat
 
 Kind = Literal["assignments", "citations", "agreement", "nuggets", "leaderboard"]
 By = Literal["run", "answer"]
@@ -95,7 +95,7 @@ def show_scores(
     counts: Sequence[str],
     *,
     by: By = "run",
-    form: "TableFormat | None" = None,
+    form: "PageFormat | None" = None,
     run: str = "run",
     last: str | None = None,
 ) -> None:

@@ -1,0 +1,245 @@
+"""A page: the title, the data and the parts of what is shown of a result.
+
+A result (an evaluation, a comparison, a diagnosis …) has a method `page()`. How a page looks on a
+terminal, in Markdown, in HTML, as JSON or as CSV is said in this room once, and nowhere else.
+Texts of others (questions, chunks, names of runs) stand in pages as they are: each writer makes
+them harmless.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, Union
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a line that looks different.
+
+    Attributes:
+        text: The piece.
+        style: `code` of what is typed or an id, `strong`, or `mark` of words that are evidence.
+        href: Where it leads to: `#` and the anchor of a section, or a web address.
+    """
+
+    text: str
+    style: Literal["plain", "code", "strong", "mark"] = "plain"
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number and its interval, as a cell or within a line.
+
+    Attributes:
+        value: The number; None is shown as –.
+        low: The lower end of its interval; None where there is none.
+        high: The upper end.
+        form: How the number is written, in Python's format language.
+        ends: How the ends are written.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    form: str = ".4f"
+    ends: str = ".3f"
+
+    def __str__(self) -> str:
+        return self.number if self.low is None else f"{self.number} {self.interval}"
+
+    @property
+    def number(self) -> str:
+        """The number alone."""
+        return "–" if self.value is None else format(self.value, self.form)
+
+    @property
+    def interval(self) -> str:
+        """The interval alone; – where there is none."""
+        if self.low is None or self.high is None:
+            return "–"
+        return f"[{self.low:{self.ends}}, {self.high:{self.ends}}]"
+
+
+class HasInterval(Protocol):
+    """What has a value and perhaps an interval, as `measures.statistics.Interval`."""
+
+    @property
+    def value(self) -> float | None:
+        """The value."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of its interval."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end."""
+
+
+def interval(of: HasInterval | None, form: str = ".4f", ends: str = ".3f") -> Value:
+    """Give a value with its interval as a cell; nothing of None."""
+    return Value(None) if of is None else Value(of.value, of.low, of.high, form, ends)
+
+
+def percent(share: float | None) -> Value:
+    """Give a share as a percentage."""
+    return Value(share, form=".1%")
+
+
+def part(number: int, of: int) -> str:
+    """Write a number and its share of a whole: `12 (3.4%)`."""
+    return f"{number:,} ({number / of:.1%})" if of else f"{number:,}"
+
+
+def p_value(p: float | None) -> str:
+    """Write a p-value; below 0.0001 as just that."""
+    return "<0.0001" if p is not None and p < 0.0001 else Value(p).number
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """Write a number with its noun: `1 pair`, `1,200 pairs`."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+Cell: TypeAlias = str | int | float | Value | Span | tuple[str | Value | Span, ...] | None
+"""Of a table. None is shown as –; the members of a tuple stand below each other where there is
+room, and next to each other where there is not; so do the lines of a text, and a value and its
+interval."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph, an entry of a list, or words of a document.
+
+    Attributes:
+        spans: A text, or its pieces.
+        kind: `plain`; `note` of what one may skip; `warning` of what one must not; `item` of a
+            list; `excerpt` of words from a document, whose lines are kept.
+        indent: How deep an entry is in its list.
+    """
+
+    spans: str | Span | tuple[str | Span | Value, ...]
+    kind: Literal["plain", "note", "warning", "item", "excerpt"] = "plain"
+    indent: int = 0
+
+    def __iter__(self) -> Iterator[Span]:
+        given = self.spans if isinstance(self.spans, tuple) else (self.spans,)
+        return (one if isinstance(one, Span) else Span(str(one)) for one in given)
+
+    def __str__(self) -> str:
+        return "".join(span.text for span in self)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header and rows of cells.
+
+    Attributes:
+        header: The names of the columns.
+        rows: As many cells as columns.
+        title: What is in it.
+        digits: How many decimals of a float are shown; CSV gives them in full.
+        keys: How many leading columns say what a row is: they are flush left, and repeated
+            where a wide table is shown in several parts.
+        ids: Columns whose texts are shortened in the middle where there is no room.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    digits: int = 4
+    keys: int = 1
+    ids: Sequence[int] = ()
+
+    def texts(self) -> list[list[list[str]]]:
+        """Give the lines of the cells, as they are shown."""
+        return [[cell_lines(cell, self.digits) for cell in row] for row in self.rows]
+
+    def flush_right(self) -> list[bool]:
+        """Of each column, whether it holds numbers, or texts that begin as numbers do."""
+        texts = self.texts()
+        return [
+            column >= self.keys
+            and all(
+                not row[column][0] or row[column][0][0] in "0123456789+-−–.$±<[" for row in texts
+            )
+            for column in range(len(self.header))
+        ]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, and its numbers as a table for those who cannot see it.
+
+    Attributes:
+        svg: The picture, as SVG without a script.
+        table: Its numbers.
+        title: What it shows, in a line.
+    """
+
+    svg: str
+    table: Table
+    title: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is shown of a result; or a section of another page.
+
+    Attributes:
+        title: In a line.
+        parts: What follows, in order.
+        data: What JSON has of it: records, named tuples, dictionaries and the like.
+        rows: What CSV has of it: a row for each value, with all digits; None: its first table.
+        anchor: By which other parts of the page refer to it.
+    """
+
+    title: str
+    parts: tuple[Union[Text, Table, Picture, "Page"], ...] = ()
+    data: Any = None
+    rows: Table | None = None
+    anchor: str = ""
+
+    def tables(self) -> Iterator[Table]:
+        """Give all its tables, in order."""
+        for each in self.parts:
+            if isinstance(each, Table):
+                yield each
+            elif isinstance(each, Picture):
+                yield each.table
+            elif isinstance(each, Page):
+                yield from each.tables()
+
+
+def cell_lines(cell: Cell, digits: int = 4) -> list[str]:
+    """Give the lines of a cell as plain text; at least one."""
+    if isinstance(cell, tuple):
+        return [line for one in cell for line in cell_lines(one, digits)] or [""]
+    if isinstance(cell, Value):
+        return [cell.number] if cell.low is None else [cell.number, cell.interval]
+    if isinstance(cell, Span):
+        return cell_lines(cell.text)
+    if cell is None:
+        return ["–"]
+    if isinstance(cell, float):
+        return [format(cell, f".{digits}f")]
+    return [f"{cell:,}"] if isinstance(cell, int) else [*map(one_line, cell.split("\n"))]
+
+
+def one_line(text: str) -> str:
+    """Put a space for every line break and control character."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def cut(text: str, longest: int = 80) -> str:
+    """Cut a text to a length, and put … where something is missing."""
+    line = one_line(text)
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Shorten an id in its middle; its end, which tells it apart, is kept."""
+    if len(text) <= longest:
+        return text
+    start = (longest - 1) // 2
+    return f"{text[:start]}…{text[start + 1 - longest :]}"

@@ -1,0 +1,124 @@
+"""A page on a terminal: lines wrapped and tables fitted to its width, nothing that moves the cursor."""
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from freshstack_dspy.pages.page import Page, Picture, Table, Text, one_line, shortened
+
+_LEAST_ID = 24
+_MARKS = ("⟦", "⟧")
+
+
+def width() -> int:
+    """How many characters a line of the screen takes; 80 where there is none."""
+    return max(40, shutil.get_terminal_size().columns)
+
+
+def page_text(page: Page, columns: int | None = None) -> str:
+    """Write a page for a terminal of so many columns; by default, as wide as it is.
+
+    Where there is too little room, names of columns have several lines and ids are shortened; a
+    table that is still wider is shown in several parts, one below the other.
+    """
+    return "".join(f"{line}\n" for line in _page(page, columns or width()))
+
+
+def wrapped(text: str, columns: int, indent: int = 0) -> list[str]:
+    """Wrap a line; those after the first hang."""
+    return textwrap.wrap(
+        one_line(text),
+        columns,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _page(page: Page, columns: int) -> Iterator[str]:
+    yield from wrapped(page.title, columns)
+    before: object = None
+    for each in page.parts:
+        titled = isinstance(each, Page) or (isinstance(each, Table) and each.title)
+        if before is not None and titled:
+            yield ""
+        if isinstance(each, Page):
+            yield from _page(each, columns)
+        elif isinstance(each, Text):
+            yield from _text(each, columns)
+        else:
+            table = each.table if isinstance(each, Picture) else each
+            yield from wrapped(table.title, columns)
+            yield from _table(table, columns)
+        before = each
+
+
+def _text(text: Text, columns: int) -> Iterator[str]:
+    start, end = _MARKS
+    shown = "".join(f"{start}{one.text}{end}" if one.style == "mark" else one.text for one in text)
+    if text.kind == "excerpt":
+        margin = " " * (2 * text.indent)
+        for line in shown.splitlines():
+            yield f"{margin}  | {one_line(line.rstrip().expandtabs(4))}".rstrip()
+    else:
+        yield from wrapped(shown, columns, 2 * text.indent + 2 * (text.kind == "item"))
+
+
+def _table(table: Table, columns: int) -> Iterator[str]:
+    from rich.cells import cell_len
+
+    texts = table.texts()
+    header = ["\n".join(map(one_line, name.split("\n"))) for name in table.header]
+
+    def widest() -> list[int]:
+        return [
+            3 + max(cell_len(line) for lines in column for line in lines)
+            for column in zip((name.split("\n") for name in header), *texts, strict=True)
+        ]
+
+    if sum(widths := widest()) >= columns:
+        header = [name.replace(" ", "\n") for name in header]
+        widths = widest()
+    # What reads a pipe wants whole ids.
+    for column in table.ids if sys.stdout.isatty() or "COLUMNS" in os.environ else ():
+        most = max(_LEAST_ID, widths[column] - 3 - (sum(widths) + 1 - columns))
+        for row in texts:
+            row[column] = [shortened(line, most) for line in row[column]]
+        widths = widest()
+    keys = list(range(table.keys))
+    parts = [keys[:]]
+    for column in range(table.keys, len(header)):
+        if parts[-1] != keys and sum(widths[one] for one in (*parts[-1], column)) >= columns:
+            parts.append(keys[:])
+        parts[-1].append(column)
+    right = table.flush_right()
+    for part in parts:
+        cells = [[row[column] for column in part] for row in texts]
+        yield from _drawn(
+            [header[column] for column in part],
+            cells,
+            [right[column] for column in part],
+            sum(widths[column] for column in part) + 1,
+        )
+
+
+def _drawn(
+    header: Sequence[str], rows: Sequence[Sequence[list[str]]], right: Sequence[bool], columns: int
+) -> Iterator[str]:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    shown: RichTable = RichTable()
+    for name, flush_right in zip(header, right, strict=True):
+        justify: Literal["left", "right"] = "right" if flush_right else "left"
+        shown.add_column(name, justify=justify, no_wrap=True)
+    for row in rows:
+        shown.add_row(*("\n".join(lines) for lines in row))
+    console = Console(highlight=False, markup=False, emoji=False, width=max(columns, 40))
+    with console.capture() as captured:
+        console.print(shown)
+    yield from captured.get().splitlines()

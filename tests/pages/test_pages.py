@@ -1,0 +1,145 @@
+"""One page, written in five ways: nothing of others' texts is obeyed, nothing is lost."""
+
+import csv
+import io
+import json
+import re
+
+import lxml.html
+import pytest
+
+from freshstack_dspy.pages.data import page_csv, page_json, page_latex
+from freshstack_dspy.pages.html import html_document, html_fragment
+from freshstack_dspy.pages.markdown import page_markdown
+from freshstack_dspy.pages.page import (
+    Page,
+    Span,
+    Table,
+    Text,
+    Value,
+    counted,
+    interval,
+    p_value,
+    part,
+    percent,
+)
+from freshstack_dspy.pages.terminal import page_text
+
+EVIL = "<script>alert(1)</script> | *x* \x1b[31m\u202e `y` [a](javascript:b)"
+PAGE = Page(
+    "Runs",
+    (
+        Table(
+            ("run", "alpha_nDCG@10"),
+            [("bm25", Value(0.5, 0.4, 0.625)), (("hybrid", "5 queries"), None)],
+            "means",
+        ),
+        Text(("look at ", Span("freshstack show x", "code"), "."), "note"),
+        Text("first", "item"),
+        Text("second", "item", 1),
+        Page(
+            "Evidence", (Text(("def x():\n    ", Span("return 1", "mark")), "excerpt"),), anchor="e"
+        ),
+    ),
+    data={"mean": 0.5},
+)
+
+
+def test_on_a_terminal_words_wrap_and_evidence_is_between_brackets() -> None:
+    assert page_text(PAGE, 60) == (
+        "Runs\n"
+        "means\n"
+        "┏━━━━━━━━━━━┳━━━━━━━━━━━━━━━━┓\n"
+        "┃ run       ┃  alpha_nDCG@10 ┃\n"
+        "┡━━━━━━━━━━━╇━━━━━━━━━━━━━━━━┩\n"
+        "│ bm25      │         0.5000 │\n"
+        "│           │ [0.400, 0.625] │\n"
+        "│ hybrid    │              – │\n"
+        "│ 5 queries │                │\n"
+        "└───────────┴────────────────┘\n"
+        "look at freshstack show x.\n"
+        "  first\n"
+        "    second\n"
+        "\n"
+        "Evidence\n"
+        "  | def x():\n"
+        "  |     ⟦return 1⟧\n"
+    )
+
+
+def test_markdown_has_headings_tables_lists_and_quotes() -> None:
+    assert page_markdown(PAGE) == (
+        "# Runs\n\n"
+        "means\n\n"
+        "| run | alpha\\_nDCG@10 |\n"
+        "| --- | ---: |\n"
+        "| bm25 | 0.5000 \\[0.400, 0.625\\] |\n"
+        "| hybrid 5 queries | – |\n\n"
+        "look at `freshstack show x`.\n\n"
+        "- first\n"
+        "  - second\n\n"
+        '<a id="e"></a>\n\n'
+        "## Evidence\n\n"
+        "> def x():  \n"
+        ">  **return 1**  \n"
+    )
+
+
+def test_html_is_whole_and_marks_the_evidence() -> None:
+    tree = lxml.html.fromstring(html_document(PAGE))
+    assert [one.text for one in tree.iter("h1", "h2")] == ["Runs", "Evidence"]
+    assert tree.xpath("//h2/@id") == ["e"]
+    assert [" ".join(one.itertext()) for one in tree.iter("td")] == ["0.5000 [0.400, 0.625]", "–"]
+    assert tree.xpath("//blockquote/mark/text()") == ["return 1"]
+    assert len(tree.xpath("//ul/li/ul/li")) == 1
+    assert not tree.xpath("//script | //link | //img")
+
+
+def test_data_is_json_csv_with_all_digits_and_latex() -> None:
+    assert json.loads(page_json(PAGE)) == {"mean": 0.5}
+    exact = Page("", (Table(("run", "mean"), [("a,b", Value(1 / 3, 0.2, 0.4))]),))
+    assert list(csv.reader(io.StringIO(page_csv(exact)))) == [["run", "mean"], ["a,b", str(1 / 3)]]
+    assert r"bm25 & 0.5000 [0.400, 0.625] \\" in page_latex(PAGE)
+
+
+@pytest.mark.parametrize("write", [page_markdown, html_document, html_fragment, page_text])
+def test_texts_of_others_are_shown_and_never_obeyed(write) -> None:  # type: ignore[no-untyped-def]
+    page = Page(
+        EVIL,
+        (
+            Text(EVIL),
+            Text((Span(EVIL, "code", href="javascript:alert(1)"),)),
+            Text(EVIL, "excerpt"),
+            Table((EVIL,), [(EVIL,), (Span(EVIL, "strong"),)], EVIL),
+        ),
+        anchor='"><script>',
+    )
+    shown = write(page)
+    assert "alert(1)" in shown
+    assert "\x1b" not in shown
+    if write is page_text:
+        return
+    assert "\u202e" not in shown
+    assert "<script>" not in shown
+    assert not re.search(r"""href=["']javascript""", shown)
+    if write is page_markdown:
+        assert not re.search(r"""(?<!\\)\]\(javascript""", shown)
+
+
+def test_a_table_that_is_too_wide_folds_its_header_then_comes_in_parts() -> None:
+    table = Table(("query id", *(f"measure {n}" for n in range(4))), [("q1", *[0.5] * 4)])
+    assert max(map(len, page_text(Page("", (table,)), 50).splitlines())) < 50
+    narrow = page_text(Page("", (table,)), 40)
+    assert narrow.count("q1") == 2
+    assert max(map(len, narrow.splitlines())) < 40
+
+
+def test_numbers_are_written_in_one_way() -> None:
+    assert str(Value(0.25, 0.1, 0.5, "+.2f", "+.1f")) == "+0.25 [+0.1, +0.5]"
+    assert str(Value(None)) == "–"
+    assert str(interval(None)) == "–"
+    assert str(percent(0.125)) == "12.5%"
+    assert part(3, 12) == "3 (25.0%)"
+    assert part(3, 0) == "3"
+    assert [p_value(0.00001), p_value(0.5), p_value(None)] == ["<0.0001", "0.5000", "–"]
+    assert [counted(1, "query", "queries"), counted(1200, "pair")] == ["1 query", "1,200 pairs"]
