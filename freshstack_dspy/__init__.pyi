@@ -4,6 +4,7 @@ from .calibration.label_files import import_labels as import_labels
 from .calibration.labels import read_labels as read_labels
 from .calibration.optimization import optimize as optimize
 from .calibration.sampling import sample as sample
+from .collection.analyze import analyze as analyze
 from .collection.collection import Collection as Collection
 from .collection.evaluating import compare as compare
 from .collection.evaluating import evaluate as evaluate

@@ -14,6 +14,7 @@ from freshstack_dspy.stored.manifest import Provenance
 from freshstack_dspy.stored.slices import Slices
 
 if TYPE_CHECKING:
+    from freshstack_dspy.collection.analyze import Analysis
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.groups import QueryGroups
@@ -111,6 +112,12 @@ class Collection(StoredCollection):
         if measures:
             options["measures"] = measures
         return evaluate(self.qrels(slices, nuggets), runs_of(self, run), **options)
+
+    def analyze(self, run: Any, against: Any = None, **options: Any) -> "Analysis":
+        """Say on which queries a run does worst, and why, as `freshstack_dspy.analyze` does."""
+        from freshstack_dspy.collection.analyze import analyze
+
+        return analyze(self, run, against, **options)
 
     def diagnose(self, slices: Slices = None) -> "Diagnosis":
         """Say what found what for the pool, and what it may lack, as `freshstack_dspy.diagnose`."""

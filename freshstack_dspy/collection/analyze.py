@@ -1,0 +1,577 @@
+"""Which questions a run fails, and why: the nuggets it found and missed, and what stands on top.
+
+The top of a ranking is what the measure looks at. A nugget is found where a chunk or passage of the
+top supports it, as the measures have it; each that is missed has one kind of `KINDS`.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from freshstack_dspy.collection.evaluating import runs_of
+from freshstack_dspy.collection.explain import find_query
+from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.evaluation import Evaluation, evaluate
+from freshstack_dspy.measures.measure import Measure, MeasureSource, parse_measure
+from freshstack_dspy.measures.passage_labels import (
+    chunks_under,
+    held_labels,
+    judge_passages,
+    read_run_of,
+)
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import UNPLACED, PassageRun
+from freshstack_dspy.measures.spans import shared, size
+from freshstack_dspy.records import (
+    Importance,
+    Judgment,
+    Nugget,
+    Record,
+    SliceName,
+    Spans,
+    Technique,
+)
+from freshstack_dspy.rows import load_pandas
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.passage_runs import CollectionSpans
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["evidence_cut", "unjudged", "not_in_corpus", "ranked_low", "not_retrieved"]
+KINDS: dict[Kind, str] = {
+    "evidence_cut": "passages of the top hold its evidence, or half of it, together and not alone",
+    "unjudged": "most of the top has no label for it, or no label supports it and a judgment failed",
+    "not_in_corpus": "no judged chunk supports it",
+    "ranked_low": "the run has what supports it, below the top",
+    "not_retrieved": "the corpus has what supports it, and the run does not",
+}
+"""Why a nugget is missed: the first of these that holds, so that each missed nugget has one kind.
+
+Where none of the first four holds, and passages below the top hold half of the evidence together,
+it is `evidence_cut` too. Evidence is that of one judged chunk."""
+BLIND: tuple[Technique, ...] = ("question", "sub_questions", "closed_book_answer")
+"""Techniques that search without the answer, as a retriever could."""
+_SHOWN = 20
+"""How many results of a top are listed at most."""
+_OPENING = 200
+
+
+class Support(Record):
+    """A judged chunk that supports a nugget, and the words that show it."""
+
+    chunk_id: str
+    label: int
+    reason: str
+    words: tuple[str, ...]
+    """The evidence, one or two quotes; none where the judgment names none."""
+    text: str
+    """Of the chunk."""
+    evidence: Spans
+    """Where in `text` these words are, in characters."""
+
+
+class Pieces(Record):
+    """Passages of a run that hold the evidence of a chunk together, and none alone."""
+
+    chunk_id: str
+    ranks: tuple[int, ...]
+    held: float
+    """The share of the evidence, at least a half, or `covered` where that is less."""
+
+
+class AnalyzedNugget(Record):
+    """A nugget, and where a run has what supports it."""
+
+    nugget_id: str
+    text: str
+    importance: Importance | None
+    kind: Kind | None
+    """Why it is missed; None where it is found."""
+    rank: int | None
+    """The first in the run at which a chunk or passage supports it, from 1, also below the top."""
+    support: Support | None
+    """The chunk that supports it at that rank, or whose evidence is cut. Where there is neither, the
+    one with the highest label, of these the first that the pool found. None: the corpus has none."""
+    pieces: Pieces | None = None
+    """Where the evidence is, if it is cut."""
+    against_rank: int | None = None
+    """The first rank at which the other run has what supports it."""
+    techniques: dict[Technique, int]
+    """By technique that does not see the answer, the first rank at which its list, of all retrievers
+    of the pool, has a chunk that supports it."""
+
+
+class Result(Record):
+    """A result in the top of a run."""
+
+    rank: int
+    document: str
+    """The id of the chunk or passage."""
+    labels: dict[str, int]
+    """By nugget of which it has one; none: unjudged. Of a passage, 0 where its evidence is above."""
+    supports: tuple[str, ...]
+    """The nuggets that it supports."""
+    opening: str
+    """How its text begins; empty where it has no place in the corpus."""
+
+
+class QueryAnalysis(Record):
+    """What a run has for one query."""
+
+    query_id: str
+    question: str
+    slice: SliceName
+    score: float | None
+    """By the measure; None where the query is not measured, for the corpus supports none of its
+    nuggets."""
+    against: float | None
+    """That of the other run."""
+    results: int
+    """How many the run has."""
+    top: tuple[Result, ...]
+    """What the measure looks at, at most the first 20."""
+    nuggets: tuple[AnalyzedNugget, ...]
+    """All that are not doubtful, also those that the corpus does not support, in their order."""
+
+    @property
+    def difference(self) -> float | None:
+        """The score minus that of the other run."""
+        return None if None in (self.score, self.against) else self.score - self.against  # type: ignore[operator]
+
+    @property
+    def found(self) -> tuple[AnalyzedNugget, ...]:
+        """The nuggets that the top supports."""
+        return tuple(nugget for nugget in self.nuggets if nugget.kind is None)
+
+    @property
+    def missed(self) -> tuple[AnalyzedNugget, ...]:
+        """The others."""
+        return tuple(nugget for nugget in self.nuggets if nugget.kind is not None)
+
+    @property
+    def kinds(self) -> dict[Kind, int]:
+        """How many nuggets are missed, by kind."""
+        counts = Counter(nugget.kind for nugget in self.nuggets)
+        return {kind: counts[kind] for kind in KINDS if counts[kind]}
+
+
+class KindCount(Record):
+    """How many nuggets are missed for one reason."""
+
+    kind: Kind
+    nuggets: int
+    lost: int
+    """Those of them that the top of the other run has."""
+    queries: tuple[str, ...]
+    """With such a nugget, in the order of the analysis."""
+    techniques: dict[Technique, int]
+    """How many of them a technique's list, as deep as the top, would have found."""
+
+
+class GroupKinds(Record):
+    """The missed nuggets of a group of queries."""
+
+    by: str
+    """`tag`, or a column of the questions' table."""
+    group: str
+    queries: int
+    nuggets: int
+    kinds: dict[Kind, int]
+
+
+class Analysis(Record):
+    """What `analyze` found."""
+
+    collection: str
+    content_hash: str
+    dry_run: bool
+    """Whether a word counter made labels, so that nothing is concluded."""
+    run: str
+    against: str | None
+    measure: str
+    mean: float
+    against_mean: float | None
+    measured: int
+    """How many queries have a score."""
+    total: int
+    """How many were looked at: all that have nuggets."""
+    nuggets: int
+    """Of all these queries."""
+    kinds: tuple[KindCount, ...]
+    """Of all queries, in the order of `KINDS`; the kinds that there are."""
+    groups: tuple[GroupKinds, ...]
+    """Of all queries by tag and by each column of their table; in each, the most missed first."""
+    queries: tuple[QueryAnalysis, ...]
+    """The worst first: by difference where two runs are given, else by score; then by how many
+    nuggets are missed. Those without a score come last."""
+
+    @property
+    def missed(self) -> int:
+        """How many nuggets are missed."""
+        return sum(kind.nuggets for kind in self.kinds)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Give a table with a row for each nugget of the listed queries."""
+        pd = load_pandas()
+        return pd.DataFrame(
+            {
+                **query.model_dump(include={"query_id", "question", "score", "against"}),
+                **nugget.model_dump(include={"nugget_id", "text", "kind", "rank", "against_rank"}),
+                "chunk_id": nugget.support.chunk_id if nugget.support else None,
+            }
+            for query in self.queries
+            for nugget in query.nuggets
+        )
+
+
+def analyze(
+    collection: StoredCollection | Path | str,
+    run: Any,
+    against: Any = None,
+    *,
+    measure: MeasureSource = "alpha_nDCG@10",
+    covered: float = 1.0,
+    limit: int | None = None,
+    query_id: str | None = None,
+) -> Analysis:
+    """Say on which queries a run does worst, and why.
+
+    Args:
+        collection: The collection, or its folder.
+        run: As for `Collection.evaluate`: of chunks or of passages.
+        against: Another run, as the one in use: the queries that lost most against it come first.
+        measure: Says what a query scores and how much of a ranking is its top, as in `evaluate`.
+        covered: Of runs of passages, as in `evaluate`.
+        limit: How many queries are listed; None: all. Kinds and groups are of all.
+        query_id: List this query alone.
+
+    Raises:
+        CollectionError: As for `evaluate`; or there is no such query, or it has no nuggets.
+        ConfigError: The measure is unknown.
+    """
+    collection = StoredCollection.load(collection)
+    known = _Known(collection, parse_measure(measure), covered)
+    new = known.looked_at(run)
+    old = None if against is None else known.looked_at(against)
+    seen = {query: known.seen(new, query) for query in known.nuggets}
+    order = sorted(known.nuggets, key=lambda query: _badness(query, new, old, seen[query]))
+    listed = order[:limit]
+    if query_id is not None:
+        listed = [find_query(collection, query_id).query_id]
+        if query_id not in known.nuggets:
+            raise CollectionError(f"query {query_id!r} has no nuggets, so none can be missed")
+    return Analysis(
+        collection=collection.name,
+        content_hash=collection.manifest.content_hash,
+        dry_run=known.qrels.dry_run,
+        run=new.evaluation.run,
+        against=None if old is None else old.evaluation.run,
+        measure=known.measure.name,
+        mean=new.mean,
+        against_mean=None if old is None else old.mean,
+        measured=len(new.evaluation.per_query),
+        total=len(order),
+        nuggets=sum(map(len, seen.values())),
+        kinds=tuple(_counted(known, new, old, {query: seen[query] for query in order})),
+        groups=tuple(_by_group(collection, seen)),
+        queries=tuple(known.analysis(query, new, old, seen[query]) for query in listed),
+    )
+
+
+class _Seen(NamedTuple):
+    """What a run has of one nugget."""
+
+    kind: Kind | None
+    rank: int | None
+    chunk_id: str | None
+    """The judged chunk to show with it."""
+    pieces: Pieces | None = None
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A run as the measure looks at it."""
+
+    evaluation: Evaluation
+    labels: NuggetQrels
+    """Of its chunks or passages, for all nuggets."""
+    rankings: Mapping[str, Sequence[str]]
+    tops: Mapping[str, Sequence[str]]
+    of_passages: bool
+
+    @property
+    def mean(self) -> float:
+        (mean,) = self.evaluation.means.values()
+        return mean
+
+    def score(self, query: str) -> float | None:
+        return next(iter(self.evaluation.per_query.get(query, {}).values()), None)
+
+    def rank(self, query: str, nugget: str, rel: int) -> int | None:
+        """The first rank at which something supports a nugget."""
+        labels = self.labels.labels[nugget]
+        ranks = enumerate(self.rankings[query], 1)
+        return next((rank for rank, one in ranks if labels.get(one, -1) >= rel), None)
+
+    def has(self, query: str, nugget: str, rel: int) -> bool:
+        """Whether the top supports a nugget."""
+        rank = self.rank(query, nugget, rel)
+        return rank is not None and rank <= len(self.tops[query])
+
+
+class _Known:
+    """What a collection knows of its nuggets, for looking at runs."""
+
+    def __init__(self, collection: StoredCollection, measure: Measure, covered: float) -> None:
+        self.collection, self.measure, self.covered = collection, measure, covered
+        self.spans = CollectionSpans(collection.corpus, collection.judgments)
+        self.qrels = replace(collection.qrels(), spans=self.spans)
+        self._all = replace(collection.qrels("all", "all"), spans=self.spans)
+        self.nuggets = self._all.nuggets
+        self.rel = measure.rel or self._all.threshold
+        self.supports: defaultdict[str, dict[str, Judgment]] = defaultdict(dict)
+        for one in collection.judgments:
+            if one.label is not None and one.label >= self.rel:
+                self.supports[one.nugget_id][one.chunk_id] = one
+        self._ranks: dict[tuple[str, str], dict[Technique, int]] = {
+            (one.query_id, one.chunk_id): {
+                by.technique: by.rank for by in (*one.pooled_by, *one.ranked_below)
+            }
+            for one in collection.pool
+        }
+
+    def looked_at(self, run: Any) -> _Looked:
+        """Evaluate a run, and take its tops."""
+        given = read_run_of(self._all, runs_of(self.collection, run))
+        evaluation = evaluate(self.qrels, given, self.measure, covered=self.covered)
+        if isinstance(given, PassageRun):
+            labels, placed = judge_passages(given, self._all, self.covered)
+        else:
+            labels, placed = self._all, given
+        rankings = {
+            query: [one for one, _ in placed.rankings.get(query, ())] for query in self.nuggets
+        }
+        tops = {
+            query: self.measure.top(ranking, labels.judged(query))
+            for query, ranking in rankings.items()
+        }
+        return _Looked(evaluation, labels, rankings, tops, isinstance(given, PassageRun))
+
+    def seen(self, run: _Looked, query: str) -> dict[str, _Seen]:
+        """Say of each nugget of a query what a run has of it."""
+        return {nugget: self._nugget(run, query, nugget) for nugget in self.nuggets[query]}
+
+    def _nugget(self, run: _Looked, query: str, nugget: str) -> _Seen:
+        ranking, top = run.rankings[query], run.tops[query]
+        rank = run.rank(query, nugget, self.rel)
+        by = None if rank is None else self._chunk_of(run, query, nugget, ranking[rank - 1])
+        if rank is not None and rank <= len(top):
+            return _Seen(None, rank, by)
+        supports = self.supports[nugget]
+        labelled = sum(one in run.labels.labels[nugget] for one in top)
+        kind: Kind
+        if pieces := self._pieces(run, query, nugget, top):
+            kind = "evidence_cut"
+        elif 2 * labelled < len(top) or (not supports and self._all.failed[nugget]):
+            kind = "unjudged"
+        elif not supports:
+            kind = "not_in_corpus"
+        elif rank is not None:
+            kind = "ranked_low"
+        else:
+            pieces = self._pieces(run, query, nugget, ranking)
+            kind = "evidence_cut" if pieces else "not_retrieved"
+        if pieces:
+            by = pieces.chunk_id
+        elif rank is None:
+            by = min(supports, key=lambda id_: self._order(query, supports[id_]), default=None)
+        return _Seen(kind, rank, by, pieces)
+
+    def _chunk_of(self, run: _Looked, query: str, nugget: str, document: str) -> str:
+        """The judged chunk by which a chunk or passage supports a nugget: itself, or the best."""
+        if not run.of_passages:
+            return document
+        place = self.spans.place(document)
+        by_file = self.spans.labels(query).get((place.source, place.path), ())
+        span = place.start, place.end
+        held = held_labels(chunks_under(span, by_file), nugget, span, self.covered)
+        return min(held, key=lambda one: (-one[1], one[0]))[0]
+
+    def _pieces(
+        self, run: _Looked, query: str, nugget: str, documents: Sequence[str]
+    ) -> Pieces | None:
+        """Give the passages that hold most of the evidence of one chunk, if half of it or more."""
+        places = [
+            (rank, self.spans.place(one))
+            for rank, one in enumerate(documents, 1)
+            if run.of_passages and not one.startswith(UNPLACED)
+        ]
+        found = []
+        for (source, path), chunks in self.spans.labels(query).items() if places else ():
+            spans = [
+                (rank, (one.start, one.end))
+                for rank, one in places
+                if (one.source, one.path) == (source, path)
+            ]
+            for chunk in chunks if spans else ():
+                if chunk.chunk_id in self.supports[nugget]:
+                    evidence = chunk.evidence[nugget]
+                    held = shared([span for _, span in spans], evidence) / size(evidence)
+                    ranks = tuple(rank for rank, span in spans if shared([span], evidence))
+                    found.append(Pieces(chunk_id=chunk.chunk_id, ranks=ranks, held=held))
+        best = min(found, key=lambda one: (-one.held, one.ranks, one.chunk_id), default=None)
+        return best if best and best.held >= min(self.covered, 0.5) else None
+
+    def _order(self, query: str, judgment: Judgment) -> tuple[float, float, str]:
+        """Of a nugget's chunks, the highest label first, then what the pool found first."""
+        ranks = self._ranks.get((query, judgment.chunk_id), {}).values()
+        return -(judgment.label or 0), min(ranks, default=math.inf), judgment.chunk_id
+
+    def techniques(self, query: str, nugget: str) -> dict[Technique, int]:
+        """By blind technique, the first rank at which its list has a chunk that supports a nugget."""
+        found: dict[Technique, int] = {}
+        for technique in BLIND:
+            lists = (self._ranks.get((query, id_), {}) for id_ in self.supports[nugget])
+            ranks = [of[technique] for of in lists if technique in of]
+            if ranks:
+                found[technique] = min(ranks)
+        return found
+
+    def analysis(
+        self, query_id: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
+    ) -> QueryAnalysis:
+        """Put together what is known of a query."""
+        query = find_query(self.collection, query_id)
+        return QueryAnalysis(
+            query_id=query_id,
+            question=query.text,
+            slice=self._slices[query_id],
+            score=run.score(query_id),
+            against=None if other is None else other.score(query_id),
+            results=len(run.rankings[query_id]),
+            top=tuple(
+                self._result(run, query_id, rank, one)
+                for rank, one in enumerate(run.tops[query_id][:_SHOWN], 1)
+            ),
+            nuggets=tuple(
+                AnalyzedNugget(
+                    nugget_id=nugget_id,
+                    text=self._nuggets[nugget_id].text,
+                    importance=self._nuggets[nugget_id].importance,
+                    kind=one.kind,
+                    rank=one.rank,
+                    support=self._support(nugget_id, one.chunk_id),
+                    pieces=one.pieces,
+                    against_rank=other and other.rank(query_id, nugget_id, self.rel),
+                    techniques=self.techniques(query_id, nugget_id),
+                )
+                for nugget_id, one in seen.items()
+            ),
+        )
+
+    @cached_property
+    def _slices(self) -> dict[str, SliceName]:
+        return {one.query_id: one.slice for one in self.collection.slices}
+
+    @cached_property
+    def _nuggets(self) -> dict[str, Nugget]:
+        return {one.nugget_id: one for one in self.collection.nuggets}
+
+    def _result(self, run: _Looked, query: str, rank: int, document: str) -> Result:
+        labels = {
+            nugget: label
+            for nugget in self.nuggets[query]
+            if (label := run.labels.labels[nugget].get(document)) is not None
+        }
+        return Result(
+            rank=rank,
+            document=document,
+            labels=labels,
+            supports=tuple(nugget for nugget, label in labels.items() if label >= self.rel),
+            opening=" ".join(self._text(run, document)[: 2 * _OPENING].split())[:_OPENING],
+        )
+
+    def _text(self, run: _Looked, document: str) -> str:
+        if not run.of_passages:
+            return self.collection.chunk(document).text
+        if document.startswith(UNPLACED):
+            return ""
+        place = self.spans.place(document)
+        file = self.spans.files.text(place.source, place.path)
+        return file.text[file.character_at(place.start) : file.character_at(place.end)]
+
+    def _support(self, nugget: str, chunk_id: str | None) -> Support | None:
+        if chunk_id is None:
+            return None
+        chunk, judgment = self.collection.chunk(chunk_id), self.supports[nugget][chunk_id]
+        return Support(
+            chunk_id=chunk_id,
+            label=judgment.label or 0,
+            reason=judgment.reason,
+            words=tuple(chunk.text_at(*span) for span in judgment.evidence),
+            text=chunk.text,
+            evidence=tuple(
+                (chunk.place_at(start), chunk.place_at(end)) for start, end in judgment.evidence
+            ),
+        )
+
+
+def _badness(
+    query: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
+) -> tuple[bool, float, int, str]:
+    """What queries are ordered by, the worst first."""
+    score, than = run.score(query), 0.0 if other is None else other.score(query)
+    missed = sum(one.kind is not None for one in seen.values())
+    return score is None, (score or 0.0) - (than or 0.0), -missed, query
+
+
+def _counted(
+    known: _Known, run: _Looked, other: _Looked | None, seen: Mapping[str, Mapping[str, _Seen]]
+) -> Iterator[KindCount]:
+    for kind in KINDS:
+        missed = [
+            (query, nugget)
+            for query, of in seen.items()
+            for nugget, one in of.items()
+            if one.kind == kind
+        ]
+        techniques: Counter[Technique] = Counter()
+        for query, nugget in missed:
+            for technique, rank in known.techniques(query, nugget).items():
+                techniques[technique] += rank <= (known.measure.k or len(run.tops[query]))
+        if missed:
+            yield KindCount(
+                kind=kind,
+                nuggets=len(missed),
+                lost=sum(other is not None and other.has(*one, known.rel) for one in missed),
+                queries=tuple(dict.fromkeys(query for query, _ in missed)),
+                techniques={name: techniques[name] for name in BLIND if name in techniques},
+            )
+
+
+def _by_group(
+    collection: StoredCollection, seen: Mapping[str, Mapping[str, _Seen]]
+) -> Iterator[GroupKinds]:
+    """Count by tag and by the columns of the questions' table."""
+    own = [name for name in groupings(collection) if name not in GROUPINGS]
+    for by in (["tag"] if any(query.tags for query in collection.queries) else []) + own:
+        counts = []
+        for group, ids in query_groups(collection, by).members.items():
+            of = [one for query in ids for one in seen.get(query, {}).values()]
+            kinds = Counter(one.kind for one in of)
+            counts.append(
+                GroupKinds(
+                    by=by,
+                    group=group,
+                    queries=sum(query in seen for query in ids),
+                    nuggets=len(of),
+                    kinds={kind: kinds[kind] for kind in KINDS if kinds[kind]},
+                )
+            )
+        yield from sorted(counts, key=lambda one: (-sum(one.kinds.values()), one.group))
