@@ -6,7 +6,7 @@ PACKAGE := .venv/.package
 DEV := .venv/.dev
 BENCHMARKS := $(filter-out benchmarks/chat_server.py, $(wildcard benchmarks/*.py))
 
-.PHONY: demo test test-all formats lint types docs bench bench-smoke
+.PHONY: demo test test-all formats lint types docs site bench bench-smoke
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -38,6 +38,12 @@ types: $(DEV)
 
 docs: $(DEV)  ## write the help pages of the commands into docs/cli.md
 	$(BIN)/python docs/write_cli_help.py
+
+site:  ## the pages of docs/ and those of the public names, in an environment of their own: build/site/index.html
+	test -x .venv-site/bin/python || $(PYTHON) -m venv .venv-site
+	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-site/bin/uv pip install --quiet --python .venv-site/bin/python --link-mode copy --constraint constraints.txt --editable '.[site]'
+	.venv-site/bin/sphinx-build -q -W -n --keep-going -d build/doctrees docs build/site
 
 bench: $(DEV)  ## one JSON line for each measurement
 	for script in $(BENCHMARKS); do $(BIN)/python $$script || exit 1; done

@@ -414,7 +414,7 @@ class FusionConfig(Section):
     """How the rankings of several retrievers become one."""
 
     method: FusionMethod = "normalised_sum"
-    """See `index/fusion.py` for the formulas."""
+    """The formulas are in `docs/retrieval.md`."""
     weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         default_factory=dict
     )
@@ -648,7 +648,7 @@ class BuildConfig(Section):
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     recipe: Literal["freshstack", "crux", "nuggets"] | Imported = "freshstack"
-    """`nuggets`: for questions without answers; see `recipes/without_answers.py`; or one of your own, as
+    """`nuggets`: for questions without answers; or one of your own, as
     `mine.recipes:MyRecipe`."""
     out: Path
     queries: QueriesConfig

@@ -1,6 +1,8 @@
 """The blocks of README and docs: Python and commands run, offline; TOML and JSON are parsed."""
 
+import importlib
 import importlib.util
+import inspect
 import io
 import json
 import os
@@ -20,6 +22,7 @@ import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
 
+import freshstack_dspy
 from freshstack_dspy.cli import main
 from freshstack_dspy.cli.app import app
 from freshstack_dspy.collection.retrieve import retrieve
@@ -249,6 +252,34 @@ def takes(command: Any, words: str) -> bool:
     except (AttributeError, TyperException):  # no such command, no such option, no value
         return False
     return True
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[.+?\]\((.+?)\)", text, re.MULTILINE)
+    pages = [*PAGES, *(ROOT / "docs/api").glob("*.rst")]
+
+    assert sorted([*listed, "index.md", "../README.md"]) == sorted(
+        os.path.relpath(page, ROOT / "docs") for page in pages
+    )
+
+
+def test_every_public_name_has_its_place_in_the_reference() -> None:
+    """And what a public function gives; whatever is listed there can be imported."""
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/api").glob("*.rst"))
+    listed = re.findall(r"^\.\. auto\w+:: (\S+)", text, re.MULTILINE)
+    there = [
+        getattr(importlib.import_module(module), name)
+        for module, _, name in (each.rpartition(".") for each in listed)
+    ]
+    public = [getattr(freshstack_dspy, name) for name in vars(freshstack_dspy)["__all__"]]
+    given = [
+        inspect.signature(each).return_annotation for each in public if inspect.isfunction(each)
+    ]
+    ours = [each for each in given if getattr(each, "__module__", "").startswith("freshstack_dspy")]
+
+    assert [each for each in [*public, *ours] if each not in there] == []
+    assert len(listed) == len(set(listed))
 
 
 def test_the_changelog_begins_with_this_version() -> None:

@@ -106,7 +106,7 @@ def correct(
         measures: As in `evaluate`.
         pairs: Names of two runs, whose difference is estimated.
         slices: As in `Collection.qrels`.
-        nuggets: As there.
+        nuggets: As in `Collection.qrels`.
         excluded: Queries that are left out.
         **rules: Further arguments of `evaluate`, but not `conventions`.
 

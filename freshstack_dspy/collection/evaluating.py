@@ -42,11 +42,17 @@ def runs_of(qrels: Any, given: Any) -> Any:
 
 
 class Rules(TypedDict, total=False):
-    """Further arguments of both, as those of `freshstack_dspy.measures` say."""
+    """Further arguments of `evaluate` and `compare`."""
 
     conventions: str | Conventions
+    """What is done with ties and with what is missing: `ours` (the default), or those of another
+    program, whose values are then those that it prints."""
     unknown_ids: UnknownIds
+    """What is done where chunk ids of the run are not in the corpus, if its ids are known: an
+    `error` (the default), or these results are dropped, with `drop`."""
     covered: float
+    """Of a run of passages, the share of the evidence that a passage must hold to support a nugget,
+    above 0 and at most 1, the default."""
 
 
 def evaluate(
@@ -58,15 +64,30 @@ def evaluate(
     nuggets: NuggetsName = "supported",
     **rules: Unpack[Rules],
 ) -> Evaluation:
-    """Evaluate a run on judgments, as `freshstack_dspy.measures.evaluate` does.
+    """Evaluate a run on judgments.
+
+    Every measure sees one order, score descending and then id ascending, every query of the
+    judgments counts, and nothing is rounded.
 
     Args:
-        qrels: As there; or the folder of a collection.
-        run: As there; or a retriever, which searches the collection.
-        measures: As there.
+        qrels: A collection, its folder or its `qrels()`; a file of qrels; {query: {document:
+            grade}}; or {query: {nugget: {document: label}}}.
+        run: A run; a file in TREC's format or of passages; {query: {chunk: score}}; or, with a
+            collection, a retriever, which searches it, as in `retrieve`.
+        measures: Names of measures, as `Coverage@20`, or one; objects of ir_measures; or functions
+            of one's own of (ranking, judgments of the query, cut-off). One named twice is measured
+            once.
         slices: Of a collection, which queries, as in `Collection.qrels`.
         nuggets: Of a collection, which nuggets of these, as there.
-        **rules: As there.
+        **rules: See `Rules`.
+
+    Raises:
+        ConfigError: `covered` is not such a share; a measure or the conventions are unknown, or no
+            measure is named.
+        CollectionError: The judgments or the run cannot be read; no query has judgments, or none
+            of those of the run; chunk ids are not in the corpus; the conventions go by ranks and
+            two chunks have one; or passages, or measures in bytes or tokens, are not measured on a
+            collection.
     """
     source = _source(qrels)
     run = runs_of(source, run)
@@ -83,7 +104,21 @@ def compare(
     nuggets: NuggetsName = "supported",
     **rules: Unpack[Rules],
 ) -> Comparison:
-    """Compare runs, as `freshstack_dspy.measures.compare` does; what is given is as in `evaluate`."""
+    """Evaluate runs and compare them, every two or all with a baseline.
+
+    Args:
+        qrels: As for `evaluate`, like all that is not said here.
+        runs: Two or more; or by name.
+        measures: By name.
+        baseline: The name of a run.
+        slices: Of a collection.
+        nuggets: Of a collection.
+        **rules: See `Rules`.
+
+    Raises:
+        FreshstackError: As `evaluate`; also where there are fewer than two runs, or none has the
+            baseline's name.
+    """
     source = _source(qrels)
     runs = runs_of(source, runs)
     chosen = _chosen(source, slices, nuggets)

@@ -335,7 +335,7 @@ def connect(
 
     Args:
         model: Which model is asked, and how; or its name alone, as `openai/gpt-5-mini`.
-        mode: `live`, `replay`, `defer` or `rerecord`; see `recorder.py`.
+        mode: `live`, `replay`, `defer` or `rerecord`, as in `SessionOptions`.
         store: Where replies are recorded, or its folder; every mode but `replay` needs one that can
             be written. Of a name alone it is by default that of a build, `.freshstack/cache`.
         recorded: Replies of bundles, read next to the store.

@@ -189,21 +189,7 @@ def compare(
     unknown_ids: UnknownIds = "error",
     covered: float = 1.0,
 ) -> Comparison:
-    """Evaluate runs and compare them, every two or all with a baseline.
-
-    Args:
-        qrels: As for `evaluate`, like all that is not said here.
-        runs: Two or more, each as for `evaluate`; or by name.
-        measures: By name.
-        baseline: The name of a run.
-        conventions: By name.
-        unknown_ids: What is done with them.
-        covered: Of runs of passages.
-
-    Raises:
-        FreshstackError: As `evaluate`; also where there are fewer than two runs, or none has the
-            baseline's name.
-    """
+    """Evaluate runs and compare them; arguments and errors are those of `freshstack_dspy.compare`."""
     judgments = to_qrels(qrels)
     if isinstance(measures, Mapping | PassageRun) or _is_one(runs):
         raise ConfigError(

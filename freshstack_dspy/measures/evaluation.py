@@ -154,32 +154,7 @@ def evaluate(
     unknown_ids: UnknownIds = "error",
     covered: float = 1.0,
 ) -> Evaluation:
-    """Evaluate a run on judgments.
-
-    Every measure sees one order, score descending and then id ascending, every query of the
-    judgments counts, and nothing is rounded. Other programs do otherwise; with their
-    `conventions` the values are those that they print.
-
-    Args:
-        qrels: A collection, its `qrels()`, a file of qrels, {query: {document: grade}}, or
-            {query: {nugget: {document: label}}}.
-        run: A run, a file in TREC's format or of passages, or {query: {chunk: score}}.
-        measures: Names of measures, as `Coverage@20`, or one; objects of ir_measures; or functions
-            of one's own: see `MeasureSource`. One named twice is measured once.
-        conventions: What is done with ties and with what is missing: a key of `CONVENTIONS`.
-        unknown_ids: What is done where chunk ids of the run are not in the corpus, if its ids are
-            known: an error, or these results are dropped.
-        covered: Of a run of passages, the share of the evidence that a passage must hold to support
-            a nugget, above 0 and at most 1.
-
-    Raises:
-        ConfigError: `covered` is not such a share; a measure or the conventions are unknown, or no
-            measure is named.
-        CollectionError: The judgments or the run cannot be read; no query has judgments, or none
-            of those of the run; chunk ids are not in the corpus; the conventions go by ranks and
-            two chunks have one; or passages, or measures in bytes or tokens, are not measured on a
-            collection.
-    """
+    """Evaluate a run on judgments; arguments and errors are those of `freshstack_dspy.evaluate`."""
     if not 0 < covered <= 1:
         raise ConfigError(f"covered is a share above 0 and at most 1, not {covered!r}")
     judgments = to_qrels(qrels)

@@ -53,7 +53,7 @@ def build(
     Raises:
         BudgetError: The budget is used up; what was answered is recorded, and a larger one goes on.
         DeferredError: In mode `defer`, requests were written down; answer and import them.
-        FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
+        FreshstackError: Anything else that stops a build, in one line.
     """
     config = as_config(config)
     with only_writer(config.out, "freshstack build"):

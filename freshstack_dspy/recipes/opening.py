@@ -33,14 +33,15 @@ class AskingOptions(TypedDict, total=False):
     recipe: "FreshStack | None"
     """What is run, in place of the recipe that the configuration names."""
     programs: "Programs | None"
-    """By name, programs in place of the recipe's own: modules, or names of some; see `recipe.py`."""
+    """By name, programs in place of the recipe's own: modules, import paths, or saved files."""
 
 
 class SessionOptions(AskingOptions, total=False):
     """How a recipe asks; every function that opens a session takes these as keywords."""
 
     mode: Mode
-    """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
+    """`live` (the default) asks what is not recorded; `replay` opens no connection; `defer` writes
+    requests down, for a batch API or another machine; `rerecord` asks all anew."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:

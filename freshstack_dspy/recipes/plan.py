@@ -117,7 +117,7 @@ def plan(
     arguments are as in `SessionOptions`.
 
     Raises:
-        FreshstackError: All that would stop a build before its first request; see `errors.py`.
+        FreshstackError: All that would stop a build before its first request.
     """
     config = as_config(config)
     with ExitStack() as stack:

@@ -44,7 +44,7 @@ def refresh(
     """Bring the collection at `out` to the state of the inputs, and say what changed.
 
     Nuggets and expansions of unchanged questions, and judgments of unchanged pairs, are reused as
-    they are in the collection, even where their replies are lost; see `known.py`. What failed is
+    they are in the collection, even where their replies are lost. What failed is
     asked again.
 
     Args:
