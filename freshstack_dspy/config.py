@@ -5,7 +5,7 @@ import json
 import re
 import reprlib
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from importlib.metadata import distributions
 from pathlib import Path
@@ -748,7 +748,9 @@ def load_config(path: Path | str) -> BuildConfig:
     return _checked(config, [*_missing_inputs(config), *_outputs_in_the_corpus(config)])
 
 
-def as_config(config: BuildConfig | Path | str) -> BuildConfig:
+def as_config(
+    config: BuildConfig | Path | str, read: Callable[[Path | str], BuildConfig] = load_config
+) -> BuildConfig:
     """Take a configuration, or read that of a TOML file."""
     if isinstance(config, BuildConfig):
         return config
@@ -757,7 +759,7 @@ def as_config(config: BuildConfig | Path | str) -> BuildConfig:
             f"the configuration is {type(config).__name__}; give a BuildConfig, or the path of its "
             "TOML file"
         )
-    return load_config(config)
+    return read(config)
 
 
 def load_judging(path: Path | str | None) -> BuildConfig:
@@ -835,8 +837,9 @@ def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
                 raise ConfigError(f"{file}: {reprlib.repr(str(value))} is no path: {why}") from None
             return path
         if isinstance(value, Section):
-            fields = {name: absolute(getattr(value, name)) for name in type(value).model_fields}
-            return value.model_copy(update=fields)
+            fields = {name: absolute(one) for name, one in value}
+            changed = {name: one for name, one in fields.items() if one != getattr(value, name)}
+            return value.model_copy(update=changed)  # the others stay as set or as unset
         if isinstance(value, tuple):
             return tuple(map(absolute, value))
         return value

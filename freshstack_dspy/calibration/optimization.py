@@ -41,7 +41,7 @@ from freshstack_dspy.errors import (
     FreshstackError,
     ReplyError,
 )
-from freshstack_dspy.lm.client import Client, RecordedLM
+from freshstack_dspy.lm.client import Client, RecordedLM, as_recorded
 from freshstack_dspy.lm.dspy_parts import AdapterParseError
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.typed import Program, TypedAdapter, plain
@@ -121,7 +121,7 @@ class Optimized(NamedTuple):
 
 def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     labels: Sequence[HumanLabel | NuggetList | AnswerLabel] | Sequence[dspy.Example],
-    lm: RecordedLM,
+    lm: dspy.LM | None = None,
     *,
     program: dspy.Module | None = None,
     optimizer: OptimizerName | Any = "bootstrap",
@@ -142,7 +142,8 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
             comparer of answers; with their texts, or with ids of the collection. Or, for any
             program, `dspy.Example`s with its inputs and whatever the metric reads; those of one
             `query`, or else of one `query_id` or the same inputs, stay on one side of the split.
-        lm: The model to optimize for, made by `connect`.
+        lm: The model to optimize for, by default that of `dspy.configure`; one that `connect` did
+            not make is recorded in its default store.
         program: What is optimized, any `dspy.Module`, also a recipe; by default the one that labels
             are of, in whose place one of its kind may stand. It is not changed.
         optimizer: One of `OPTIMIZERS`, see `docs/trust.md`; or an optimizer of DSPy's with settings
@@ -167,11 +168,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         CollectionError: There are no labels, or they cannot be split, or lack texts.
         ModelError: The model cannot be asked.
     """
-    if not isinstance(lm, RecordedLM):
-        raise ConfigError(
-            f"lm is a {type(lm).__name__}, whose replies are not recorded; give connect(ModelConfig("
-            "name='…'), store=ReplyStore(Path('…')))"
-        )
+    lm = as_recorded(lm)
     _check_optimizer(optimizer, lm.model)
     tuned, asked, examples, measure = _task(
         labels, program, metric, miss_cost, collection, scale or Scale(), limit

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import dspy
 from dspy.lm15 import Message, Request, Response, Usage
+from pydantic import ValidationError
 
 from freshstack_dspy.config import (
     MODES,
@@ -27,6 +28,7 @@ from freshstack_dspy.errors import (
     FreshstackError,
     ReplyError,
 )
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.budget import (
     SET_PRICES,
     Account,
@@ -72,12 +74,12 @@ class Client(Recorder[Prompt, Reply]):
     ) -> None:
         """Open the client; for the arguments and errors see `connect`."""
         self.model = model
+        self.access = access
+        self.provider = provider
+        """What answers in place of what the model's name chooses, if it was given."""
         self.deferred: set[str] = set()
         """The keys of the requests that were written down for later."""
         self._prices = access.account.prices
-        self._store_path = access.store.path if access.store is not None else None
-        given = {"recorded": access.recorded, "provider": provider}
-        self._given = [name for name, value in given.items() if value is not None]
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
@@ -103,19 +105,20 @@ class Client(Recorder[Prompt, Reply]):
         Raises:
             FatalModelError: It has bundles or a provider of its own, which cannot be saved.
         """
-        if self._given:
+        given = {"recorded": self.access.recorded, "provider": self.provider}
+        if named := [name for name, value in given.items() if value is not None]:
             raise FatalModelError(
-                f"{self.model.name}: connected with {' and '.join(self._given)}, which cannot be "
+                f"{self.model.name}: connected with {' and '.join(named)}, which cannot be "
                 "saved; connect it again with them, and save the program without it"
             )
-        store, account = self._store_path, self._account
+        store, account = self.access.store, self._account
         config = self.model.model_dump(mode="json", exclude={"api_key"})
         if self.model.api_base is not None:
             config["api_base"] = self.endpoint  # the same address, without credentials
         return {
             "config": config,
             "mode": self.mode,
-            "store": None if store is None else str(store),
+            "store": None if store is None else str(store.path),
             "account": account.name,
             "caps": account.caps.model_dump(mode="json"),
             "prices": account.prices.model_dump(mode="json"),
@@ -356,3 +359,52 @@ def connect(
         raise ConfigError(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
     access = Access(mode, store, recorded, account or Account(), callback=callback)
     return RecordedLM(Client(model, access, provider=provider))
+
+
+_SETTINGS = {
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "timeout": "timeout",
+    "api_key": "api_key",
+    "api_base": "api_base",
+    "base_url": "api_base",
+}
+"""What a `dspy.LM` is given, and where a `ModelConfig` has it."""
+
+
+def model_of(lm: Any) -> ModelConfig:
+    """How a model that DSPy is configured with is asked.
+
+    Raises:
+        ConfigError: It is another class or has an engine of its own, or a setting that a
+            configuration lacks.
+    """
+    given = {name: value for name, value in lm.kwargs.items() if value is not None}
+    known = lm.client.model if isinstance(lm, RecordedLM) else ModelConfig(name=lm.model)
+    is_plain = type(lm) is dspy.LM and isinstance(lm.engine, str) and lm.model_type == "chat"
+    if not (is_plain or isinstance(lm, RecordedLM)) or not given.keys() <= _SETTINGS.keys():
+        others = ", ".join(sorted(given.keys() - _SETTINGS.keys()))
+        raise ConfigError(
+            f"the configured {type(lm).__name__} {lm.model} cannot be recorded as it is"
+            f"{f', with {others}' if others else ''}; give one of connect(…), or a model: "
+            f'ModelConfig(name="{lm.model}")'
+        )
+    values = {_SETTINGS[name]: value for name, value in given.items()}
+    try:
+        model = ModelConfig.model_validate({**dict(known), **values})
+    except ValidationError as error:
+        raise ConfigError(f"the configured model {lm.model}: {first_fault(error)}") from None
+    return known if model == known else model
+
+
+def as_recorded(lm: Any = None) -> RecordedLM:
+    """This model, or else the one that DSPy is configured with, recorded as `connect` would.
+
+    Raises:
+        ConfigError: There is none, or its replies cannot be recorded; see `model_of`.
+    """
+    lm = dspy.settings.lm if lm is None else lm
+    if lm is None:
+        raise ConfigError('no model; give connect("openai/…"), or dspy.configure(lm=…)')
+    return lm if isinstance(lm, RecordedLM) else connect(model_of(lm), store=CacheConfig().path)

@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.config import BuildConfig, as_config
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import one_part, report, showing
-from freshstack_dspy.recipes.opening import SessionOptions, check_options, open_session
+from freshstack_dspy.recipes.opening import (
+    SessionOptions,
+    check_options,
+    configured,
+    open_session,
+)
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import (
     fingerprint_inputs,
@@ -55,7 +60,8 @@ def build(
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops a build, in one line.
     """
-    config = as_config(config)
+    check_options(options)
+    config = configured(config, options)
     with only_writer(config.out, "freshstack build"):
         return _build(config, replace=replace, **options)
 
@@ -63,7 +69,6 @@ def build(
 def _build(
     config: BuildConfig, *, replace: bool = False, **options: Unpack[SessionOptions]
 ) -> Collection:
-    check_options(options)
     mode = options.get("mode", "live")
     with showing(options.get("progress")) as progress, ExitStack() as stack:
         options["progress"] = progress

@@ -26,7 +26,7 @@ from freshstack_dspy.measures.run import (
     to_run,
 )
 from freshstack_dspy.progress import Progress, report, showing
-from freshstack_dspy.recipes.opening import SessionOptions, open_session
+from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -114,7 +114,7 @@ def extend(
             lacks, or the folder cannot be written.
         FatalModelError: Not one pair has a label.
     """
-    config = config if isinstance(config, BuildConfig) else load_judging(config)
+    config = configured(config, options, load_judging)
     folder = Path(collection)
     read_manifest(existing_folder(folder))
     if out is not None and out.resolve() != folder.resolve():
@@ -156,7 +156,7 @@ def plan_extension(
     progress: Progress | bool | None = None,
 ) -> "Plan":
     """Plan what `extend` would ask for and cost; nothing is sent. Arguments and errors are its own."""
-    config = config if isinstance(config, BuildConfig) else load_judging(config)
+    config = configured(config, read=load_judging)
     before = Collection.load(collection)
     return _plan(before, _tops(before, runs, config, k), config, progress)
 

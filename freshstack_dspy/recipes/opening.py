@@ -1,16 +1,19 @@
 """Opens a session: the only place that wires replies, recorded LM, embedders, budget and progress."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from freshstack_dspy.config import BuildConfig, Mode
-from freshstack_dspy.errors import file_named
+from freshstack_dspy.config import BuildConfig, Mode, as_config, load_config
+from freshstack_dspy.errors import ConfigError, file_named
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.engine import Provider, check_model
 from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
@@ -51,6 +54,51 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise TypeError(
             f"unexpected keyword argument {min(unknown)!r}; allowed: {', '.join(sorted(taken))}"
         )
+
+
+def configured(
+    config: BuildConfig | Path | str,
+    options: SessionOptions | None = None,
+    read: Callable[[Path | str], BuildConfig] = load_config,
+) -> BuildConfig:
+    """Take a configuration, or read that of a file; one without a model has that of DSPy.
+
+    Of a model of `connect` it has store, caps and prices too, and `options` its mode and provider,
+    where nothing is said of them.
+
+    Raises:
+        ConfigError: It cannot be read, or it is a file that names no model; or the model that DSPy
+            is configured with cannot be recorded, see `model_of`.
+    """
+    config = as_config(config, read)
+    dspy = sys.modules.get("dspy")  # where it was not imported, nobody configured it
+    lm = getattr(getattr(dspy, "settings", None), "lm", None)
+    if lm is None or "name" in config.model.model_fields_set:
+        return config
+    if config.file != Path("CONFIG"):
+        raise ConfigError(
+            f"{config.file} names no model, and that of dspy.configure(lm=…) is taken in Python "
+            f'alone; write under [model]: name = "{lm.model}", or name = "{BASELINE}"'
+        )
+    from freshstack_dspy.lm.client import RecordedLM, model_of
+
+    model = model_of(lm)
+    own = {name: getattr(config.model, name) for name in config.model.model_fields_set}
+    update: dict[str, Any] = {"model": model.model_copy(update=own)}
+    if isinstance(lm, RecordedLM):
+        access = lm.client.access
+        if access.recorded is not None:
+            raise ConfigError(
+                f"{lm.model} was connected with recorded=…; name these bundles in cache.bundles"
+            )
+        if options is not None:
+            options.setdefault("mode", access.mode)
+            options.setdefault("provider", lm.client.provider)
+        if access.store is not None and "path" not in config.cache.model_fields_set:
+            update["cache"] = config.cache.model_copy(update={"path": access.store.path})
+        of_account = {"budget": access.account.caps, "prices": access.account.prices}
+        update |= {key: of for key, of in of_account.items() if key not in config.model_fields_set}
+    return config.model_copy(update=update)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig, ModelConfig, SyntheticQueries, as_config
+from freshstack_dspy.config import BuildConfig, ModelConfig, SyntheticQueries
 from freshstack_dspy.errors import FatalModelError, ReplyError, file_named
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
@@ -29,7 +29,7 @@ from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.recipes.build import make
 from freshstack_dspy.recipes.judge import counted
-from freshstack_dspy.recipes.opening import recipe_maker
+from freshstack_dspy.recipes.opening import configured, recipe_maker
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Record, in_order_of_steps
@@ -119,7 +119,7 @@ def plan(
     Raises:
         FreshstackError: All that would stop a build before its first request.
     """
-    config = as_config(config)
+    config = configured(config)
     with ExitStack() as stack:
         shown = stack.enter_context(showing(progress))
         config = prepare(config, "live", shown)

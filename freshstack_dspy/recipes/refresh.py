@@ -7,12 +7,12 @@ from typing import NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
-from freshstack_dspy.config import BuildConfig, SyntheticQueries, as_config
+from freshstack_dspy.config import BuildConfig, SyntheticQueries
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.progress import showing
 from freshstack_dspy.recipes.build import make
-from freshstack_dspy.recipes.opening import SessionOptions, open_session
+from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import added, provenance
 from freshstack_dspy.stored.corpus import sorted_chunks
@@ -59,7 +59,7 @@ def refresh(
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops it, in one line; the collection is as it was.
     """
-    config = as_config(config)
+    config = configured(config, options)
     if options.get("mode") == "rerecord":
         raise ConfigError("refresh asks only for what changed; allowed modes: live, replay, defer")
     if not config.out.exists():

@@ -12,7 +12,7 @@ from freshstack_dspy.collection.diff import Difference, difference
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
-from freshstack_dspy.recipes.opening import SessionOptions, open_session
+from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.records import Chunk, Judgment, Scale
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
@@ -64,7 +64,7 @@ def rejudge(
         ConfigError: `out` exists, or is missing.
         CollectionError: No judged pair has a text to judge, or the folder cannot be written.
     """
-    config = config if isinstance(config, BuildConfig) else load_judging(config)
+    config = configured(config, options, load_judging)
     if (out is None) == (sample is None):
         raise ConfigError("name either out, for a collection with new labels, or sample")
     if out is not None and out.exists():

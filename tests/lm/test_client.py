@@ -1,12 +1,14 @@
 """The modes of the client."""
 
 import copy
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.config import CacheConfig, ModelConfig
 from freshstack_dspy.errors import (
     DamagedReplyError,
     DeferredError,
@@ -15,7 +17,7 @@ from freshstack_dspy.errors import (
     ReplyError,
 )
 from freshstack_dspy.lm.bundle import Bundle, verify
-from freshstack_dspy.lm.client import connect, open_store
+from freshstack_dspy.lm.client import as_recorded, connect, open_store
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import write_bundle
 
@@ -37,6 +39,25 @@ def test_live_asks_once_and_serves_from_then_on(
     assert [message.content for message in reply.request.messages] == ["be brief", "hello"]
     assert (reply.input_tokens, reply.output_tokens) == (7, 3)
     assert (reply.finish_reason, reply.origin) == ("stop", "live")
+
+
+def test_the_configured_model_is_recorded_as_connect_would(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server.says("there")
+    lm = dspy.LM("openai/scripted", api_base=server.api_base, api_key="k", temperature=0.3)
+    with dspy.context(lm=lm):
+        recorded = as_recorded()
+    response = recorded(request(temperature=0.3))
+    recorded.client.close()
+
+    with closing(ReplyStore(CacheConfig().path)) as store:
+        assert [entry.key for entry in store.replies()] == [response.id]
+    assert server.requests[0]["model"] == "scripted"
+    assert as_recorded(recorded) is recorded
+    assert recorded.client.access.store is not None
+    recorded.client.access.store.close()
 
 
 def test_replay_serves_without_a_socket(server: ChatServer, client_for: Connect) -> None:
