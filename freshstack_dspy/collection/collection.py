@@ -106,12 +106,11 @@ class Collection(StoredCollection):
             CollectionError: No query is in these slices, or the run is of another collection.
             ConfigError: A measure is unknown.
         """
-        from freshstack_dspy.collection.evaluating import runs_of
-        from freshstack_dspy.measures.evaluation import evaluate
+        from freshstack_dspy.collection.evaluating import evaluate
 
         if measures:
             options["measures"] = measures
-        return evaluate(self.qrels(slices, nuggets), runs_of(self, run), **options)
+        return evaluate(self, run, slices=slices, nuggets=nuggets, **options)
 
     def analyze(self, run: Any, against: Any = None, **options: Any) -> "Analysis":
         """Say on which queries a run does worst, and why, as `freshstack_dspy.analyze` does."""
