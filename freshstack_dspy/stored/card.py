@@ -9,7 +9,6 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
-from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.records import (
     DRY_RUN,
     Attribution,
@@ -195,6 +194,8 @@ def _heading(contents: Contents, manifest: Manifest) -> str:
 
 
 def _queries(queries: Sequence[Query], manifest: Manifest) -> str:
+    from freshstack_dspy.questions.selection import is_in_image
+
     settings = _section(manifest, "queries")
     rows = [("source", _shown(settings.get("source")) or UNKNOWN)]
     rows += [(name, text) for name in _QUERY_SETTINGS if (text := _shown(settings.get(name)))]
