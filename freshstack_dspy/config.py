@@ -1,5 +1,6 @@
 """The configuration of a build: one Pydantic model, read from TOML."""
 
+import difflib
 import hashlib
 import json
 import re
@@ -643,13 +644,44 @@ class TrustConfig(Section):
     """A file of people's labels, or several; without one nothing is measured."""
 
 
+RECIPES = ("freshstack", "crux", "nuggets")
+
+
+def _recipe(name: str) -> str:
+    if name not in RECIPES and not is_imported(name):
+        near = difflib.get_close_matches(name, RECIPES, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(
+            f"there is none of the name {name!r}; {hint}allowed: {', '.join(RECIPES)}, or one of "
+            "your own, as mine.recipes:MyRecipe"
+        )
+    return name
+
+
+class RecipeConfig(Section):
+    """Which recipe is run."""
+
+    program: Annotated[str, AfterValidator(_recipe)] = "freshstack"
+    """`nuggets`: for questions without answers; or one of your own, as
+    `mine.recipes:MyRecipe`."""
+    state: Path | None = None
+    """What `freshstack optimize` or DSPy's `save` wrote of all its programs."""
+
+    @model_serializer(mode="wrap")
+    def _by_name(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return self.program if self.state is None else handler(self)
+
+
+def _recipe_table(value: Any) -> Any:
+    """Take the name of a recipe for a table that has it alone."""
+    return {"program": value} if isinstance(value, str) else value
+
+
 class BuildConfig(Section):
     """All of a build."""
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    recipe: Literal["freshstack", "crux", "nuggets"] | Imported = "freshstack"
-    """`nuggets`: for questions without answers; or one of your own, as
-    `mine.recipes:MyRecipe`."""
+    recipe: Annotated[RecipeConfig, BeforeValidator(_recipe_table)] = RecipeConfig()
     out: Path
     queries: QueriesConfig
     corpus: tuple[CorpusConfig, ...] = Field(default=(), validate_default=True)
@@ -683,13 +715,13 @@ class BuildConfig(Section):
     def _corpus_where_needed(
         cls, corpus: tuple[CorpusConfig, ...], info: ValidationInfo
     ) -> tuple[CorpusConfig, ...]:
-        if not corpus and info.data.get("recipe") != "crux":
+        if not corpus and info.data.get("recipe") != RecipeConfig(program="crux"):
             raise PydanticKnownError("missing")
         return corpus
 
     @model_validator(mode="after")
     def _fits_the_recipe(self) -> Self:
-        if self.recipe != "crux":
+        if self.recipe.program != "crux":
             return self
         if self.queries.source not in ("jsonl", "stackexchange"):
             raise ValueError(
@@ -705,7 +737,7 @@ class BuildConfig(Section):
 
     @model_validator(mode="after")
     def _nuggets_without_answers(self) -> Self:
-        if self.recipe != "nuggets":
+        if self.recipe.program != "nuggets":
             return self
         if answered := [name for name in self.pool.techniques if name in ("answer", "nuggets")]:
             raise ValueError(
@@ -716,6 +748,17 @@ class BuildConfig(Section):
         if synthetic or self.programs.nuggetizer:
             what = "queries.source synthetic" if synthetic else "programs.nuggetizer"
             raise ValueError(f'{what} needs answers; take it with recipe = "freshstack"')
+        return self
+
+    @model_validator(mode="after")
+    def _one_state_of_a_program(self) -> Self:
+        stated = [name for name, one in self.programs.named.items() if one.state is not None]
+        if self.recipe.state is not None and (
+            twice := [one for one in stated if one != "comparer"]
+        ):
+            raise ValueError(
+                f"recipe.state is the state of every program; leave out that of programs: {twice}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -785,9 +828,11 @@ def load_judging(path: Path | str | None) -> BuildConfig:
 
 
 def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
-    if values.get("recipe") == "crux" and isinstance(judge := values.get("judge", {}), dict):
+    recipe = values.get("recipe")
+    name = recipe.get("program") if isinstance(recipe, dict) else recipe
+    if name == "crux" and isinstance(judge := values.get("judge", {}), dict):
         values = {**values, "judge": {"scale": "graded_5", **judge}}
-    if values.get("recipe") == "nuggets":
+    if name == "nuggets":
         for name, defaults in _WITHOUT_ANSWERS.items():
             if isinstance(section := values.get(name, {}), dict):
                 values = {**values, name: {**defaults, **section}}
@@ -854,6 +899,7 @@ def _missing_inputs(config: BuildConfig) -> Iterator[str]:
         *((f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus),
         *((f"embedder {one.name!r}: path", one.path) for one in config.embedder),
         ("reranker.path", config.reranker.path if config.reranker else None),
+        ("recipe.state", config.recipe.state),
         ("nuggets.edited", config.nuggets.edited),
         *(("cache.bundles", bundle) for bundle in config.cache.bundles),
         *((f"programs.{name}", one.state) for name, one in config.programs.named.items()),

@@ -31,7 +31,7 @@ def optimize(
         str,
         typer.Option(
             help="support_judge, nuggetizer or comparer, tuned on labels of kind support, "
-            "nugget_list or answer; or another of the recipe's, or MODULE:NAME, on lines with the "
+            "nugget_list or answer; or another of the recipe's, or MODULE:NAME, or recipe, all of it, on lines with the "
             "query_id of a query of --collection."
         ),
     ] = "support_judge",
@@ -112,11 +112,12 @@ def _program(recipe: "FreshStack", name: str, folder: Path) -> Any:
     from freshstack_dspy.errors import ConfigError
 
     found = _own(name, "--program", folder)
-    found = getattr(recipe, name, None) if found is name else found
+    if found is name:
+        found = recipe if name == "recipe" else getattr(recipe, name, None)
     found = found() if isinstance(found, type) else found
     if not isinstance(found, dspy.Module):
         there = {key for key, one in vars(recipe).items() if isinstance(one, dspy.Module)}
-        allowed = ", ".join(sorted({*_KINDS, *there}))
+        allowed = ", ".join(sorted({*_KINDS, *there, "recipe"}))
         raise ConfigError(f"no program {name!r}; allowed: {allowed}, or MODULE:NAME")
     return found
 

@@ -72,7 +72,7 @@ def provenance(
     config, used = session.config, session.used()
     return Provenance(
         name=config.name,
-        recipe=config.recipe,
+        recipe=config.recipe.program,
         model=config.model.name,
         scale=config.judge.graded,
         prompts=prompts_of(session.recipe.named_predictors()),
@@ -225,7 +225,7 @@ def fingerprint_inputs(
         cannot be read, for the build itself then says what is wrong with it.
     """
     without = {**WITHOUT_EFFECT, **dict.fromkeys(_WITH_FILES, True)}
-    without["nuggets"] = {"edited"}
+    without |= {"nuggets": {"edited"}, "recipe": {"state"}}
     without["model"] = without["model"] | {"api_base"}  # its credentials do not matter
     most = config.chunking.max_file_bytes
     try:
@@ -278,7 +278,8 @@ def own_programs(
 ) -> dict[str, str]:
     """What is not ours of the recipe and the programs; DSPy is imported only where there is any."""
     names = {*config.programs.named, *(programs or {})}
-    if not names and recipe is None and not is_imported(config.recipe):
+    of_ours = not is_imported(config.recipe.program) and config.recipe.state is None
+    if not names and recipe is None and of_ours:
         return {}
     from freshstack_dspy.recipes.recipe import identities, recipe_of, with_programs
 

@@ -14,6 +14,7 @@ from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.typed import demonstrations, instructions, plain
 from freshstack_dspy.programs.own import Programs, put_programs
+from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.recipes.crux import Crux
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.without_answers import WithoutAnswers
@@ -28,8 +29,10 @@ def recipe_of(config: BuildConfig) -> FreshStack:
         ConfigError: There is no such recipe or program, or it is none.
     """
     ours: dict[str, Any] = {"freshstack": FreshStack, "nuggets": WithoutAnswers, "crux": Crux}
-    made = ours.get(config.recipe) or imported(config.recipe, "recipe", config.file.parent)
-    return with_programs(made(config), {})
+    name, state = config.recipe.program, config.recipe.state
+    made = ours.get(name) or imported(name, "recipe", config.file.parent)
+    recipe = with_programs(made(config), {})
+    return recipe if state is None else load_program(recipe, state)
 
 
 def with_programs(recipe: Any, programs: Programs) -> FreshStack:

@@ -22,7 +22,7 @@ from freshstack_dspy import (
     plan,
     refresh,
 )
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.recipes.flow import Work, ask
 from freshstack_dspy.records import Note, Nugget
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
@@ -293,6 +293,41 @@ def test_a_recipe_that_was_compiled_builds_and_replays(tmp_path: Path) -> None:
 
     assert other.manifest.prompts.items().isdisjoint(made.manifest.prompts.items())
     assert replayed.manifest.content_hash == other.manifest.content_hash
+
+
+@pytest.mark.parametrize("name", ["freshstack", "tests.recipes.test_own:WithKinds"])
+def test_the_state_of_a_whole_recipe_is_one_entry(tmp_path: Path, name: str) -> None:
+    plain = write_domain(tmp_path)
+    tuned = (FreshStack if name == "freshstack" else WithKinds)(load_config(plain))
+    states = tmp_path / "few.json", tmp_path / "fewer.json"
+    for state, prompt in zip(states, ("List few facts.", "List one fact."), strict=True):
+        predict = tuned.nuggetizer.predict
+        predict.signature = predict.signature.with_instructions(prompt)
+        tuned.save(state)
+    provider = ScriptedProvider(answer=about)
+
+    def stated(state: str) -> Path:
+        entry = f'recipe = {{program = "{name}", state = "{state}"}}\n'
+        toml = tmp_path / "stated.toml"
+        toml.write_text(entry + plain.read_text())
+        return toml
+
+    made = [build(stated(one.name), provider=provider, replace=True) for one in states]
+    given = build(plain, mode="replay", recipe=tuned, replace=True)
+    asked = provider.calls.total()
+    again = build(stated(states[0].name), provider=provider, replace=True)
+
+    assert made[0].manifest.programs != made[1].manifest.programs == given.manifest.programs
+    assert made[0].manifest.programs.keys() >= {"recipe" if ":" in name else "nuggetizer"}
+    assert made[0].manifest.recipe == name
+    assert made[1].manifest.content_hash == given.manifest.content_hash
+    assert again.manifest.programs == made[0].manifest.programs, "it was not called unchanged"
+    assert provider.calls.total() == asked
+    with pytest.raises(ConfigError, match=r"recipe.state is the state of every program"):
+        build(stated('few.json"}\nprograms.nuggetizer.state = "few.json"  #'))
+    Nuggetizer().save(states[0])
+    with pytest.raises(CollectionError, match=r"a saved program with other fields"):
+        build(stated("few.json"), provider=provider, replace=True)
 
 
 def test_a_misspelt_keyword_is_an_error(tmp_path: Path) -> None:
