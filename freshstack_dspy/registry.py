@@ -3,14 +3,18 @@
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 IMPORTED = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 """The form of the name of an object to import, as `mine.steps:MyNuggetizer`."""
@@ -25,14 +29,23 @@ def imported(name: str, what: str, folder: Path | None = None) -> Any:
     """Import an object by its name; modules next to a configuration are found in its `folder`.
 
     Raises:
-        ConfigError: There is no such module, or nothing of that name in it; `what` names it.
+        ConfigError: There is no such module, it cannot be imported, or has nothing of that name;
+            `what` names it.
     """
     module_name, _, attribute = name.partition(":")
     try:
         with _found_in(folder):
             module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"{what} {name}: {error}") from error
+    except ModuleNotFoundError as error:
+        where = f", nor in {folder}" if folder else ""
+        raise ConfigError(f"{what} {name}: {error}: it is not installed{where}") from error
+    except SyntaxError as error:
+        where = f"{error.filename}:{error.lineno}"
+        raise ConfigError(f"{what} {name}: {where}: {error.msg}") from error
+    except Exception as error:  # the code of others may raise anything
+        at = extract_tb(error.__traceback__)[-1]
+        fault = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{what} {name}: {at.filename}:{at.lineno}: {fault}") from error
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -68,27 +81,44 @@ class Registry:
     """What the objects are, in messages."""
     ours: Mapping[str, str]
     """Name -> `module:name`."""
-
-    def values(self) -> dict[str, str]:
-        """Name -> `module:name`, ours first; nothing is imported."""
-        from importlib import metadata
-
-        others = metadata.entry_points(group=self.group)
-        return {**{one.name: one.value for one in others if one.name not in self.ours}, **self.ours}
+    is_one: Callable[[Any], bool] = callable
+    """Tells whether an object is of the kind."""
 
     def names(self) -> tuple[str, ...]:
-        """All names, ours first."""
-        return (*self.ours, *sorted(self.values().keys() - self.ours.keys()))
+        """All names, ours first; nothing is imported."""
+        return (*self.ours, *sorted({one.name for one in self._others()} - self.ours.keys()))
+
+    def _others(self) -> "Iterable[EntryPoint]":
+        from importlib import metadata
+
+        return metadata.entry_points(group=self.group)
 
     def get(self, name: Any) -> Any:
         """Import an object by its name; an object is given as it is.
 
         Raises:
-            ConfigError: There is none of that name, or it cannot be imported.
+            ConfigError: There is none of that name, or several packages have one, or it cannot be
+                imported, or is of another kind.
         """
-        if not isinstance(name, str):
-            return name
-        value = self.ours.get(name) or self.values().get(name)
-        if value is None:
-            raise ConfigError(f"no {self.what} {name!r}; allowed: {', '.join(self.names())}")
-        return imported(value, f"{self.what} {name}")
+        found, what = name, f"{self.what} {name}"
+        if isinstance(name, str):
+            values = [self.ours[name]] if name in self.ours else self._values(name)
+            if not values:
+                raise ConfigError(f"no {self.what} {name!r}; allowed: {', '.join(self.names())}")
+            if len(values) > 1:
+                raise ConfigError(
+                    f"{what}: several packages have one of this name ({', '.join(values)}); "
+                    "uninstall all but one of them"
+                )
+            if not is_imported(values[0]):
+                raise ConfigError(
+                    f"{what}: the entry point of its package is {values[0]!r}, and names no "
+                    f"object; write it as {values[0]}:NAME"
+                )
+            found = imported(values[0], what)
+        if not self.is_one(found):
+            raise ConfigError(f"{what} is {found!r:.80}, and no {self.what}")
+        return found
+
+    def _values(self, name: str) -> list[str]:
+        return sorted({one.value for one in self._others() if one.name == name})

@@ -16,4 +16,5 @@ FORMATS = Registry(
         "nuggetizer": f"{_HERE}.nuggetizer:NUGGETIZER",
         "autojudge": f"{_HERE}.autojudge:AUTOJUDGE",
     },
+    is_one=lambda one: hasattr(one, "how_to_load"),
 )

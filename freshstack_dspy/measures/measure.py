@@ -121,7 +121,9 @@ FAMILIES: dict[str, Family] = {
     "Density": Family(density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional"),
 }
 """By the name that is printed."""
-OTHER_FAMILIES = Registry("freshstack_dspy.measures", "measure", {})
+OTHER_FAMILIES = Registry(
+    "freshstack_dspy.measures", "measure", {}, lambda one: callable(one) or isinstance(one, Family)
+)
 """Of other packages: a `Family`, or a function as that of one."""
 
 _BY_ANY_NAME = {

@@ -1,7 +1,7 @@
 """The queries of a build: read, filtered, put in order, and every rejection counted."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,6 +159,19 @@ def _table_files(config: ReadQueries) -> tuple[list[Path], list[Path]]:
     return [path], []
 
 
+def _rows_of_others(config: OtherQueries) -> Iterator[Row]:
+    what = f"source {config.source}"
+    given = OTHER_SOURCES.get(config.source)(config.path)
+    if not isinstance(given, Iterable):
+        raise ConfigError(
+            f"{what} gave {given!r:.80}; it has to give a dictionary for each question"
+        )
+    for row in given_rows(given, f"{config.place}, by {what}"):
+        if not isinstance(row.values, Mapping):
+            raise ConfigError(f"{row.place}: is {row.values!r:.80}; it has to be a dictionary")
+        yield row
+
+
 def _rows(config: ReadQueries, columns: Columns, progress: ReadProgress | None) -> Iterator[Row]:
     """Read the table that the source is."""
     match config:
@@ -168,7 +181,7 @@ def _rows(config: ReadQueries, columns: Columns, progress: ReadProgress | None) 
             rows = read_rows(_table_files(config)[0], choose_official, progress)
             return map(official_row, rows)
         case OtherQueries():
-            return given_rows(OTHER_SOURCES.get(config.source)(config.path), config.place)
+            return _rows_of_others(config)
         case RowsQueries():
             rows = given_rows(config.rows, config.place)
         case _:

@@ -351,14 +351,60 @@ class GivesNothing(FreshStack):
     stages = ((forgets,), *FreshStack.stages)
 
 
+class Misspelt(FreshStack):
+    stage = ((kinds,), *FreshStack.stages)
+
+
+class NoStages(FreshStack):
+    stages = ()
+
+
+class NoStep(FreshStack):
+    stages = ((lambda made: made,), *FreshStack.stages)  # type: ignore[arg-type, misc]
+
+
+class WithoutPrograms(FreshStack):
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+
 @pytest.mark.parametrize(
-    ("recipe", "said"), [(NoTuple, "is no stage"), (GivesNothing, "gave None")]
+    ("recipe", "said"),
+    [
+        (NoTuple, "is no stage"),
+        (GivesNothing, "gave None"),
+        (Misspelt, "Misspelt has stage and no stages; did you mean stages"),
+        (NoStages, "there are none; name a step"),
+        (NoStep, r"is no step; a step is .* as step\(work, made\)"),
+        (WithoutPrograms, r"begin its __init__ with super\(\).__init__\(config\)"),
+    ],
 )
 def test_what_cannot_be_a_step_is_named(tmp_path: Path, recipe: Any, said: str) -> None:
     config, provider = domain(tmp_path), ScriptedProvider()
     with pytest.raises(ConfigError, match=said):
         build(config, provider=provider, recipe=recipe(config))
     assert not provider.calls
+
+
+class WithoutConfig(FreshStack):
+    def __init__(self) -> None:
+        """Cannot be made of a configuration."""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("freshstak", "did you mean freshstack"),
+        ("tests.recipes.test_own:WithoutConfig", "made of a configuration"),
+        ("tests.recipes.test_own:STRANGE", "is Nugget.* it has to be a subclass"),
+        ("tests.recipes.test_own:Sentences", "is no recipe"),
+    ],
+)
+def test_what_cannot_be_a_recipe_is_named(tmp_path: Path, name: str, said: str) -> None:
+    toml = write_domain(tmp_path)
+    toml.write_text(f'recipe = "{name}"\n{toml.read_text()}')
+    with pytest.raises(ConfigError, match=said):
+        build(toml, provider=ScriptedProvider())
 
 
 class NoModule:
