@@ -26,7 +26,13 @@ from freshstack_dspy.answering.scores import (
     score_assignments,
     score_citations,
 )
-from freshstack_dspy.config import BuildConfig, Mode, Section, load_judging
+from freshstack_dspy.config import (
+    BuildConfig,
+    Mode,
+    RecipeConfig,
+    Section,
+    load_judging,
+)
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import encode_records, write_file
@@ -38,7 +44,7 @@ from freshstack_dspy.recipes.corpus import ChunkedCorpora
 from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
 from freshstack_dspy.recipes.judge import ToJudge, judge
-from freshstack_dspy.recipes.opening import open_session
+from freshstack_dspy.recipes.opening import AskingOptions, open_session
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.recipes.without_answers import WithoutAnswers, grade, nuggets_of
@@ -63,8 +69,12 @@ class Settings(Section):
     """The settings of a workflow."""
 
     config: Path | None = None
-    """A TOML file whose [model], [judge], [nuggets], [budget], [cache] and [programs] hold; without
-    one the model is the runner's, and all else as by default."""
+    """A TOML file whose recipe, [model], [judge], [nuggets], [budget], [cache] and [programs] hold;
+    without one the model is the runner's, and all else as by default."""
+    recipe: Any = None
+    """In place of the file's: its name or table, as in TOML, or an object, as for `build`."""
+    programs: dict[str, Any] = Field(default_factory=dict)
+    """In place of the recipe's own: each as in TOML, or an object, as for `build`."""
     mode: Mode = "live"
     limit: int = Field(default=20, ge=1, le=50)
     """Most nuggets of a topic."""
@@ -147,11 +157,11 @@ class Nuggets(_AutoJudge):
                 f"{', '.join(sorted({one.run_id for one in responses})) or 'none'}"
             )
         documents = _documents(responses, corpus)
-        with _asking(llm_config, chosen) as (session, recipe):
+        with asking(llm_config, chosen) as (session, recipe):
             if chosen.source == "documents":
-                made, failures = _of_documents(session, queries, documents, chosen.limit)
+                made, failures = of_documents(session, recipe, queries, documents)
             else:
-                made, failures = _of_responses(session, recipe, queries, own)
+                made, failures = of_responses(session, recipe, queries, own)
             nuggets = {
                 topic: merged(topic, existing.get(topic, ()), made.get(topic, ()), chosen.limit)
                 for topic in queries
@@ -203,7 +213,7 @@ class Qrels(_AutoJudge):
                 "no response has the texts of its documents; name a JSON Lines file with them "
                 "(id, text) as the corpus"
             )
-        with _asking(llm_config, chosen) as (session, recipe):
+        with asking(llm_config, chosen) as (session, recipe):
             judged = _judged(session, recipe, queries, nuggets, documents, [])
             threshold = session.config.judge.graded.threshold
         labels: dict[tuple[str, str], list[int | None]] = defaultdict(list)
@@ -249,7 +259,7 @@ class Judge(Nuggets, Qrels):
         documents = _documents(responses, corpus) if chosen.citations else {}
         texts = {topic: {one.chunk_id: one for one in of} for topic, of in documents.items()}
         cites = any(texts.get(one.topic_id, {}).keys() & {*one.references} for one in given)
-        with _asking(llm_config, chosen) as (session, _):
+        with asking(llm_config, chosen) as (session, _):
             answers, failures = assign(session, given, queries, nuggets)
             cited, more = judge_citations(session, given if cites else (), queries, texts)
             session.stop_if_deferred()
@@ -270,7 +280,7 @@ class Judge(Nuggets, Qrels):
         return theirs.Leaderboard(measures=spec.names, spec=spec, entries=entries)
 
 
-def _of_responses(
+def of_responses(
     session: Session, recipe: FreshStack, queries: Mapping[str, Query], responses: list[Response]
 ) -> tuple[dict[str, list[Sequence[Nugget]]], list[Failure]]:
     """Cut responses into nuggets, as answers; gives those of each response by topic."""
@@ -287,15 +297,18 @@ def _of_responses(
     return found, failures
 
 
-def _of_documents(
+def of_documents(
     session: Session,
+    recipe: FreshStack,
     queries: Mapping[str, Query],
     documents: Mapping[str, Sequence[Chunk]],
-    limit: int,
 ) -> tuple[dict[str, list[Sequence[Nugget]]], list[Failure]]:
     """Make nuggets from the relevant documents, as the recipe `nuggets` does."""
-    nuggets = session.config.nuggets.model_copy(update={"limit": limit})
-    recipe = WithoutAnswers(session.config.model_copy(update={"nuggets": nuggets}))
+    if not isinstance(recipe, WithoutAnswers):
+        raise ConfigError(
+            f"recipe {type(recipe).__name__} makes no nuggets from documents; name one that does, "
+            "as nuggets, or set source: responses"
+        )
     chunks = list({one.chunk_id: one for of in documents.values() for one in of}.values())
     pooled = tuple(
         Candidate(query_id=topic, chunk_id=one.chunk_id, origin="imported")
@@ -346,10 +359,20 @@ def runner_config(llm_config: Any, settings: Settings) -> BuildConfig:
 
 
 @contextmanager
-def _asking(llm_config: Any, settings: Settings) -> Iterator[tuple[Session, FreshStack]]:
-    config = runner_config(llm_config, settings)
-    with open_session(config, settings.mode, searching=False) as session:
-        yield session, FreshStack(config)
+def asking(llm_config: Any, settings: Settings) -> Iterator[tuple[Session, FreshStack]]:
+    """Open a session, and give the recipe that it runs, with the programs of the settings."""
+    config, recipe = runner_config(llm_config, settings), settings.recipe
+    if settings.source == "documents":
+        nuggets = config.nuggets.model_copy(update={"limit": settings.limit})
+        config = config.model_copy(update={"nuggets": nuggets})
+        if recipe is None and config.recipe == RecipeConfig():
+            recipe = "nuggets"
+    if isinstance(recipe, str | Mapping):
+        config = config.model_copy(update={"recipe": RecipeConfig.model_validate(recipe)})
+        recipe = None
+    options: AskingOptions = {"recipe": recipe, "programs": settings.programs}
+    with open_session(config, settings.mode, searching=False, **options) as session:
+        yield session, session.recipe
 
 
 def _settings(given: Mapping[str, Any]) -> Settings:

@@ -601,25 +601,22 @@ class ProgramConfig(Section):
     state: Path | None = None
     """What `freshstack optimize` or DSPy's `save` wrote of it."""
 
-
-def _program(value: Any) -> Any:
-    """Take the name of an object, or of a file, for a table that has it alone."""
-    if not isinstance(value, str):
-        return value
-    return {"program": value} if is_imported(value) else {"state": value}
-
-
-AnyProgram = Annotated[ProgramConfig, BeforeValidator(_program)]
+    @model_validator(mode="before")
+    @classmethod
+    def _name_or_file_alone(cls, value: Any) -> Any:
+        if not isinstance(value, str | Path):
+            return value
+        return {"program": value} if is_imported(value) else {"state": value}
 
 
 class ProgramsConfig(Section):
     """Programs to use in place of the plain ones: own ones, and optimized ones."""
 
-    nuggetizer: AnyProgram | None = None
-    question_decomposer: AnyProgram | None = None
-    closed_book_answerer: AnyProgram | None = None
-    support_judge: AnyProgram | None = None
-    comparer: AnyProgram | None = None
+    nuggetizer: ProgramConfig | None = None
+    question_decomposer: ProgramConfig | None = None
+    closed_book_answerer: ProgramConfig | None = None
+    support_judge: ProgramConfig | None = None
+    comparer: ProgramConfig | None = None
     """Of `yes_no` comparisons of answers (LLM-retEval)."""
 
     @property
@@ -667,21 +664,21 @@ class RecipeConfig(Section):
     state: Path | None = None
     """What `freshstack optimize` or DSPy's `save` wrote of all its programs."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"program": value} if isinstance(value, str) else value
+
     @model_serializer(mode="wrap")
     def _by_name(self, handler: SerializerFunctionWrapHandler) -> Any:
         return self.program if self.state is None else handler(self)
-
-
-def _recipe_table(value: Any) -> Any:
-    """Take the name of a recipe for a table that has it alone."""
-    return {"program": value} if isinstance(value, str) else value
 
 
 class BuildConfig(Section):
     """All of a build."""
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    recipe: Annotated[RecipeConfig, BeforeValidator(_recipe_table)] = RecipeConfig()
+    recipe: RecipeConfig = RecipeConfig()
     out: Path
     queries: QueriesConfig
     corpus: tuple[CorpusConfig, ...] = Field(default=(), validate_default=True)

@@ -8,11 +8,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dspy
 import pytest
 
-from freshstack_dspy.autojudge import CITATION_SUPPORTS, Judge, Settings, merged, runner_config
+from freshstack_dspy import FreshStack
+from freshstack_dspy.autojudge import (
+    CITATION_SUPPORTS,
+    Judge,
+    Response,
+    Settings,
+    asking,
+    merged,
+    of_documents,
+    of_responses,
+    runner_config,
+)
+from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.records import Importance, Nugget
+from freshstack_dspy.recipes.without_answers import WithoutAnswers
+from freshstack_dspy.records import Importance, Nugget, Query
 from tests.formats.loading import lines_of, needs, stopwords
 
 LOOP = "Each for loop calls the next method until StopIteration is raised. That ends the loop."
@@ -95,6 +109,56 @@ def test_a_configuration_goes_before_the_runner(tmp_path: Path) -> None:
     config = runner_config(given, Settings(config=tmp_path / "judge.toml"))
 
     assert (config.model.name, config.judge.scale) == ("extractive/baseline", "graded_3")
+
+
+class Sentences(dspy.Module):
+    """A nuggetizer that asks nobody."""
+
+    def forward(self, query: Any) -> dspy.Prediction:
+        return dspy.Prediction(nuggets=[one.strip(" .") for one in query.answer.split(". ")])
+
+
+class Mine(FreshStack):
+    """A recipe of somebody's own."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.nuggetizer = Sentences()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"programs": {"nuggetizer": "tests.test_autojudge:Sentences"}},
+        {"programs": {"nuggetizer": Sentences()}},
+        {"recipe": "tests.test_autojudge:Mine"},
+        {"recipe": Mine(load_judging(None))},
+    ],
+)
+def test_nuggets_are_made_by_ones_own_program(tmp_path: Path, settings: Any) -> None:
+    given = SimpleNamespace(model="extractive/baseline", base_url=None, cache_dir=tmp_path)
+    queries = {"191": Query(query_id="191", title="Loops?", body="")}
+    responses = [Response("191", "good", [(LOOP, ())], {})]
+
+    with asking(given, Settings.model_validate(settings)) as (session, recipe):
+        made, failures = of_responses(session, recipe, queries, responses)
+
+    assert [one.text for one in made["191"][0]] == LOOP.rstrip(".").split(". ")
+    assert not failures
+
+
+def test_documents_need_a_recipe_without_answers(tmp_path: Path) -> None:
+    given = SimpleNamespace(model="extractive/baseline", base_url=None, cache_dir=tmp_path)
+    with asking(given, Settings(source="documents", limit=7)) as (session, recipe):
+        assert isinstance(recipe, WithoutAnswers)
+        assert session.config.nuggets.limit == 7
+    mine = Settings(source="documents", recipe="tests.test_autojudge:Mine")
+    said = "recipe Mine makes no nuggets from documents"
+    with asking(given, mine) as (session, recipe), pytest.raises(ConfigError, match=said):
+        of_documents(session, recipe, {}, {})
+    wrong = Settings(programs={"nugetizer": "tests.test_autojudge:Sentences"})
+    with pytest.raises(ConfigError, match=r"no such program; it has: nugg"), asking(given, wrong):
+        pass
 
 
 @pytest.mark.formats

@@ -58,6 +58,18 @@ def test_the_table_is_ordered_by_the_first_measure_and_ties_by_name(folder: Path
     assert tied == ["abe", "ada", "eve"]
 
 
+def test_a_measure_of_another_package_is_named_as_ours_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "strangers")
+    edit(folder / "leaderboard.toml", '"Coverage@1"', '"firstisshort@40"')
+
+    results = compute(folder)
+
+    assert "FirstIsShort@40" in results.measures
+    assert results.entries[0].topics["one"].means["FirstIsShort@40"].value == 1
+
+
 def test_what_is_missing_from_a_run_counts_0(folder: Path) -> None:
     write_lists(folder / "runs/eve.run", "eve", {"12": "code/d.py_3_9", "99": "docs/a.md_0_5"})
     eve = compute(folder).entries[-1].topics["one"]
