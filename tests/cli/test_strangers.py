@@ -65,7 +65,7 @@ def test_a_name_of_ours_stays_ours_and_what_cannot_be_imported_is_named() -> Non
         FORMATS.get("gone")
 
 
-def test_a_source_of_questions_and_a_measure_are_used_by_their_names(
+def test_a_source_a_measure_and_a_recipe_are_used_by_their_names(
     freshstack: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "forum.txt").write_text(
@@ -74,17 +74,20 @@ def test_a_source_of_questions_and_a_measure_are_used_by_their_names(
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/gate.md").write_text("Call gate.close() with a key.\n", encoding="utf-8")
     config = tmp_path / "build.toml"
-    config.write_text(BUILD, encoding="utf-8")
+    config.write_text(f'recipe = "strangers:WithLengths"\n{BUILD}', encoding="utf-8")
     run = tmp_path / "a.run"
     run.write_text("f1 Q0 docs/gate.md_0_30 1 1.0 a\n", encoding="utf-8")
 
     built = freshstack("build", config)
-    measured = freshstack("evaluate", tmp_path / "out", run, "--measure", "firstisshort@40")
+    words = ("--measure", "firstisshort@40")
+    measured = freshstack("evaluate", tmp_path / "out", run, *words)
+    grouped = freshstack("evaluate", tmp_path / "out", run, *words, "--by", "length")
     wrong = freshstack("evaluate", tmp_path / "out", run, "--measure", "zzz@40")
     config.write_text(BUILD.replace("forum", "forums", 1), encoding="utf-8")
     unknown = freshstack("build", config)
 
-    assert (built.code, measured.code) == (0, 0), (built.err, measured.err)
+    assert (built.code, measured.code, grouped.code) == (0, 0, 0), (built, measured, grouped)
+    assert "short" in grouped.out
     assert [query.title for query in Collection.load(tmp_path / "out").queries] == [
         "How do I close a gate?"
     ]

@@ -1,10 +1,12 @@
 """A package of somebody else, which adds to ours by its entry points and knows public names only."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy import Format
+from freshstack_dspy import Format, FreshStack
+from freshstack_dspy.records import Note
 
 
 def write(selection: Any) -> Iterator[tuple[str, Any]]:
@@ -63,3 +65,18 @@ def votes(path: Path) -> Iterator[dict[str, Any]]:
 def same_length(gold: str, answer: str) -> float:
     """Say how near two answers are in length."""
     return min(len(gold), len(answer)) / max(len(gold), len(answer), 1)
+
+
+def lengths(work: Any, made: Any) -> Any:
+    """Say of each question whether it is short."""
+    notes = [
+        Note(query_id=one.query_id, kind="length", value="short" if len(one.text) < 80 else "long")
+        for one in made.queries
+    ]
+    return replace(made, notes=(*made.notes, *notes))
+
+
+class WithLengths(FreshStack):
+    """FreshStack's recipe, with a step more."""
+
+    stages = ((*FreshStack.stages[0], lengths), *FreshStack.stages[1:])
