@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from freshstack_dspy.cli import (
     agreement,
+    analyze,
     answer,
     build,
     contexts,
@@ -44,6 +45,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "Measure": {
         "evaluate": measure.evaluate,
         "compare": measure.compare,
+        "analyze": analyze.analyze,
         "answer": answer.answer,
         "contexts": contexts.contexts,
         "score": score.score,

@@ -10,8 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from freshstack_dspy.collection.analysis import (
+    KINDS,
+    Analysis,
+    AnalyzedNugget,
+    GroupKinds,
+    Kind,
+    KindCount,
+    Pieces,
+    QueryAnalysis,
+    Result,
+    Support,
+)
 from freshstack_dspy.collection.evaluating import runs_of
 from freshstack_dspy.collection.explain import find_query
 from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
@@ -28,206 +40,19 @@ from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import UNPLACED, PassageRun
 from freshstack_dspy.measures.spans import shared, size
 from freshstack_dspy.records import (
-    Importance,
     Judgment,
     Nugget,
-    Record,
     SliceName,
-    Spans,
     Technique,
 )
-from freshstack_dspy.rows import load_pandas
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passage_runs import CollectionSpans
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-Kind = Literal["evidence_cut", "unjudged", "not_in_corpus", "ranked_low", "not_retrieved"]
-KINDS: dict[Kind, str] = {
-    "evidence_cut": "passages of the top hold its evidence, or half of it, together and not alone",
-    "unjudged": "most of the top has no label for it, or no label supports it and a judgment failed",
-    "not_in_corpus": "no judged chunk supports it",
-    "ranked_low": "the run has what supports it, below the top",
-    "not_retrieved": "the corpus has what supports it, and the run does not",
-}
-"""Why a nugget is missed: the first of these that holds, so that each missed nugget has one kind.
-
-Where none of the first four holds, and passages below the top hold half of the evidence together,
-it is `evidence_cut` too. Evidence is that of one judged chunk."""
 BLIND: tuple[Technique, ...] = ("question", "sub_questions", "closed_book_answer")
 """Techniques that search without the answer, as a retriever could."""
 _SHOWN = 20
 """How many results of a top are listed at most."""
 _OPENING = 200
-
-
-class Support(Record):
-    """A judged chunk that supports a nugget, and the words that show it."""
-
-    chunk_id: str
-    label: int
-    reason: str
-    words: tuple[str, ...]
-    """The evidence, one or two quotes; none where the judgment names none."""
-    text: str
-    """Of the chunk."""
-    evidence: Spans
-    """Where in `text` these words are, in characters."""
-
-
-class Pieces(Record):
-    """Passages of a run that hold the evidence of a chunk together, and none alone."""
-
-    chunk_id: str
-    ranks: tuple[int, ...]
-    held: float
-    """The share of the evidence, at least a half, or `covered` where that is less."""
-
-
-class AnalyzedNugget(Record):
-    """A nugget, and where a run has what supports it."""
-
-    nugget_id: str
-    text: str
-    importance: Importance | None
-    kind: Kind | None
-    """Why it is missed; None where it is found."""
-    rank: int | None
-    """The first in the run at which a chunk or passage supports it, from 1, also below the top."""
-    support: Support | None
-    """The chunk that supports it at that rank, or whose evidence is cut. Where there is neither, the
-    one with the highest label, of these the first that the pool found. None: the corpus has none."""
-    pieces: Pieces | None = None
-    """Where the evidence is, if it is cut."""
-    against_rank: int | None = None
-    """The first rank at which the other run has what supports it."""
-    techniques: dict[Technique, int]
-    """By technique that does not see the answer, the first rank at which its list, of all retrievers
-    of the pool, has a chunk that supports it."""
-
-
-class Result(Record):
-    """A result in the top of a run."""
-
-    rank: int
-    document: str
-    """The id of the chunk or passage."""
-    labels: dict[str, int]
-    """By nugget of which it has one; none: unjudged. Of a passage, 0 where its evidence is above."""
-    supports: tuple[str, ...]
-    """The nuggets that it supports."""
-    opening: str
-    """How its text begins; empty where it has no place in the corpus."""
-
-
-class QueryAnalysis(Record):
-    """What a run has for one query."""
-
-    query_id: str
-    question: str
-    slice: SliceName
-    score: float | None
-    """By the measure; None where the query is not measured, for the corpus supports none of its
-    nuggets."""
-    against: float | None
-    """That of the other run."""
-    results: int
-    """How many the run has."""
-    top: tuple[Result, ...]
-    """What the measure looks at, at most the first 20."""
-    nuggets: tuple[AnalyzedNugget, ...]
-    """All that are not doubtful, also those that the corpus does not support, in their order."""
-
-    @property
-    def difference(self) -> float | None:
-        """The score minus that of the other run."""
-        return None if None in (self.score, self.against) else self.score - self.against  # type: ignore[operator]
-
-    @property
-    def found(self) -> tuple[AnalyzedNugget, ...]:
-        """The nuggets that the top supports."""
-        return tuple(nugget for nugget in self.nuggets if nugget.kind is None)
-
-    @property
-    def missed(self) -> tuple[AnalyzedNugget, ...]:
-        """The others."""
-        return tuple(nugget for nugget in self.nuggets if nugget.kind is not None)
-
-    @property
-    def kinds(self) -> dict[Kind, int]:
-        """How many nuggets are missed, by kind."""
-        counts = Counter(nugget.kind for nugget in self.nuggets)
-        return {kind: counts[kind] for kind in KINDS if counts[kind]}
-
-
-class KindCount(Record):
-    """How many nuggets are missed for one reason."""
-
-    kind: Kind
-    nuggets: int
-    lost: int
-    """Those of them that the top of the other run has."""
-    queries: tuple[str, ...]
-    """With such a nugget, in the order of the analysis."""
-    techniques: dict[Technique, int]
-    """How many of them a technique's list, as deep as the top, would have found."""
-
-
-class GroupKinds(Record):
-    """The missed nuggets of a group of queries."""
-
-    by: str
-    """`tag`, or a column of the questions' table."""
-    group: str
-    queries: int
-    nuggets: int
-    kinds: dict[Kind, int]
-
-
-class Analysis(Record):
-    """What `analyze` found."""
-
-    collection: str
-    content_hash: str
-    dry_run: bool
-    """Whether a word counter made labels, so that nothing is concluded."""
-    run: str
-    against: str | None
-    measure: str
-    mean: float
-    against_mean: float | None
-    measured: int
-    """How many queries have a score."""
-    total: int
-    """How many were looked at: all that have nuggets."""
-    nuggets: int
-    """Of all these queries."""
-    kinds: tuple[KindCount, ...]
-    """Of all queries, in the order of `KINDS`; the kinds that there are."""
-    groups: tuple[GroupKinds, ...]
-    """Of all queries by tag and by each column of their table; in each, the most missed first."""
-    queries: tuple[QueryAnalysis, ...]
-    """The worst first: by difference where two runs are given, else by score; then by how many
-    nuggets are missed. Those without a score come last."""
-
-    @property
-    def missed(self) -> int:
-        """How many nuggets are missed."""
-        return sum(kind.nuggets for kind in self.kinds)
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """Give a table with a row for each nugget of the listed queries."""
-        pd = load_pandas()
-        return pd.DataFrame(
-            {
-                **query.model_dump(include={"query_id", "question", "score", "against"}),
-                **nugget.model_dump(include={"nugget_id", "text", "kind", "rank", "against_rank"}),
-                "chunk_id": nugget.support.chunk_id if nugget.support else None,
-            }
-            for query in self.queries
-            for nugget in query.nuggets
-        )
 
 
 def analyze(
@@ -374,7 +199,7 @@ class _Known:
         if rank is not None and rank <= len(top):
             return _Seen(None, rank, by)
         supports = self.supports[nugget]
-        labelled = sum(one in run.labels.labels[nugget] for one in top)
+        labelled = sum(self._labelled(run, query, nugget, one) for one in top)
         kind: Kind
         if pieces := self._pieces(run, query, nugget, top):
             kind = "evidence_cut"
@@ -392,6 +217,18 @@ class _Known:
         elif rank is None:
             by = min(supports, key=lambda id_: self._order(query, supports[id_]), default=None)
         return _Seen(kind, rank, by, pieces)
+
+    def _labelled(self, run: _Looked, query: str, nugget: str, document: str) -> float:
+        """How much of a document has a label for a nugget: all or nothing, or a share of its bytes."""
+        if document in run.labels.labels[nugget]:
+            return 1.0
+        if not run.of_passages or document.startswith(UNPLACED):
+            return 0.0
+        place = self.spans.place(document)
+        span = place.start, place.end
+        near = self.spans.labels(query).get((place.source, place.path), ())
+        judged = [chunk.span for chunk in near if chunk.labels.get(nugget) is not None]
+        return shared([span], judged) / (place.end - place.start)
 
     def _chunk_of(self, run: _Looked, query: str, nugget: str, document: str) -> str:
         """The judged chunk by which a chunk or passage supports a nugget: itself, or the best."""
@@ -513,7 +350,6 @@ class _Known:
         return Support(
             chunk_id=chunk_id,
             label=judgment.label or 0,
-            reason=judgment.reason,
             words=tuple(chunk.text_at(*span) for span in judgment.evidence),
             text=chunk.text,
             evidence=tuple(

@@ -14,7 +14,7 @@ from freshstack_dspy.stored.manifest import Provenance
 from freshstack_dspy.stored.slices import Slices
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection.analyze import Analysis
+    from freshstack_dspy.collection.analysis import Analysis
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.groups import QueryGroups

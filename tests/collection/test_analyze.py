@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.analyze import KINDS, AnalyzedNugget, analyze
+from freshstack_dspy.collection.analysis import KINDS, AnalyzedNugget
+from freshstack_dspy.collection.analyze import analyze
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.rechunk import rechunk
 from freshstack_dspy.collection.retrieve import retrieve
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place
+from freshstack_dspy.pages.html import html_document
+from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.records import Candidate, Chunk, TechniqueRank
+from freshstack_dspy.records import DRY_RUN, Candidate, Chunk, TechniqueRank
 
 ROOT = Path(__file__).parents[2]
 A, B, C, D, E = (f"docs/a.md_{start}_{start + 20}" for start in range(0, 100, 20))
@@ -287,3 +290,21 @@ def test_an_analysis_is_a_table_of_nuggets(collection: Collection) -> None:
 
     assert list(table["nugget_id"]) == ["s_0", *sorted(JUDGED)]
     assert list(table["kind"])[:2] == ["not_retrieved", "not_retrieved"]
+
+
+def test_a_page_marks_the_evidence_and_says_what_to_do_next(collection: Collection) -> None:
+    found = analyze(collection, RUN, measure="Coverage@3")
+
+    page = page_markdown(found.page())
+    assert "**ranked low**: the run has what supports it, below the top. Next: rerank" in page
+    assert "| api | 2 | 7 | 6 |" in page
+    assert f"<mark>{C[5:15]}</mark>" in html_document(found.page("q"))
+    assert "<mark>" in found._repr_html_()
+
+
+def test_of_a_dry_run_no_page_says_what_to_do_next(collection: Collection) -> None:
+    found = analyze(collection, RUN).model_copy(update={"dry_run": True})
+
+    page = page_markdown(found.page())
+    assert page.startswith(f"# {DRY_RUN}. ")
+    assert "Next:" not in page

@@ -1,0 +1,58 @@
+"""`freshstack analyze`: which queries a run fails, and why."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from freshstack_dspy.cli.measure import CoveredOption
+from freshstack_dspy.cli.options import CollectionArgument, FormatOption, JsonOption
+from freshstack_dspy.cli.printing import labels_by, present, say, say_wrapped
+
+_LISTED = 5
+
+
+def analyze(
+    collection: CollectionArgument,
+    run: Annotated[Path, typer.Argument(help="Run file, in TREC's format, or passages.")],
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Another run, as the one in use: what RUN lost against it comes first."),
+    ] = None,
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure", "-m", help="What queries are ordered by, and how deep their top is."
+        ),
+    ] = "alpha_nDCG@10",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"How many queries are listed; {_LISTED}.")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="This query alone, with the evidence in its chunks.")
+    ] = None,
+    covered: CoveredOption = 1.0,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which queries a run fails, the worst first, and why."""
+    from freshstack_dspy.collection.analyze import analyze as analyzed
+    from freshstack_dspy.collection.collection import Collection
+
+    if limit is None and form != "csv" and not as_json:
+        limit = _LISTED
+    loaded = Collection.load(collection)
+    found = analyzed(
+        loaded, run, against, measure=measure, covered=covered, limit=limit, query_id=query
+    )
+    if against is not None:
+        alike = against.name == run.name
+        names = {"run": run, "against": against}
+        found = found.model_copy(
+            update={name: str(path) if alike else path.name for name, path in names.items()}
+        )
+    present(found.page(query), form, as_json=as_json)
+    if form is None and not as_json:
+        say_wrapped(labels_by(loaded))
+        if query is None:
+            say("one query: freshstack analyze COLLECTION RUN --query ID")
