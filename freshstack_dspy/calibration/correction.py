@@ -21,6 +21,8 @@ from freshstack_dspy.measures.correction import (
 )
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.run import RunSource
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import SCALES, HumanLabel, Record
 from freshstack_dspy.stored.contents import NuggetsName
 from freshstack_dspy.stored.slices import Slices, slice_queries
@@ -38,7 +40,7 @@ class CorrectedDifference(Record):
     difference: Corrected
 
 
-class Correction(Record):
+class Correction(Record, Shown):
     """What `correct` found."""
 
     rates: dict[str, Corrected]
@@ -53,6 +55,12 @@ class Correction(Record):
     """Queries that were drawn and are labelled in full."""
     notes: tuple[str, ...]
     """What was left out, or taken together."""
+
+    def page(self) -> Page:
+        """Give the page of the estimates, and of what they rest on."""
+        from freshstack_dspy.calibration.correction_page import correction_page
+
+        return correction_page(self)
 
 
 class _Labelled(NamedTuple):

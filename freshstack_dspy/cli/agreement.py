@@ -13,7 +13,6 @@ from freshstack_dspy.cli.printing import (
     Table,
     counted,
     cut,
-    labels_by,
     say,
     say_wrapped,
     show,
@@ -91,7 +90,7 @@ def agree(
             _show_nuggets(report)
         else:
             _show_agreement(report, disagreements)
-    say_wrapped(labels_by(loaded))
+    say_wrapped(loaded.labels_by)
 
 
 def _show_agreement(report: "AgreementReport", disagreements: int) -> None:

@@ -20,7 +20,6 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import (
     Table,
     counted,
-    labels_by,
     say,
     say_wrapped,
     show,
@@ -148,7 +147,7 @@ def _show_extended(found: "Extended", path: Path, k: int) -> None:
     say(f"slices: {listed(after.slices)}")
     if found.failed:
         say(f"{found.failed:,} pairs failed; extend again to retry them")
-    say(labels_by(found.collection))
+    say(found.collection.labels_by)
     say(f"{path}: content {found.collection.manifest.content_hash}")
 
 
@@ -431,7 +430,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
     if manifest.scale.name == "support" and counts.evidence < counts.supported:
         say(f"{counts.missing_evidence}: no quote of the judge is in the chunk")
-    say(labels_by(collection))
+    say(collection.labels_by)
     say(f"content hash {manifest.content_hash}")
 
 
@@ -455,5 +454,5 @@ def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Pa
     if failed := manifest.counts.unlabelled - found.textless:
         say(f"{failed:,} pairs failed; rejudge again to retry them")
     say(f"{found.difference.judgments.changed:,} pairs have another label than before: {changes}")
-    say(labels_by(found.collection))
+    say(found.collection.labels_by)
     say(f"{out}: content hash {manifest.content_hash}")

@@ -17,7 +17,7 @@ from freshstack_dspy.cli.options import (
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import Table, counted, labels_by, say, show
+from freshstack_dspy.cli.printing import Table, counted, say, show
 
 if TYPE_CHECKING:
     from freshstack_dspy.answering.contexts import ContextTable
@@ -79,7 +79,7 @@ def contexts(
     _show(found, size)
     if model:
         say(f"reports written and rated by {model}")
-    say(labels_by(loaded))
+    say(loaded.labels_by)
     raise typer.Exit(int(any(one.coverage is None for one in found.reports)))
 
 

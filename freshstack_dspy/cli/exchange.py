@@ -99,7 +99,7 @@ def import_(
 ) -> None:
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.options import check_out
-    from freshstack_dspy.cli.printing import complain, counted, labels_by, say
+    from freshstack_dspy.cli.printing import complain, counted, say
     from freshstack_dspy.collection.importing import import_collection
     from freshstack_dspy.formats.imported import NO_TEXT
     from freshstack_dspy.stored.counts import listed
@@ -125,7 +125,7 @@ def import_(
     say(f"slices: {listed(counts.slices)}")
     if collection.plain:
         complain(f"{format} has no nuggets: each query is its own one, by its text")
-    say(f"{labels_by(collection)}; content hash {collection.manifest.content_hash}")
+    say(f"{collection.labels_by}; content hash {collection.manifest.content_hash}")
     skipped = [file.reason for file in collection.skipped]
     failures = sum(n for statuses in counts.failures.values() for n in statuses.values())
     for number, what in (

@@ -17,7 +17,6 @@ from freshstack_dspy.cli.printing import (
     Table,
     counted,
     cut,
-    labels_by,
     one_line,
     say,
     say_wrapped,
@@ -75,7 +74,7 @@ def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> No
     title = f"{collection.name}: {counted(len(rows), 'query', 'queries')}"
     shown = [(id_, cut(text, longest), *others) for id_, text, *others in rows]
     show_table(Table(header, shown, title=title, keys=2))
-    say_wrapped(labels_by(collection))
+    say_wrapped(collection.labels_by)
     if collection.manifest.trust is None:
         say(NOT_MEASURED)
     say("one query: freshstack show COLLECTION QUERY")
@@ -121,7 +120,7 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
     print()
     title = f"chunks pooled or judged ({len(chunks):,})"
     show_table(Table(("chunk", "best rank", "supports"), rows, title, ids=(0,)))
-    say_wrapped(labels_by(collection))
+    say_wrapped(collection.labels_by)
     say(f"one chunk: freshstack explain COLLECTION {query.query_id} CHUNK")
 
 
@@ -167,7 +166,7 @@ def explain(
     _print_candidate(found.candidate)
     _print_judgments(found)
     _print_calls(found, config)
-    say_wrapped(labels_by(loaded))
+    say_wrapped(loaded.labels_by)
 
 
 def _print_chunk(chunk: "Chunk") -> None:
@@ -320,7 +319,7 @@ def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> Non
         say_wrapped(f"diagnosed: {line}")
     if loaded.manifest.scale.name == "support":
         say(loaded.manifest.counts.missing_evidence)
-    say_wrapped(labels_by(loaded))
+    say_wrapped(loaded.labels_by)
 
 
 def _print_tables(found: "Diagnosis") -> None:

@@ -5,16 +5,13 @@ characters, so that nothing in them moves the cursor.
 """
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from freshstack_dspy.pages.data import page_csv, page_json, page_latex
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.pages.page import Cell, Page, Table, counted, cut, one_line
 from freshstack_dspy.pages.terminal import page_text, width, wrapped
-
-if TYPE_CHECKING:
-    from freshstack_dspy.collection.collection import Collection
 
 __all__ = [
     "Cell",
@@ -23,7 +20,6 @@ __all__ = [
     "complain",
     "counted",
     "cut",
-    "labels_by",
     "one_line",
     "present",
     "say",
@@ -53,20 +49,6 @@ def say_wrapped(text: str, indent: int = 0) -> None:
 def complain(text: str) -> None:
     """Print one line on standard error."""
     print(one_line(text), file=sys.stderr)
-
-
-def labels_by(collection: "Collection") -> str:
-    """Say in one line who made the labels of a collection, for the end of a table of metrics."""
-    from freshstack_dspy.stored.manifest import is_baseline, makers
-
-    trust = collection.manifest.trust
-    measured = f"; {trust.line}" if trust else ""
-
-    found = makers(collection.manifest)
-    if not found:
-        return f"labels as they were imported{measured}"
-    named = (f"{model}, a word counter" if is_baseline(model) else model for model in found)
-    return f"labels by {' and '.join(named)}{measured}"
 
 
 # Pages

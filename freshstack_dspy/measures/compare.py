@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
+
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.conventions import Conventions
 from freshstack_dspy.measures.evaluation import (
@@ -34,6 +36,8 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Record
 from freshstack_dspy.rows import load_pandas
 
@@ -128,7 +132,7 @@ class RankingAgreement(Record):
     """How many that mean is over: not those for which all runs are tied or one has no value."""
 
 
-class Comparison(Record):
+class Comparison(Record, Shown):
     """What `compare` found."""
 
     runs: tuple[str, ...]
@@ -145,6 +149,14 @@ class Comparison(Record):
     """For every two measures, how alike they order the runs; none below 3 runs."""
     dry_run: bool = False
     """Whether a word counter made labels: then there is no verdict."""
+    evaluations: dict[str, Evaluation] = Field(exclude=True, repr=False)
+    """Of the runs, by name; written nowhere."""
+
+    def page(self) -> Page:
+        """Give the page of the means, their differences, and what they show."""
+        from freshstack_dspy.measures.comparison_page import comparison_page
+
+        return comparison_page(self)
 
     def __repr__(self) -> str:
         if self.dry_run:
@@ -289,6 +301,7 @@ def compare_evaluations(
         differences=tuple(differences),
         agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
         dry_run=dry_run,
+        evaluations=dict(evaluations),
     )
 
 

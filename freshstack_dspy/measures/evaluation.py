@@ -12,8 +12,10 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
 from freshstack_dspy.measures.measure import Cutoff, Measure, MeasureSource, parse_measures
 from freshstack_dspy.measures.passage_labels import judge_passages, read_run_of
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
+from freshstack_dspy.measures.qrels import About, Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Record
 from freshstack_dspy.rows import load_pandas
 
@@ -67,7 +69,7 @@ class PassageNotes(Record):
     """How many of these have no evidence, and count by their whole chunk."""
 
 
-class Evaluation(Record):
+class Evaluation(Record, Shown):
     """What `evaluate` found."""
 
     run: str
@@ -109,6 +111,8 @@ class Evaluation(Record):
     """Whether a word counter made labels, so that nothing is concluded of the values."""
     questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """The texts of the queries, where they are of a collection; written nowhere."""
+    about: About = Field(default_factory=About, exclude=True, repr=False)
+    """The judgments; written nowhere."""
 
     @property
     def mostly_unjudged(self) -> tuple[Cutoff, ...]:
@@ -123,6 +127,12 @@ class Evaluation(Record):
         return f"Evaluation({self.run!r}, {len(self.per_query):,} queries{placed}, {means}{dry})"
 
     __str__ = __repr__
+
+    def page(self) -> Page:
+        """Give the page of this run alone."""
+        from freshstack_dspy.measures.evaluation_page import evaluation_page
+
+        return evaluation_page({self.run: self})
 
     def values(self, measure: str, *, only_defined: bool = False) -> dict[str, float]:
         """Give the values of one measure by query, or only those where it has one."""
@@ -214,6 +224,7 @@ def _evaluate(
         questions={
             query: text for query, text in judgments.questions.items() if query in per_query
         },
+        about=judgments.about.model_copy(update={"measured": len(judgments.nuggets)}),
     )
 
 

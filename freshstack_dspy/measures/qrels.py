@@ -11,9 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
+from pydantic import Field
+
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import UNPLACED, PassageRun
 from freshstack_dspy.measures.spans import Place, Span
+from freshstack_dspy.records import Record
 from freshstack_dspy.rows import given_rows, rows_of
 
 NuggetLabels = Mapping[str, Mapping[str, int]]
@@ -261,6 +264,24 @@ class PassageLabels:
     """Query id -> passage id -> the share of its bytes that are in no judged chunk."""
 
 
+class About(Record):
+    """Which judgments a result rests on, for whoever reads it."""
+
+    name: str = "judgments"
+    choice: str = ""
+    """How queries and nuggets were chosen, behind their number; empty for the default."""
+    measured: int = 0
+    """How many queries there are to measure."""
+    query_ids: frozenset[str] = frozenset()
+    """Of all queries, measured or not."""
+    origin: tuple[str, ...] = ()
+    """A line for what was left out, and one for who made the labels."""
+    identity: dict[str, Any] = Field(default_factory=dict)
+    """What JSON has of it."""
+    path: Path | None = None
+    """The folder of the collection."""
+
+
 @dataclass(frozen=True, repr=False)
 class NuggetQrels:
     """The nuggets of each query, and which chunks were judged to support them.
@@ -291,6 +312,7 @@ class NuggetQrels:
     known."""
     questions: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The text of each query, where it is known."""
+    about: About = field(default_factory=About, compare=False)
     spans: Spans | None = field(default=None, compare=False)
     """Where chunks and evidence are in the files of the collection; None where there is none."""
     passages: PassageLabels | None = field(default=None, compare=False)

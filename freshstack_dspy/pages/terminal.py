@@ -9,7 +9,8 @@ from typing import Literal
 
 from freshstack_dspy.pages.page import Page, Picture, Table, Text, one_line, shortened
 
-_LEAST_ID = 24
+_LEAST_ID = 16
+_LEAST_KEY = 12
 _MARKS = ("⟦", "⟧")
 
 
@@ -27,13 +28,13 @@ def page_text(page: Page, columns: int | None = None) -> str:
     return "".join(f"{line}\n" for line in _page(page, columns or width()))
 
 
-def wrapped(text: str, columns: int, indent: int = 0) -> list[str]:
+def wrapped(text: str, columns: int, indent: int = 0, hang: int = 2) -> list[str]:
     """Wrap a line; those after the first hang."""
     return textwrap.wrap(
         one_line(text),
         columns,
         initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
+        subsequent_indent=" " * (indent + hang),
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -69,50 +70,72 @@ def _text(text: Text, columns: int) -> Iterator[str]:
 
 
 def _table(table: Table, columns: int) -> Iterator[str]:
-    from rich.cells import cell_len
-
-    texts = table.texts()
-    header = ["\n".join(map(one_line, name.split("\n"))) for name in table.header]
-
-    def widest() -> list[int]:
-        return [
-            3 + max(cell_len(line) for lines in column for line in lines)
-            for column in zip((name.split("\n") for name in header), *texts, strict=True)
-        ]
-
-    if sum(widths := widest()) >= columns:
-        header = [name.replace(" ", "\n") for name in header]
-        widths = widest()
-    # What reads a pipe wants whole ids.
-    for column in table.ids if sys.stdout.isatty() or "COLUMNS" in os.environ else ():
-        most = max(_LEAST_ID, widths[column] - 3 - (sum(widths) + 1 - columns))
-        for row in texts:
-            row[column] = [shortened(line, most) for line in row[column]]
-        widths = widest()
+    header, texts, frame = _fitted(table, columns)
+    widths = _widths(header, texts, frame)
+    right = table.flush_right()
     keys = list(range(table.keys))
     parts = [keys[:]]
     for column in range(table.keys, len(header)):
         if parts[-1] != keys and sum(widths[one] for one in (*parts[-1], column)) >= columns:
             parts.append(keys[:])
         parts[-1].append(column)
-    right = table.flush_right()
     for part in parts:
-        cells = [[row[column] for column in part] for row in texts]
         yield from _drawn(
             [header[column] for column in part],
-            cells,
+            [[row[column] for column in part] for row in texts],
             [right[column] for column in part],
             sum(widths[column] for column in part) + 1,
+            frame - 2,
         )
 
 
+def _fitted(table: Table, columns: int) -> tuple[list[str], list[list[list[str]]], int]:
+    """Give the header, the lines of the cells and the width of a frame, made narrower at need."""
+    texts = table.texts()
+    header = ["\n".join(map(one_line, name.split("\n"))) for name in table.header]
+    frame = 3  # a line and a space on both sides; where there is little room, on one
+
+    def spare() -> int:
+        return columns - 1 - sum(_widths(header, texts, frame))
+
+    if spare() < 0:
+        header = [name.replace(" ", "\n") for name in header]
+    for column in range(table.keys) if spare() < 0 else ():
+        most = max(_LEAST_KEY, _widths(header, texts, frame)[column] - frame + spare())
+        for row in texts:
+            row[column] = [part for line in row[column] for part in wrapped(line, most, hang=0)]
+    if spare() < 0:
+        frame = 2
+    # What reads a pipe wants whole ids.
+    for column in table.ids if sys.stdout.isatty() or "COLUMNS" in os.environ else ():
+        most = max(_LEAST_ID, _widths(header, texts, frame)[column] - frame + spare())
+        for row in texts:
+            row[column] = [shortened(line, most) for line in row[column]]
+    return header, texts, frame
+
+
+def _widths(
+    header: Sequence[str], texts: Sequence[Sequence[Sequence[str]]], frame: int
+) -> list[int]:
+    from rich.cells import cell_len
+
+    return [
+        frame + max(cell_len(line) for lines in column for line in lines)
+        for column in zip((name.split("\n") for name in header), *texts, strict=True)
+    ]
+
+
 def _drawn(
-    header: Sequence[str], rows: Sequence[Sequence[list[str]]], right: Sequence[bool], columns: int
+    header: Sequence[str],
+    rows: Sequence[Sequence[list[str]]],
+    right: Sequence[bool],
+    columns: int,
+    left: int,
 ) -> Iterator[str]:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    shown: RichTable = RichTable()
+    shown: RichTable = RichTable(padding=(0, 1, 0, left))
     for name, flush_right in zip(header, right, strict=True):
         justify: Literal["left", "right"] = "right" if flush_right else "left"
         shown.add_column(name, justify=justify, no_wrap=True)

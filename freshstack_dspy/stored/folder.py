@@ -12,11 +12,11 @@ from freshstack_dspy.files import existing_folder
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.contents import RECORD_FILES, Contents, NuggetsName
 from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths, Corpus
-from freshstack_dspy.stored.manifest import Manifest, is_dry_run, makers, read_manifest
+from freshstack_dspy.stored.manifest import Manifest, is_dry_run, labels_by, makers, read_manifest
 from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures.qrels import NuggetQrels
+    from freshstack_dspy.measures.qrels import About, NuggetQrels
 
 GRADED = ("import:beir", "import:mteb")
 """Recipes whose labels are grades for the query, which has no nuggets."""
@@ -120,6 +120,11 @@ class StoredCollection(Contents):
         """Whether its labels are grades for the query, of qrels without nuggets."""
         return self.recipe in GRADED
 
+    @property
+    def labels_by(self) -> str:
+        """Who made the labels, and how far they agree with people, in a line."""
+        return labels_by(self.manifest)
+
     def chunks(self) -> Iterator[Chunk]:
         """Give all chunks of the corpus, by chunk_id."""
         return iter(self.corpus)
@@ -171,7 +176,28 @@ class StoredCollection(Contents):
             plain=self.plain,
             dry_run=is_dry_run(self.manifest),
             questions={query.query_id: query.text for query in self.queries},
+            about=self._about(slices, nuggets),
         )
         if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
             return qrels
         return replace(qrels, chunk_ids=self.corpus.rows)
+
+    def _about(self, slices: Slices, nuggets: NuggetsName) -> "About":
+        from freshstack_dspy.measures.qrels import About
+
+        named = ", ".join([slices] if isinstance(slices, str) else slices or ())
+        choice = f" ({named})" if named not in ("", "supported") else ""
+        left = self.left_out(slices, nuggets)
+        return About(
+            name=self.name,
+            choice=f"{choice}, on all nuggets" if nuggets == "all" else choice,
+            query_ids=frozenset(query.query_id for query in self.queries),
+            origin=(*([f"measured on {left}"] if left else []), self.labels_by),
+            identity={
+                "collection": self.name,
+                "content_hash": self.manifest.content_hash,
+                "slices": slices or "supported",
+                "nuggets": nuggets,
+                "dry_run": is_dry_run(self.manifest),
+            },
+        )

@@ -211,6 +211,14 @@ def trust_line(manifest: Manifest) -> str:
     return manifest.trust.line if manifest.trust else NOT_MEASURED
 
 
+def labels_by(manifest: Manifest) -> str:
+    """Say in one line who made the labels, and how far they agree with people."""
+    found = makers(manifest)
+    named = (f"{model}, a word counter" if is_baseline(model) else model for model in found)
+    by = f"by {' and '.join(named)}" if found else "as they were imported"
+    return f"labels {by}; {manifest.trust.line}" if manifest.trust else f"labels {by}"
+
+
 def makers(manifest: Manifest) -> tuple[str, ...]:
     """Name every model that some label may be by, each once; the collection's own first."""
     named = [manifest.model, *manifest.earlier_models]

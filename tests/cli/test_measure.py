@@ -67,13 +67,14 @@ def test_each_mean_has_its_interval_and_what_is_unjudged(
     done = freshstack("evaluate", "small", "a.run")
 
     evaluation = evaluate(small, "a.run")
-    means, intervals, unjudged = list(cells_of(done.out))[:3]
-    assert means == ["a.run", *(f"{mean:.4f}" for mean in evaluation.means.values())]
-    assert intervals[1:] == [
-        "–" if each.low is None else f"{each.low:.3f}–{each.high:.3f}"
-        for each in mean_intervals(evaluation).values()
-    ]
-    assert unjudged[1:] == [f"unjudged {of.mean:.3f}" for of in evaluation.unjudged]
+    columns = [*zip(*list(cells_of(done.out))[:3], strict=True)]
+    assert columns[0][0] == "a.run"
+    for column, each, of in zip(
+        columns[1:], mean_intervals(evaluation).values(), evaluation.unjudged, strict=True
+    ):
+        ends = [] if each.low is None else [f"[{each.low:.3f}, {each.high:.3f}]"]
+        lines = [f"{each.value:.4f}", *ends, f"unjudged {of.mean:.1%}"]
+        assert [*filter(None, column)] == lines
     assert "measured on 2 of 4 queries (left out: 1 unanswerable" in " ".join(done.out.split())
     assert "labels " in done.out
     every = freshstack("evaluate", "small", "a.run", "--slices", "all").out
@@ -82,8 +83,9 @@ def test_each_mean_has_its_interval_and_what_is_unjudged(
 
 @pytest.mark.usefixtures("small")
 def test_tables_fit_eighty_columns_however_long_the_names(
-    freshstack: Command, tmp_path: Path
+    freshstack: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")  # a pipe gets whole names
     (tmp_path / LONG).write_text((tmp_path / "a.run").read_text())
 
     for words in ([LONG], [LONG, "b.run", "-m", "AP", "--by", "tag", "--by", "slice"]):
@@ -91,7 +93,9 @@ def test_tables_fit_eighty_columns_however_long_the_names(
 
         assert done.code == 0, done.err
         assert max(map(len, done.out.splitlines())) <= 80
-        assert LONG in "".join(cells[0] for cells in cells_of(done.out))
+        assert any(
+            LONG[:6] in cell and LONG[-6:] in cell for of in cells_of(done.out) for cell in of
+        )
 
 
 def test_groups_are_shown_with_both_averages(
@@ -106,7 +110,7 @@ def test_groups_are_shown_with_both_averages(
     table = list(cells_of(done.out))
     rows = {cells[0]: cells for cells in table}
     assert table[table.index(rows["answerable"]) + 1][0] == "2 queries"
-    macro = [cells[1] for cells in table if cells[0] == "macro-average of 1"]
+    macro = [cells[1] for cells in table if cells[0].startswith("macro-average")]
     assert macro[0] == f"{of.macro['alpha_nDCG@10'].value:.4f}"
     assert table[table.index(rows["x"]) + 1][0] == "1 query"
     assert "1 query in no group, and not in the macro-average: 123" in done.out
@@ -329,7 +333,7 @@ def test_a_comparison_as_json_csv_and_markdown(freshstack: Command, small: Colle
     assert found == json.loads(comparison.model_dump_json())
     assert [(row["run"], row["against"]) for row in rows] == [("a.run", "b.run")] * 3
     assert float(rows[0]["difference"]) == comparison.differences[0].interval.value
-    assert "| a.run | b.run |" in freshstack(*words, "--format", "markdown").out
+    assert "| A − B |" in freshstack(*words, "--format", "markdown").out
 
 
 @pytest.mark.usefixtures("small")
@@ -464,7 +468,11 @@ def test_a_collection_is_cut_anew_searched_and_compared(
     done = freshstack("compare", built, "own.run", "anew.jsonl", *names)
 
     assert cut.code == done.code == 0
-    means = [row[1:] for row in cells_of(done.out)][::3][:2]
+    rows = [*cells_of(done.out)]
+    first, second = (
+        next(at for at, row in enumerate(rows) if row[0][:2] == of) for of in ("A ", "B ")
+    )
+    means = [row[1:] for row in (rows[first], rows[second])]
     if same:
         assert Collection.load("anew").manifest.content_hash == before.manifest.content_hash
         assert means[0] == means[1]

@@ -157,7 +157,8 @@ def test_python_takes_lists_dictionaries_and_gives_tables() -> None:
     found = compare(qrels, [one, two], "RR")
 
     assert found.runs == ("run 1", "run 2")
-    assert found == compare(qrels, {"run 1": one, "run 2": two}, "RR")
+    named = compare(qrels, {"run 1": one, "run 2": two}, "RR")
+    assert found.model_dump() == named.model_dump()
     assert list(found.to_pandas()["verdict"]) == ["not found"]
     assert repr(found) == "Comparison(run 1, run 2; 0 of 1 differences found)"
     evaluation = evaluate(qrels, one, "RR")
