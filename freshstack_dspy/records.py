@@ -120,6 +120,7 @@ class Judgment(Record):
     """On the scale of the collection, which its manifest names with the threshold of support."""
     status: Status
     reason: str
+    """What the judge says of the chunk: the same for all its nuggets in one call."""
     call_id: str | None
     """The key of the reply; of several votes, of the first that gave the label."""
     same_as: str | None = None
@@ -149,8 +150,11 @@ class Failure(Record):
     step: Step
     status: FailureStatus
     message: str
+    """The error."""
     chunk_ids: tuple[str, ...] = ()
+    """Those that were to be judged."""
     call_id: str | None
+    """The key of the last reply."""
 
 
 QueryOrigin = Literal["community", "synthetic", "imported"]
@@ -303,15 +307,18 @@ class Query(Record):
     title: str
     body: str
     answer_id: str | None = None
+    """Of the accepted answer."""
     answer: str = ""
     """Empty where there is none: of an import, or by the recipe `nuggets`."""
     tags: tuple[str, ...] = ()
     asked_at: str | None = None
     """ISO 8601 date and time."""
     score: int | None = None
+    """The community's votes."""
     question_source: Attribution | None = None
     answer_source: Attribution | None = None
     origin: QueryOrigin = "community"
+    """Who asked: people, a model, or it is not known, for the query was imported."""
     seed_chunk_ids: tuple[str, ...] = ()
     """Of a synthetic query: the chunks that it was made from."""
     call_id: str | None = None
@@ -352,6 +359,7 @@ class Expansion(Record):
     query_id: str
     kind: ExpansionKind
     texts: tuple[str, ...] = Field(min_length=1)
+    """What the pool was searched with."""
     call_id: str
 
 
@@ -379,6 +387,7 @@ class QuerySlice(Record):
     nuggets: int = Field(ge=0)
     supported: int = Field(ge=0)
     undetermined: int = Field(ge=0)
+    """Left open by judgments that failed."""
     unsupported_nuggets: tuple[str, ...] = ()
     """Ids of the nuggets that no chunk supports, by nugget_id; those undetermined left out."""
 
@@ -787,14 +796,18 @@ class Candidate(Record):
     query_id: str
     chunk_id: str
     origin: CandidateOrigin = "pooled"
+    """What brought it: the pool, a run, what a synthetic query was made from (`seed`), the documents
+    of a report (`document`, recipe crux), an earlier state of the collection (`reused`), an import."""
     pooled_by: tuple[TechniqueRank, ...] = ()
     """The fused lists that hold it among their `pool.top_k`."""
     ranked_below: tuple[TechniqueRank, ...] = ()
     """The fused lists that hold it further down, to `pool.depth`."""
     found_by: tuple[Found, ...] = ()
+    """Every retriever and technique that found it."""
     lost_without: tuple[str, ...] = ()
     """Retrievers without any one of which it would not have been pooled."""
     runs: tuple[RunRank, ...] = ()
+    """Those that the collection was extended with and that hold it."""
     relevance: Relevance | None = Field(default=None, exclude_if=operator.not_)
     """By the recipe `nuggets`; None otherwise, and where no grade came."""
 
