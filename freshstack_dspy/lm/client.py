@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -10,7 +10,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import dspy
-from dspy.lm15 import Message, Request, Response, Usage
+from dspy.lm15 import (
+    Message,
+    Request,
+    Response,
+    Usage,
+    response_to_events,
+)
 from pydantic import ValidationError
 
 from freshstack_dspy.config import (
@@ -134,6 +140,15 @@ class Client(Recorder[Prompt, Reply]):
         if (replies := _given_out.get()) is not None:
             replies.append(response)
         return response
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        """Answer one request in one piece, for what takes a stream, as `dspy.streamify`."""
+        return response_to_events(self.complete(request))
+
+    async def astream(self, request: Request) -> AsyncIterator[Any]:
+        """Answer one request in one piece without blocking the event loop."""
+        for event in response_to_events(await self.acomplete(request)):
+            yield event
 
     async def acomplete(self, request: Request) -> Response:
         """Answer one request in a thread, so that the event loop goes on."""
@@ -260,6 +275,7 @@ class RecordedLM(dspy.LM):
                 engine=client,
                 async_engine=SimpleNamespace(
                     complete=client.acomplete,
+                    stream=client.astream,
                     supports_response_schema=True,
                 ),
                 cache=False,

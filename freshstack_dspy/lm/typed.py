@@ -7,7 +7,6 @@ out are asked for alone (`reask.py`). `Program` is the base of our programs, whi
 other adapter is configured.
 """
 
-import asyncio
 import dataclasses
 import functools
 import json
@@ -134,7 +133,9 @@ class TypedAdapter(dspy.Adapter):
 
     async def acall(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """Ask in a thread: there is one implementation, and it is synchronous."""
-        return await asyncio.to_thread(self.__call__, *args, **kwargs)
+        ask: Any = self.__call__  # DSPy's annotation wants a module
+        outputs: list[dict[str, Any]] = await dspy.asyncify(ask)(*args, **kwargs)
+        return outputs
 
 
 class Program(dspy.Module):
@@ -163,7 +164,8 @@ class Program(dspy.Module):
 
     async def aforward(self, *args: Any, **kwargs: Any) -> Any:
         """Run it in a thread: there is one implementation, and it is synchronous."""
-        return await asyncio.to_thread(self.forward, *args, **kwargs)
+        forward: Any = self.forward
+        return await dspy.asyncify(forward)(*args, **kwargs)
 
     def ask(self, *, config: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
         """Ask, with a `config` of DSPy's for this call, as `rollout_id`.

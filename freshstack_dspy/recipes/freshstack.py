@@ -1,6 +1,5 @@
 """The FreshStack recipe (arXiv 2504.13128 §3): nuggets, pools, and which chunk supports which nugget."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -216,7 +215,8 @@ class FreshStack(dspy.Module):
 
     async def aforward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
         """Run every step for one query, in a thread."""
-        return await asyncio.to_thread(self.forward, query, index)
+        forward: Any = self.forward
+        return await dspy.asyncify(forward)(query, index)
 
     def forward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
         """Run every step for one query.

@@ -5,6 +5,7 @@ import copy
 import json
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import Nugget
+from freshstack_dspy.records import Nugget, Query
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from tests.lm.asking import Scribe
 
@@ -158,6 +159,67 @@ def test_a_program_is_awaited(answering: Answering) -> None:
 
     one, other = asyncio.run(both())
     assert one.nuggets == other.nuggets != ()
+
+
+def numbered(number: int) -> Query:
+    """One of several questions."""
+    return QUERY.model_copy(update={"query_id": f"q{number}", "title": f"Width {number}?"})
+
+
+def test_programs_run_in_parallel_in_a_batch_and_by_asyncify(answering: Answering) -> None:
+    answering(NuggetizeAnswer=ONE)
+    program, queries = Nuggetizer(), [numbered(number) for number in range(5)]
+    examples = [dspy.Example(query=one).with_inputs("query") for one in queries]
+    parallel = dspy.Parallel(num_threads=3, disable_progress_bar=True)
+
+    async def gathered() -> list[Any]:
+        return await asyncio.gather(*(dspy.asyncify(program)(one) for one in queries))
+
+    made = [
+        parallel([(program, {"query": one}) for one in queries]),
+        parallel([(program, one) for one in examples]),
+        program.batch(examples, num_threads=3, disable_progress_bar=True),
+        asyncio.run(gathered()),
+    ]
+
+    ids = [[one.nuggets[0].nugget_id for one in each] for each in made]
+    assert ids == [[f"q{number}_0" for number in range(5)]] * 4
+
+
+def test_each_thread_of_a_pool_asks_the_model_of_its_context(tmp_path: Path) -> None:
+    stores = [ReplyStore(tmp_path / name) for name in "ab"]
+    models = [
+        connect(f"openai/{one.path.name}", store=one, provider=Scribe(*[json.dumps(ONE)] * 4))
+        for one in stores
+    ]
+    program = Nuggetizer()
+
+    def ask(number: int) -> str:
+        with dspy.context(lm=models[number % 2]):
+            return str(program(numbered(number)).nuggets[0].call_id)
+
+    with ThreadPoolExecutor(4) as pool:
+        keys = list(pool.map(ask, range(8)))
+
+    for number, store in enumerate(stores):
+        assert {one.key for one in store.replies()} == set(keys[number::2])
+        store.close()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_program_may_be_streamed_and_gives_its_answer_in_one_piece(
+    answering: Answering, is_async: bool
+) -> None:
+    answering(NuggetizeAnswer=ONE)
+
+    async def streamed() -> list[Any]:
+        program = dspy.streamify(Nuggetizer(), is_async_program=is_async)
+        return [piece async for piece in program(query=QUERY)]
+
+    *pieces, last = asyncio.run(streamed())
+
+    assert len(last.nuggets[0].call_id) == 64
+    assert json.loads("".join(one.choices[0].delta.content or "" for one in pieces)) == ONE
 
 
 def test_a_demonstration_that_lacks_a_field_is_named(
