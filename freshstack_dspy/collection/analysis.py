@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.pages.html import html_fragment
 from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, counted, cut
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
@@ -39,6 +40,8 @@ _NEXT: dict[Kind, str] = {
     "ranked_low": "rerank, or look deeper",
     "not_retrieved": "search otherwise: by sub-questions, or with another retriever",
 }
+_IN_NOTEBOOK = 10
+"""How many queries a notebook shows."""
 _GROUPS = 5
 """How many groups are shown."""
 _TOP = 5
@@ -128,6 +131,12 @@ class QueryAnalysis(Record):
     nuggets: tuple[AnalyzedNugget, ...]
     """All that are not doubtful, also those that the corpus does not support, in their order."""
 
+    def __repr__(self) -> str:
+        found = f"{len(self.found)} of {counted(len(self.nuggets), 'nugget')} found"
+        return f"QueryAnalysis({self.query_id!r}, {'; '.join((found, *_listed(self.kinds)))})"
+
+    __str__ = __repr__
+
     @property
     def difference(self) -> float | None:
         """The score minus that of the other run."""
@@ -199,6 +208,18 @@ class Analysis(Record, Shown):
     queries: tuple[QueryAnalysis, ...]
     """The worst first: by difference where two runs are given, else by score; then by how many
     nuggets are missed. Those without a score come last."""
+
+    def __repr__(self) -> str:
+        found = f"{self.nuggets - self.missed:,} of {counted(self.nuggets, 'nugget')} found"
+        kinds = _listed({kind.kind: kind.nuggets for kind in self.kinds})
+        dry = (DRY_RUN,) if self.dry_run else ()
+        return f"Analysis({self.run!r}, {'; '.join((found, *kinds, *dry))})"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        shown = self.model_copy(update={"queries": self.queries[:_IN_NOTEBOOK]})
+        return html_fragment(shown.page())
 
     @property
     def missed(self) -> int:
@@ -301,7 +322,7 @@ class Analysis(Record, Shown):
         for by in dict.fromkeys(of.by for of in self.groups):
             groups = [of for of in self.groups if of.by == by and of.queries > 1 and of.kinds]
             rows = [
-                (of.group, of.queries, of.nuggets, sum(of.kinds.values()), _listed(of.kinds))
+                (of.group, of.queries, of.nuggets, sum(of.kinds.values()), _lines(of.kinds))
                 for of in groups[:_GROUPS]
             ]
             if rows:
@@ -319,12 +340,12 @@ class Analysis(Record, Shown):
                 query.score,
                 *([Value(query.difference, form="+.4f")] if self.against else []),
                 f"{len(query.found)} of {len(query.nuggets)}",
-                _listed(query.kinds),
+                _lines(query.kinds),
             )
             for query in self.queries
         ]
         header = ("query", "score", *(["change"] if self.against else []), "found", "missed")
-        yield Table(header, rows, "the worst first")
+        yield Table(header, rows, f"the worst {len(rows):,} of {self.total:,}")
 
     def _query(self, query: QueryAnalysis, *, whole: bool = False) -> Iterator[Text | Table]:
         if whole:
@@ -382,8 +403,12 @@ def _words(kind: Kind) -> str:
     return kind.replace("_", " ")
 
 
-def _listed(kinds: dict[Kind, int]) -> str:
-    return ",\n".join(f"{number} {_words(kind)}" for kind, number in kinds.items())
+def _listed(kinds: dict[Kind, int]) -> list[str]:
+    return [f"{number:,} {_words(kind)}" for kind, number in kinds.items()]
+
+
+def _lines(kinds: dict[Kind, int]) -> str:
+    return ",\n".join(_listed(kinds))
 
 
 def _labels(result: Result, query: QueryAnalysis) -> str:

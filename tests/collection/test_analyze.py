@@ -308,3 +308,13 @@ def test_of_a_dry_run_no_page_says_what_to_do_next(collection: Collection) -> No
     page = page_markdown(found.page())
     assert page.startswith(f"# {DRY_RUN}. ")
     assert "Next:" not in page
+
+
+def test_an_analysis_says_in_one_line_what_it_found(collection: Collection) -> None:
+    found = analyze(collection, RUN, measure="Coverage@3")
+
+    assert repr(found) == (
+        "Analysis('run', 1 of 8 nuggets found; 2 unjudged; 2 not in corpus; 1 ranked low; "
+        "2 not retrieved)"
+    )
+    assert str(found.queries[0]) == "QueryAnalysis('s', 0 of 1 nugget found; 1 not retrieved)"
