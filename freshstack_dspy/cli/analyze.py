@@ -7,7 +7,7 @@ import typer
 
 from freshstack_dspy.cli.measure import CoveredOption
 from freshstack_dspy.cli.options import CollectionArgument, FormatOption, JsonOption
-from freshstack_dspy.cli.printing import labels_by, present, say, say_wrapped
+from freshstack_dspy.cli.printing import present, say, say_wrapped
 
 _LISTED = 5
 
@@ -53,6 +53,6 @@ def analyze(
         )
     present(found.page(query), form, as_json=as_json)
     if form is None and not as_json:
-        say_wrapped(labels_by(loaded))
+        say_wrapped(loaded.labels_by)
         if query is None:
             say("one query: freshstack analyze COLLECTION RUN --query ID")
