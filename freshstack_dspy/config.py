@@ -428,6 +428,35 @@ class FusionConfig(Section):
         return self
 
 
+_FUSION = FusionConfig()
+
+
+class RetrieverConfig(Section):
+    """A retriever that `retrieve --all` runs."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)
+    """Of the run, and of its file."""
+    retriever: str | None = None
+    """As `retrieve --retriever`; None: what it is called."""
+    fusion: FusionConfig | None = None
+    """Of `hybrid` and `hybrid+rerank`: in place of `[fusion]`."""
+    reranker: RerankerConfig | None = None
+    """Of `hybrid+rerank`: in place of `[reranker]`."""
+
+    @property
+    def by(self) -> str:
+        """What it runs."""
+        return self.retriever or self.name
+
+    @model_validator(mode="after")
+    def _settings_are_used(self) -> Self:
+        if self.fusion and not self.by.startswith("hybrid"):
+            raise ValueError(f"fusion is for hybrid and hybrid+rerank, and this is {self.by!r}")
+        if self.reranker and self.by != "hybrid+rerank":
+            raise ValueError(f"reranker is for hybrid+rerank, and this is {self.by!r}")
+        return self
+
+
 Mode = Literal["live", "replay", "defer", "rerecord"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -687,7 +716,9 @@ class BuildConfig(Section):
     index: IndexConfig = IndexConfig()
     embedder: tuple[EmbedderConfig, ...] = ()
     reranker: RerankerConfig | None = None
-    fusion: FusionConfig = FusionConfig()
+    fusion: FusionConfig = _FUSION
+    retriever: tuple[RetrieverConfig, ...] = Field(default=(), exclude=True)
+    """Those that `retrieve --all` runs, in place of all; no build depends on them."""
     model: ModelConfig = ModelConfig()
     prices: PricesConfig = PricesConfig()
     budget: BudgetConfig = BudgetConfig()
@@ -763,15 +794,20 @@ class BuildConfig(Section):
         sources = [corpus.name for corpus in self.corpus]
         own = [embedder.name for embedder in self.embedder]
         synthetic = self.queries if isinstance(self.queries, SyntheticQueries) else None
-        for table, names in (("corpus", sources), ("embedder", own)):
+        runs = [one.name.casefold() for one in self.retriever]
+        for table, names in (("corpus", sources), ("embedder", own), ("retriever", runs)):
             if len(set(names)) != len(names):
                 raise ValueError(f"each [[{table}]] needs a name of its own, not {names}")
         retrievers = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
-        checked: tuple[tuple[str, Iterable[str], list[str]], ...] = (
+        checked: list[tuple[str, Iterable[str], list[str]]] = [
             ("queries.sources", synthetic.sources if synthetic else (), sources),
             ("pool.retrievers", self.pool.retrievers, retrievers),
             ("fusion.weights", self.fusion.weights, retrievers),
-        )
+        ]
+        for one in self.retriever:
+            named = [*([] if is_imported(one.by) else [one.by]), *(one.fusion or _FUSION).weights]
+            known = [*retrievers, *["hybrid+rerank"] * bool(one.reranker)]
+            checked.append((f"retriever {one.name!r}", named, known))
         for key, names_given, known in checked:
             if unknown := [name for name in names_given if name not in known]:
                 raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")

@@ -1,12 +1,13 @@
 """`freshstack index`, `search`, `retrieve`, `topics`."""
 
 import dataclasses
-import inspect
 import json
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -124,12 +125,26 @@ def retrieve(
         Path | None,
         typer.Option(help="TOML file of a build: its [[embedder]], [reranker] and [fusion]."),
     ] = None,
+    shortlist: Annotated[
+        Path | None,
+        typer.Option(
+            "--all",
+            metavar="CONFIG",
+            help="TOML file of a build: run each [[retriever]], or without any all that there are, "
+            "into the folder --out; what is there already is not made again.",
+        ),
+    ] = None,
     out: OutOption = None,
     replace: ReplaceOption = False,
 ) -> None:
     """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl)."""
+    if shortlist is not None:
+        alone = retriever or embedder or config
+        _retrieve_all(collection, shortlist, out, k, replace=replace, alone=alone)
+        return
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.retrieve import retrieve as run_retriever
+    from freshstack_dspy.collection.retrievers import own_retriever
     from freshstack_dspy.measures.run import PassageRun, Run, write_run
     from freshstack_dspy.recipes.corpus import search_models
     from freshstack_dspy.stored.passage_runs import passages_of, write_passages
@@ -145,38 +160,65 @@ def retrieve(
     searched = Collection.load(collection)
     with (
         search_models(_without_unused(settings, name)) as models,
+        _warnings_at_end(),
         ProgressBars() as bars,
-        warnings.catch_warnings(record=True) as warned,
     ):
-        warnings.simplefilter("ignore")  # a framework may have many about itself
-        warnings.simplefilter("always", UserWarning)
         run: Run | PassageRun = run_retriever(
             searched,
-            _imported(name) if module else name,
+            own_retriever(name, "--retriever", Path.cwd()) if module else name,
             depth=k,
             models=models,
             fusion=settings.fusion,
             index_path=settings.index.path,
             progress=bars,
         )
-    for message in dict.fromkeys(str(one.message) for one in warned):
-        complain(f"warning: {message}")
     if isinstance(run, Run) and out is not None and out.suffix == ".jsonl":
         run = passages_of(searched.chunks(), run)
-    path = passages_path if isinstance(run, PassageRun) else run_path
     if isinstance(run, PassageRun):
+        path = passages_path
         write_passages(run, path)
         found = {
             query: len(of) + len(run.unplaced.get(query, ())) for query, of in run.passages.items()
         }
     else:
-        run = dataclasses.replace(run, name=own if module else run.name)
+        path, run = run_path, dataclasses.replace(run, name=own if module else run.name)
         write_run(run, path)
         found = {query: len(ranking) for query, ranking in run.rankings.items()}
     line = f"{path}: {counted(len(found), 'query', 'queries')} by {own if module else run.name}"
     if module:  # where the retriever decides, it may be fewer than measures look at
         line += f", at most {counted(max(found.values()), 'result')} each"
     say(line)
+
+
+@contextmanager
+def _warnings_at_end() -> Iterator[None]:
+    """Print warnings for users below what is done, each once."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("ignore")  # a framework may have many about itself
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for message in dict.fromkeys(str(one.message) for one in warned):
+        complain(f"warning: {message}")
+
+
+def _retrieve_all(
+    collection: Path, config: Path, out: Path | None, k: int, *, replace: bool, alone: object
+) -> None:
+    from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.recipes.shortlist import retrieve_all
+
+    if alone is not None or out is None:
+        wrong = (
+            "needs --out, a folder"
+            if out is None
+            else "takes no --retriever, --embedder or --config"
+        )
+        raise ConfigError(f"--all {wrong}")
+    with _warnings_at_end(), ProgressBars() as bars:
+        files = retrieve_all(collection, config, out, depth=k, replace=replace, progress=bars)
+    for name, file in files.items():
+        say(f"{file}: {name}")
+    say(f"compare them: freshstack compare {collection} {out}/*")
 
 
 def topics(
@@ -201,18 +243,6 @@ def topics(
         return
     write_file(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {counted(len(queries), 'query', 'queries')}")
-
-
-def _imported(name: str) -> Any:
-    """Import a retriever; what can be called without arguments is called, and gives it."""
-    from freshstack_dspy.registry import imported
-
-    found = imported(name, "--retriever", Path.cwd())
-    try:
-        inspect.signature(found).bind()
-    except (TypeError, ValueError):  # no function, or it needs the text
-        return found
-    return found()
 
 
 def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":

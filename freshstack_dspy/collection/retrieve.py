@@ -15,7 +15,7 @@ from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.storage import DIMENSIONS
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.progress import Progress, one_part, showing
-from freshstack_dspy.records import Chunk, Query, SliceName
+from freshstack_dspy.records import Query, SliceName
 from freshstack_dspy.stored.contents import SLICES
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passage_runs import place_all, why_unplaced
@@ -86,28 +86,48 @@ def retrieve(
     queries = queries_of(collection, slices)
     if not isinstance(retriever, str):
         with showing(progress) as shown:
-            hits = run_retriever(retriever, queries, depth, shown)
-        return _placed(collection, hits, name_of(retriever))
-    chunks = list(collection.chunks())
-    if not any(chunk.titled.strip() for chunk in chunks):
-        raise CollectionError(
-            f"{collection.name}: none of its {len(chunks)} chunks has a text to search; import it "
-            "with its corpus: freshstack import … --corpus PATH"
-        )
+            name = name_of(retriever)
+            return retrieve_by(collection, retriever, queries, depth, name, shown)
     if retriever == BM25:
         models = NO_MODELS
-    texts = [query.text for query in queries]
     with showing(progress) as shown:
-        index = _index(collection, chunks, retriever, models, index_path, shown)
-        with one_part(shown, "search", lambda: f"{len(texts):,} queries"):
-            rankings = index.search(retriever, texts, depth, fusion=fusion)
-    fused = retriever in (HYBRID, RERANKED) and fusion.method != PAPER_FUSION.method
+        index = open_index(collection, retriever, models, index_path, shown)
+        with one_part(shown, "search", lambda: f"{len(queries):,} queries"):
+            return search(index, queries, retriever, depth, fusion)
+
+
+def search(
+    index: HybridIndex,
+    queries: Sequence[Query],
+    retriever: str,
+    depth: int,
+    fusion: FusionConfig = PAPER_FUSION,
+) -> Run:
+    """Search an index for queries; a run by another fusion than the paper's is called so."""
+    rankings = index.search(retriever, [query.text for query in queries], depth, fusion=fusion)
+    found = zip(queries, rankings, strict=True)
     return Run(
-        name=f"{retriever}-{fusion.method}" if fused else retriever,
-        rankings={
-            query.query_id: tuple(ranking) for query, ranking in zip(queries, rankings, strict=True)
-        },
+        name=run_name(retriever, fusion),
+        rankings={query.query_id: tuple(ranking) for query, ranking in found},
     )
+
+
+def run_name(retriever: str, fusion: FusionConfig) -> str:
+    """What the run of a retriever is called."""
+    fused = retriever in (HYBRID, RERANKED) and fusion.method != PAPER_FUSION.method
+    return f"{retriever}-{fusion.method}" if fused else retriever
+
+
+def retrieve_by(
+    collection: StoredCollection,
+    retriever: Any,
+    queries: Sequence[Query],
+    depth: int,
+    name: str,
+    progress: Progress,
+) -> Run | PassageRun:
+    """Search with a retriever of one's own, and place what it finds."""
+    return _placed(collection, run_retriever(retriever, queries, depth, progress), name)
 
 
 def queries_of(
@@ -145,7 +165,7 @@ def _placed(
         )
         if lost == len(every):
             raise CollectionError(message)
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(message, stacklevel=4)
     return run
 
 
@@ -160,14 +180,25 @@ def check_retriever(retriever: str, models: Models) -> None:
         )
 
 
-def _index(
+def open_index(
     collection: StoredCollection,
-    chunks: Sequence[Chunk],
     retriever: str,
     models: Models,
     root: Path | str,
     progress: Progress,
 ) -> HybridIndex:
+    """Open an index of a collection's chunks, or build one.
+
+    Raises:
+        CollectionError: No chunk has a text.
+        IndexingError: The chunks cannot be indexed.
+    """
+    chunks = list(collection.chunks())
+    if not any(chunk.titled.strip() for chunk in chunks):
+        raise CollectionError(
+            f"{collection.name}: none of its {len(chunks)} chunks has a text to search; import it "
+            "with its corpus: freshstack import … --corpus PATH"
+        )
     recorded: Any = collection.manifest.config.get("index") or {}
     dimensions: int = recorded.get("dimensions", DIMENSIONS)
     name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"

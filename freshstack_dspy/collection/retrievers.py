@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.progress import NoProgress, Progress
 from freshstack_dspy.records import Query
+from freshstack_dspy.registry import imported
 from freshstack_dspy.stored.placing import Hit
 
 _KINDS = (
@@ -69,6 +71,20 @@ def run_retriever(
             stacklevel=2,
         )
     return found
+
+
+def own_retriever(name: str, what: str, folder: Path) -> Any:
+    """Import a retriever; what can be called without arguments is called, and gives it.
+
+    Raises:
+        ConfigError: There is no such module or object; `what` names it.
+    """
+    found = imported(name, what, folder)
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):  # no function, or it needs the text
+        return found
+    return found()
 
 
 def name_of(retriever: Any) -> str:

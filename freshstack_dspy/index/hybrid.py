@@ -1,5 +1,6 @@
 """The hybrid index of a corpus: BM25, vectors and their fusion over the chunks of a LanceDB table."""
 
+import copy
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from freshstack_dspy.index.building import BM25, LSA, TABLE, Draft, build
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import NO_MODELS, Models
+from freshstack_dspy.index.models import NO_MODELS, Models, Reranker
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     DIMENSIONS,
@@ -110,6 +111,14 @@ class HybridIndex:
                     "make them with: freshstack index CONFIG"
                 )
         return cls(path, manifest, models, list(stored))
+
+    def reranked_by(self, reranker: Reranker | None, depth: int) -> Self:
+        """Give the same index with another reranker, of so many chunks."""
+        other = copy.copy(self)
+        other._models = Models(  # noqa: SLF001 - of this class
+            self._models.embedders, reranker, depth
+        )
+        return other
 
     @classmethod
     def holds(

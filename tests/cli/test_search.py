@@ -277,3 +277,25 @@ def test_topics_are_the_queries_for_systems_elsewhere(
     assert json.loads(printed.out.splitlines()[0]) == {"query_id": "10", "text": text}
     assert table.out == "topics.tsv: 3 queries\n"
     assert (tmp_path / "topics.tsv").read_text().splitlines()[0] == f"10\t{text}"
+
+
+def test_a_shortlist_is_one_command(
+    freshstack: Command, built: Path, config: Path, tmp_path: Path
+) -> None:
+    """Of the configuration of a build, whose documents need not be there."""
+    words = ("retrieve", built, "--all", config, "--k", 2)
+
+    done = freshstack(*words, "--out", "runs")
+    (tmp_path / "runs/lsa.run").write_text("mine\n")
+    kept = freshstack(*words, "--out", "runs")
+
+    lines = [f"runs/{name}.run: {name}" for name in ("bm25", "lsa", "hybrid")]
+    assert done.out.splitlines()[:3] == lines
+    assert "3 of 3 made" in done.err
+    assert (kept.code, kept.err.count("\n")) == (1, 1)
+    assert "lsa.run: there, and not as this wrote it" in kept.err
+    again = freshstack(*words, "--out", "runs", "--replace")
+    assert "1 of 3 made" in again.err
+    for more, said in (((), "--out, a folder"), (("--retriever", "bm25"), "no --retriever")):
+        wrong = freshstack(*words, *more, *(("--out", "runs") if more else ()))
+        assert (wrong.code, said in wrong.err) == (1, True)
