@@ -27,8 +27,8 @@ from freshstack_dspy.answering.comparing import COMPARERS
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.models import FolderEmbedder
 from freshstack_dspy.lm.baseline.replies import reply
-from freshstack_dspy.measures import agreement as measures
-from freshstack_dspy.measures.agreement import LabelPair, kappa_interval, table_of
+from freshstack_dspy.measures import kappa as measures
+from freshstack_dspy.measures.kappa import LabelPair, kappa_interval, table_of
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.signatures.answers import AgreementGrade
 

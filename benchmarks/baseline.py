@@ -23,8 +23,8 @@ import numpy as np
 
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.lm.baseline.support import THRESHOLD, support
-from freshstack_dspy.measures import agreement as measures
-from freshstack_dspy.measures.agreement import kappa_interval, table_of
+from freshstack_dspy.measures import kappa as measures
+from freshstack_dspy.measures.kappa import kappa_interval, table_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ASSIGNMENTS = DATA / "trec-rag24-nugget-assignments" / "assignments.jsonl"

@@ -29,19 +29,19 @@ from baseline import ASSIGNMENTS, THRESHOLD, assignments, citations
 
 from freshstack_dspy.calibration.sampling import allocated
 from freshstack_dspy.lm.baseline.support import support
-from freshstack_dspy.measures.agreement import (
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.kappa import (
     FEW_DISAGREEMENTS,
     disagreement_bound,
     kappa,
     least_kappa,
 )
-from freshstack_dspy.measures.correction import (
+from freshstack_dspy.measures.ppi import (
     Corrected,
     corrected_mean,
     corrected_share,
     rogan_gladen,
 )
-from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import bootstrap_sums

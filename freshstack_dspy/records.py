@@ -41,7 +41,7 @@ STEPS = (
     "comparison",
 )
 """The steps of our recipes, in the order in which they ask."""
-Step = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+StepName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 """A step that asks a model: one of `STEPS`, or one of somebody's own recipe."""
 
 
@@ -147,7 +147,7 @@ class Failure(Record):
     """Something a build asked for and did not get."""
 
     query_id: str
-    step: Step
+    step: StepName
     status: FailureStatus
     message: str
     """The error."""
@@ -367,7 +367,7 @@ class Note(Record):
     """What a step of one's own says of a query, as the type of its answer."""
 
     query_id: str
-    kind: Step
+    kind: StepName
     """What it is about; queries are grouped by it."""
     value: str
     call_id: str | None = None
@@ -613,7 +613,7 @@ class AnsweringFailure(Failure):
     sample: int = Field(default=1, ge=1)
 
     @classmethod
-    def of(cls, answer: Answer, step: Step, error: ReplyError) -> Self:
+    def of(cls, answer: Answer, step: StepName, error: ReplyError) -> Self:
         """Make the record of what was asked about an answer."""
         return cls(
             query_id=answer.topic_id,

@@ -31,7 +31,7 @@ from freshstack_dspy.records import (
     JudgedAnswer,
     OmittedChunk,
     Query,
-    Step,
+    StepName,
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
 
@@ -209,7 +209,7 @@ def answered(make: Callable[[Context], Answer], context: Context) -> Outcome:
             status=error.status,
             call_id=error.call_id,
         )
-        step: Step = "gold_answer" if context.run_id == GOLD else "answer"
+        step: StepName = "gold_answer" if context.run_id == GOLD else "answer"
         return Outcome(answer, AnsweringFailure.of(answer, step, error))
     return Outcome(answer.model_copy(update={"omitted": context.omitted}))
 
@@ -236,25 +236,25 @@ def _generated(generator: AnswerGenerator, context: Context) -> Answer:
     return answer
 
 
-class Depth(NamedTuple):
+class RunAtDepth(NamedTuple):
     """A run of which the first k chunks are shown."""
 
     run: Run
     k: int
 
 
-def at_depths(runs: Sequence[Run], k: Sequence[int]) -> list[Depth]:
+def at_depths(runs: Sequence[Run], k: Sequence[int]) -> list[RunAtDepth]:
     """Give every run at every depth, by name and depth; of several depths it is named NAME@k."""
     depths = sorted(set(k))
     return [
-        Depth(run if len(depths) == 1 else replace(run, name=f"{run.name}@{depth}"), depth)
+        RunAtDepth(run if len(depths) == 1 else replace(run, name=f"{run.name}@{depth}"), depth)
         for run in sorted(runs, key=lambda run: run.name)
         for depth in depths
     ]
 
 
 def _tops(
-    collection: Collection, depths: Sequence[Depth], queries: Mapping[str, Query]
+    collection: Collection, depths: Sequence[RunAtDepth], queries: Mapping[str, Query]
 ) -> dict[str, dict[str, list[str]]]:
     """Run name, query id -> ids of the chunks in its top, the best first."""
     names = Counter([GOLD, *(run.name for run, _ in depths)])

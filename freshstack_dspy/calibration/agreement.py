@@ -11,6 +11,7 @@ from pydantic import Field
 
 from freshstack_dspy.calibration.annotators import random_annotators
 from freshstack_dspy.calibration.labels import (
+    ItemId,
     PairId,
     highest_label,
     pair_labels,
@@ -23,7 +24,7 @@ from freshstack_dspy.collection.grouping import groupings
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
-from freshstack_dspy.measures.agreement import (
+from freshstack_dspy.measures.kappa import (
     FEW_DISAGREEMENTS,
     Confusion,
     Level,
@@ -61,8 +62,6 @@ from freshstack_dspy.records import (
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Kappa, Trust
 
-Item = tuple[str, ...]
-"""What was labelled; the first of its ids is that of the query."""
 _CLASSES = {"support": 1, "no support": 0}
 _SHORTEST = 64
 
@@ -88,7 +87,7 @@ class SliceAgreement(Record):
 class Disagreement(Record):
     """A label of a person that is not the judge's."""
 
-    item: Item
+    item: ItemId
     """query_id, nugget_id, chunk_id; of an answer query_id, run_id."""
     question: str = ""
     nugget: str = ""
@@ -130,16 +129,16 @@ class AgreementReport(Record):
     slices: tuple[SliceAgreement, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
     """All, the largest difference first; at one difference those about support or none."""
-    failed: tuple[Item, ...] = ()
+    failed: tuple[ItemId, ...] = ()
     """What labels are of whose judgment failed; they are left out."""
-    unjudged: tuple[Item, ...] = ()
+    unjudged: tuple[ItemId, ...] = ()
     """What labels are of that was not judged; they are left out."""
 
 
 class _Label(NamedTuple):
     """One label of a person, read on the scale of the judge."""
 
-    item: Item
+    item: ItemId
     annotator: str
     label: int
     note: str = ""
@@ -162,7 +161,7 @@ class _Design(NamedTuple):
     """Whether each was drawn by itself, and not with all of its query, or nobody knows how."""
 
 
-def _no_groups(_: Item) -> Iterable[str]:
+def _no_groups(_: ItemId) -> Iterable[str]:
     return ()
 
 
@@ -200,8 +199,8 @@ def _in_words(
 ) -> tuple[Disagreement, ...]:
     """Give the disagreements with the texts that a reader needs to decide between the two."""
     questions = {one.query_id: one.title or one.body for one in collection.queries}
-    judged: dict[Item, Judgment] = {pair_of(one): one for one in collection.judgments}
-    marked: dict[tuple[Item, str], Spans] = {
+    judged: dict[ItemId, Judgment] = {pair_of(one): one for one in collection.judgments}
+    marked: dict[tuple[ItemId, str], Spans] = {
         (pair_of(one), one.annotator): one.evidence for one in labels
     }
 
@@ -226,7 +225,7 @@ def compare(
     scale: Scale,
     name: str,
     labels: Sequence[HumanLabel],
-    groups: Callable[[Item], Iterable[str]] = _no_groups,
+    groups: Callable[[ItemId], Iterable[str]] = _no_groups,
 ) -> AgreementReport:
     """Compare records that may not be a collection on disk yet; see `agree`."""
     _check_scale(scale, name, labels)
@@ -326,14 +325,14 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
         found = decode_records(path.read_bytes(), Agreement, path)
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    verdicts: dict[Item, _Judged] = {
+    verdicts: dict[ItemId, _Judged] = {
         (one.query_id, one.run_id): _Judged(
             None if one.agrees is None else int(one.agrees), one.reason
         )
         for one in found
     }
 
-    def item(label: AnswerLabel) -> Item:
+    def item(label: AnswerLabel) -> ItemId:
         return label.query_id, label.run_id
 
     labels = [one for one in labels if one.sample == 1]
@@ -362,7 +361,7 @@ def agree_with_judge(
     def read(label: int, of: Scale) -> int:
         return binary(label, of.threshold) if differ else label
 
-    verdicts: dict[Item, _Judged] = {
+    verdicts: dict[ItemId, _Judged] = {
         pair_of(one): _Judged(read(one.label, scale), one.reason)
         for one in judgments
         if one.label is not None
@@ -384,11 +383,11 @@ _NONE = _Judged(None, "")
 
 def _given(
     name: str, verdicts: Mapping[Any, _Judged], people: Sequence[_Label]
-) -> tuple[dict[Item, dict[str, _Label]], list[Item], list[Item]]:
+) -> tuple[dict[ItemId, dict[str, _Label]], list[ItemId], list[ItemId]]:
     """Labels by item and annotator; and the items left out: failed, and not judged."""
-    given: dict[Item, dict[str, _Label]] = {}
-    failed: list[Item] = []
-    unjudged: list[Item] = []
+    given: dict[ItemId, dict[str, _Label]] = {}
+    failed: list[ItemId] = []
+    unjudged: list[ItemId] = []
     for label in people:
         if verdicts.get(label.item, _NONE).label is None:
             (failed if label.item in verdicts else unjudged).append(label.item)
@@ -417,7 +416,7 @@ def _report(
     threshold: int,
     *,
     design: _Design,
-    groups: Callable[[Item], Iterable[str]] = _no_groups,
+    groups: Callable[[ItemId], Iterable[str]] = _no_groups,
 ) -> AgreementReport:
     given, failed, unjudged = _given(name, verdicts, people)
     weight = {item: design.weights.get(item, 1.0) for item in given}
@@ -429,12 +428,12 @@ def _report(
     def metrics(tables: Tables) -> dict[str, Values]:
         return _metrics(tables, threshold, graded=graded)
 
-    def table(item: Item) -> Tables:
+    def table(item: ItemId) -> Tables:
         judge, labels = verdicts[item].label or 0, given[item].values()
         counts = table_of([(judge, label.label) for label in labels], highest + 1)
         return weight[item] * counts / len(labels)
 
-    def judge_metrics(items: Iterable[Item]) -> dict[str, Interval]:
+    def judge_metrics(items: Iterable[ItemId]) -> dict[str, Interval]:
         return bootstrap_sums(_sums(items, table), metrics)
 
     found = {metric: Compared(judge=one) for metric, one in judge_metrics(given).items()}
@@ -477,8 +476,8 @@ def _drawn_singly(labels: Iterable[HumanLabel | AnswerLabel]) -> bool:
 
 def _lower_ends(
     verdicts: Mapping[Any, _Judged],
-    given: Mapping[Item, Mapping[str, _Label]],
-    weight: Mapping[Item, float],
+    given: Mapping[ItemId, Mapping[str, _Label]],
+    weight: Mapping[ItemId, float],
     threshold: int,
     *,
     singly: bool,
@@ -508,10 +507,10 @@ def _lower_ends(
 
 
 def _sliced(
-    items: Iterable[Item], groups: Callable[[Item], Iterable[str]]
-) -> list[tuple[str, list[Item]]]:
+    items: Iterable[ItemId], groups: Callable[[ItemId], Iterable[str]]
+) -> list[tuple[str, list[ItemId]]]:
     """Items by slice, in the order of the number that a name begins with, and the name."""
-    found: defaultdict[str, list[Item]] = defaultdict(list)
+    found: defaultdict[str, list[ItemId]] = defaultdict(list)
     for item in items:
         for group in groups(item):
             found[group].append(item)
@@ -544,7 +543,7 @@ def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Value
     return found
 
 
-def _sums(items: Iterable[Item], of_item: Callable[[Item], Any]) -> Any:
+def _sums(items: Iterable[ItemId], of_item: Callable[[ItemId], Any]) -> Any:
     """Sum what each item has within its query: queries, by their ids, x …."""
     import numpy as np
 
@@ -555,9 +554,9 @@ def _sums(items: Iterable[Item], of_item: Callable[[Item], Any]) -> Any:
 
 
 def _among(
-    given: Mapping[Item, Mapping[str, _Label]],
-    several: Sequence[Item],
-    weight: Mapping[Item, float],
+    given: Mapping[ItemId, Mapping[str, _Label]],
+    several: Sequence[ItemId],
+    weight: Mapping[ItemId, float],
     highest: int,
     threshold: int,
     metrics: Callable[[Tables], dict[str, Values]],
@@ -576,14 +575,14 @@ def _among(
         )
     }
 
-    def tables(item: Item) -> Tables:
+    def tables(item: ItemId) -> Tables:
         found = np.zeros((len(twos), highest + 1, highest + 1))
         for one, other in permutations(sorted(given[item]), 2):
             place = twos[one, other], given[item][one].label, given[item][other].label
             found[place] += weight[item]
         return found
 
-    def coincidences(item: Item) -> Tables:
+    def coincidences(item: ItemId) -> Tables:
         labels = [label.label for label in given[item].values()]
         return weight[item] * coincidences_of(labels, highest)
 
@@ -616,14 +615,14 @@ def _mean(values: Values, weights: Values) -> Values:
 
 def _evidence(
     verdicts: Mapping[Any, _Judged],
-    given: Mapping[Item, Mapping[str, _Label]],
-    weight: Mapping[Item, float],
+    given: Mapping[ItemId, Mapping[str, _Label]],
+    weight: Mapping[ItemId, float],
 ) -> dict[str, Compared]:
     """How the spans of two raters overlap, where both marked some."""
     import numpy as np
 
-    def compared(rated: Mapping[Item, Sequence[tuple[Spans, Spans]]]) -> dict[str, Interval]:
-        def sums(item: Item) -> Any:
+    def compared(rated: Mapping[ItemId, Sequence[tuple[Spans, Spans]]]) -> dict[str, Interval]:
+        def sums(item: ItemId) -> Any:
             both = [shared(one, other) for one, other in rated[item]]
             f1 = [
                 2 * common / (size(one) + size(other))
@@ -735,7 +734,7 @@ _OF_PAIRS = {
 }
 
 
-def slicing(collection: Collection, by: str) -> Callable[[Item], Iterable[str]]:
+def slicing(collection: Collection, by: str) -> Callable[[ItemId], Iterable[str]]:
     """Give the function that names the slices of a labelled pair.
 
     Pairs are divided as their queries are grouped (`groupings`); or by code and prose, the length
@@ -751,7 +750,7 @@ def slicing(collection: Collection, by: str) -> Callable[[Item], Iterable[str]]:
         raise CollectionError(
             f"pairs are divided by {', '.join((*of_queries, *_OF_PAIRS))}, not by {by!r}"
         )
-    judged: dict[Item, Judgment] = {pair_of(one): one for one in collection.judgments}
+    judged: dict[ItemId, Judgment] = {pair_of(one): one for one in collection.judgments}
     name = _OF_PAIRS[by](collection)
     return lambda item: name(judged[item])
 
@@ -786,7 +785,7 @@ def nugget_ratings(
     import numpy as np
 
     known = {(nugget.query_id, nugget.nugget_id) for nugget in collection.nuggets}
-    given: defaultdict[Item, dict[str, NuggetLabel]] = defaultdict(dict)
+    given: defaultdict[ItemId, dict[str, NuggetLabel]] = defaultdict(dict)
     for label in labels:
         if (label.query_id, label.nugget_id) in known:
             given[label.query_id, label.nugget_id][label.annotator] = label
@@ -797,10 +796,10 @@ def nugget_ratings(
             "nugget_id must be those of nuggets.jsonl"
         )
 
-    slices: dict[Item, str] = {(part.query_id,): part.slice for part in collection.slices}
+    slices: dict[ItemId, str] = {(part.query_id,): part.slice for part in collection.slices}
     design = weights([*labels, *lists], slices, lambda label: (label.query_id,))
 
-    def shares(item: Item) -> Any:
+    def shares(item: ItemId) -> Any:
         means = [fmean(getattr(one, name) for one in given[item].values()) for name in QUALITIES]
         return design[item[:1]] * np.array([1, *means])
 
@@ -811,8 +810,8 @@ def nugget_ratings(
         },
     )
     if lists:
-        listed: Counter[Item] = Counter()
-        kept: Counter[Item] = Counter()
+        listed: Counter[ItemId] = Counter()
+        kept: Counter[ItemId] = Counter()
         for one in lists:
             listed[one.query_id,] += len(one.nuggets)
             kept[one.query_id,] += sum(

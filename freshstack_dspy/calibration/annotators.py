@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from freshstack_dspy.calibration.labels import AnyLabel, PairId, TaskId, pair_of, task_id
-from freshstack_dspy.measures.agreement import LabelPair, kappa_interval
+from freshstack_dspy.measures.kappa import LabelPair, kappa_interval
 from freshstack_dspy.records import HumanLabel, LabelTask
 
 _FEWEST = 10

@@ -13,13 +13,13 @@ from freshstack_dspy.calibration.labels import PairId, check_labels, pair_labels
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.correction import (
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
+from freshstack_dspy.measures.ppi import (
     Corrected,
     corrected_mean,
     corrected_share,
     rogan_gladen,
 )
-from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown

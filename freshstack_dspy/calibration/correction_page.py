@@ -6,7 +6,7 @@ from freshstack_dspy.pages.page import Cell, Page, Table, Text, Value, counted
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.correction import Correction
-    from freshstack_dspy.measures.correction import Corrected
+    from freshstack_dspy.measures.ppi import Corrected
 
 
 def correction_page(found: "Correction") -> Page:

@@ -37,6 +37,8 @@ LABELS: dict[str, type[AnyLabel]] = {
 }
 """The record of each kind of label."""
 Paths = Path | str | Sequence[Path | str]
+ItemId = tuple[str, ...]
+"""What was labelled; the first of its ids is that of the query."""
 PairId = tuple[str, str, str]
 """query_id, nugget_id, chunk_id."""
 TaskId = tuple[Any, ...]

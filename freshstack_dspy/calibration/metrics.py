@@ -10,7 +10,7 @@ import dspy
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.examples import LabelledExample, same_facts
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures.agreement import (
+from freshstack_dspy.measures.kappa import (
     LabelPair,
     Tables,
     Values,
@@ -38,7 +38,7 @@ Tallies = list[Any]
 """For each example an array, which a metric sums over examples; None where there was no valid answer."""
 
 
-class Mean:
+class MeanMetric:
     """A metric of one's own: the mean of what it gives for each example."""
 
     sign = 1
@@ -73,7 +73,7 @@ class Mean:
         return None if math.isnan(value) else value
 
 
-class Agreement(Mean):
+class AgreementMetric(MeanMetric):
     """A metric by name, of pairs: what program and person say; this one of compared answers."""
 
     shape = (2, 2)
@@ -148,7 +148,7 @@ class Agreement(Mean):
         return dspy.Prediction(score=share, feedback=faults)
 
 
-class NuggetAgreement(Agreement):
+class NuggetAgreement(AgreementMetric):
     """A nugget found is (1, 1), one that was missed (0, 1), one that is not listed (1, 0)."""
 
     names = OF_NUGGETS
@@ -171,7 +171,7 @@ class NuggetAgreement(Agreement):
         return found, listed, same_facts(found, listed)
 
 
-class JudgeAgreement(Agreement):
+class JudgeAgreement(AgreementMetric):
     """Labels of (nugget, chunk) pairs, read as support, from the threshold on, or none."""
 
     def __init__(

@@ -23,9 +23,9 @@ from freshstack_dspy.calibration.examples import (
 )
 from freshstack_dspy.calibration.metrics import (
     GOOD_ENOUGH,
-    Agreement,
+    AgreementMetric,
     JudgeAgreement,
-    Mean,
+    MeanMetric,
     Metric,
     MetricName,
     NuggetAgreement,
@@ -47,7 +47,7 @@ from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.typed import Program, TypedAdapter, plain
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.measures.agreement import Values
+from freshstack_dspy.measures.kappa import Values
 from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
@@ -174,7 +174,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         labels, program, metric, miss_cost, collection, scale or Scale(), limit
     )
     split = split_by_query(examples)
-    if isinstance(measure, Agreement):
+    if isinstance(measure, AgreementMetric):
         measure.weigh(split.train)
     asking = _EndingLM(lm.client)
     student = _Student(asked, dspy.settings.adapter or TypedAdapter())
@@ -294,7 +294,7 @@ def _task(
     collection: Collection | None,
     scale: Scale,
     limit: int,
-) -> tuple[Any, Any, list[LabelledExample], Mean]:
+) -> tuple[Any, Any, list[LabelledExample], MeanMetric]:
     """The program, what asks as it does, examples of its inputs, and the metric."""
     if not labels:
         raise CollectionError("there are no labels; give those of at least three queries")
@@ -308,10 +308,10 @@ def _task(
                     f"{metric!r:.40}"
                 )
             program = program.deepcopy()
-            return program, program, own_examples(labels), Mean(metric)
+            return program, program, own_examples(labels), MeanMetric(metric)
         case AnswerLabel():
             own, examples = AnswerComparer(), answer_examples(labels, collection)
-            agreement: Any = Agreement
+            agreement: Any = AgreementMetric
         case HumanLabel():
             _check_scales(labels, collection, scale)
             own = SupportJudge(scale.name)
@@ -333,7 +333,7 @@ def _task(
             f"it; for this {type(program).__name__} give dspy.Example objects with its inputs"
         )
     program = own if program is None else program.deepcopy()
-    measure = Mean(metric) if callable(metric) else agreement(metric, miss_cost)
+    measure = MeanMetric(metric) if callable(metric) else agreement(metric, miss_cost)
     return program, _OnJson(program), [_plain(one) for one in examples], measure
 
 
@@ -366,7 +366,7 @@ def _failed(answers: Tallies) -> int:
 
 
 def _on_test(
-    examples: Sequence[LabelledExample], before: Tallies, after: Tallies, measure: Mean
+    examples: Sequence[LabelledExample], before: Tallies, after: Tallies, measure: MeanMetric
 ) -> dict[str, Any]:
     import numpy as np
 
@@ -435,7 +435,7 @@ class _Student(dspy.Module):
 class _Task(NamedTuple):
     """What programs are measured by."""
 
-    measure: Mean
+    measure: MeanMetric
     lm: "_EndingLM"
     progress: Progress
 

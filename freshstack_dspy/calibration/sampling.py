@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from freshstack_dspy.calibration.labels import PairId, pair_of
+from freshstack_dspy.calibration.labels import ItemId, PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import (
@@ -42,11 +42,9 @@ FLOOR = 5
 """How many of each stratum are drawn before any is drawn more often."""
 _OR = "\n\n– or –\n\n"
 """Between the gold answers, where there are several."""
-Item = tuple[str, ...]
-"""A query; with nugget and chunk; or with a run."""
-ItemT = TypeVar("ItemT", bound=Item)
+ItemT = TypeVar("ItemT", bound=ItemId)
 LabelT = TypeVar("LabelT", bound=GivenLabel)
-Strata = dict[Item, str]
+Strata = dict[ItemId, str]
 
 
 class Sample(NamedTuple):
@@ -228,7 +226,7 @@ def draw(
         CollectionError: There is nothing of this kind to label, or no such folder of answers.
         ConfigError: The kind needs `answers`, or is not of pairs and they are for `runs`.
     """
-    texts: dict[Item, dict[str, str]] = {}
+    texts: dict[ItemId, dict[str, str]] = {}
     stratum: Strata
     if kind == "nuggets":
         stratum = {(one.query_id,): one.slice for one in collection.slices}
@@ -246,7 +244,7 @@ def draw(
     limit = DEFAULT_LIMITS[purpose] if limit is None else limit
     queries = sorted({item[0] for item in stratum}, key=lambda query: _number(seed, query))
     place = {query: number for number, query in enumerate(queries)}
-    drawn: list[Item] = []
+    drawn: list[ItemId] = []
     if purpose != "runs":
         sizes = Counter(stratum.values())
         counts = allocated(sizes, limit)
@@ -338,13 +336,13 @@ def _without_probability(task: LabelTask) -> str:
     return canonical_line(task.model_copy(update={"probability": 1}))
 
 
-def _answers(folder: Path) -> tuple[Strata, dict[Item, dict[str, str]]]:
+def _answers(folder: Path) -> tuple[Strata, dict[ItemId, dict[str, str]]]:
     """Read the compared answers of a folder: their strata, and their texts with the gold ones."""
 
     def read(name: str, record: type[Record]) -> Any:
         return RecordFile(name, record, ()).read(folder)
 
-    texts: dict[Item, str] = {
+    texts: dict[ItemId, str] = {
         (one.topic_id, one.run_id): one.text for one in read("answers", Answer)
     }
     golds: defaultdict[str, list[str]] = defaultdict(list)

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from freshstack_dspy.cli import (
-    agreement,
+    agree,
     analyze,
     answer,
     build,
@@ -66,7 +66,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "sample": labels.sample,
         "label": labelling.label,
         "import-labels": labels.import_labels,
-        "agree": agreement.agree,
+        "agree": agree.agree,
         "optimize": people.optimize,
     },
     "Replies": {"replies": replies.replies, "requests": replies.requests},

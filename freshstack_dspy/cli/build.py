@@ -435,7 +435,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
 
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:
-    from freshstack_dspy.cli.agreement import show_confusion, show_metrics
+    from freshstack_dspy.cli.agree import show_confusion, show_metrics
 
     if found.agreement is None:
         say("no pair has a label both before and now")

@@ -86,7 +86,7 @@ def sample(
 
 def _tells(purpose: Purpose, found: "Sample") -> str:
     """Say in a line what so many labels will tell."""
-    from freshstack_dspy.measures.correction import FEWEST_ITEMS
+    from freshstack_dspy.measures.ppi import FEWEST_ITEMS
 
     about, number = f"about ±{found.half_width:.2f}", len(found.tasks)
     hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"

@@ -17,7 +17,7 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import complain, counted, say, show_json
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.batch.jobs import Batches, Job, Plan
+    from freshstack_dspy.lm.batch.jobs import Batches, Job, Submission
 
 FIRST_WAIT = 5.0
 LONGEST_WAIT = 300.0
@@ -211,7 +211,7 @@ def status(
     _end(jobs, begun, waiting, "" if as_json else str(config))
 
 
-def _print_plan(planned: "Plan", model: str) -> None:
+def _print_plan(planned: "Submission", model: str) -> None:
     from freshstack_dspy.lm.budget import amount
 
     left_out = "".join(f"; {count} {why}" for why, count in sorted(planned.left_out.items()))

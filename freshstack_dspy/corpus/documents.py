@@ -18,7 +18,7 @@ import lxml.etree
 import lxml.html
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from freshstack_dspy.corpus.tree import Entry, FileTree, Skip, named_entry
+from freshstack_dspy.corpus.tree import FileTree, Skip, TreeEntry, named_entry
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import read_lines
@@ -58,7 +58,7 @@ class Documents(FileTree):
     def __init__(self, given: Path | Sequence[dict[str, Any]]) -> None:
         self._given = given
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TreeEntry]:
         """List the documents."""
         place_of: dict[str, str] = {}
         for place, document in self._documents():
@@ -71,7 +71,7 @@ class Documents(FileTree):
             data = document_bytes(document.title, document.text)
             yield named_entry(document.path, len(data), key=data)
 
-    def read(self, entry: Entry, most: int) -> bytes | Skip:
+    def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Give the bytes of a document."""
         return bytes(entry.key[:most])
 

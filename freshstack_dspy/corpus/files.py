@@ -11,7 +11,7 @@ from freshstack_dspy.corpus.encodings import BOM, detect
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.corpus.notebook import notebook_text
 from freshstack_dspy.corpus.packages import Package, Wheel
-from freshstack_dspy.corpus.tree import Entry, FileTree, Folder, Glob, Skip, without_hidden
+from freshstack_dspy.corpus.tree import FileTree, Folder, Glob, Skip, TreeEntry, without_hidden
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.records import LicenceFile, SkipKind, SkippedFile, SourceFile
 
@@ -109,7 +109,7 @@ def _too_large(size: int, most: int) -> Skip:
 
 
 def _content(
-    corpus: CorpusConfig, tree: FileTree, entry: Entry, max_file_bytes: int
+    corpus: CorpusConfig, tree: FileTree, entry: TreeEntry, max_file_bytes: int
 ) -> Readable | Skip:
     path = entry.path if tree.of_files else ""
     skip = skip_by_path(path, entry.size)

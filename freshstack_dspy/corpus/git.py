@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.corpus.tree import LINK, Entry, FileTree, Skip, named_entry
+from freshstack_dspy.corpus.tree import LINK, FileTree, Skip, TreeEntry, named_entry
 from freshstack_dspy.errors import SourceError
 
 _OVERRIDES = (
@@ -249,7 +249,7 @@ class Repository(FileTree):
             )
         self.revision = known
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TreeEntry]:
         """List the files of the commit."""
         output = self._output("ls-tree", "-r", "-l", "-z", "--full-tree", str(self.revision))
         for line in output.split(b"\0")[:-1]:
@@ -263,7 +263,7 @@ class Repository(FileTree):
             path = raw_path.decode("utf-8", "surrogateescape")
             yield named_entry(path, int(size) if size.isdigit() else 0, skip, key.decode())
 
-    def read(self, entry: Entry, most: int) -> bytes | Skip:
+    def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Read a file."""
         if self._reader is None:
             self._reader = subprocess.Popen(  # noqa: S603 - no shell, and words of our own

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from freshstack_dspy.corpus.tree import (
     LINK,
-    Entry,
     FileTree,
     Skip,
+    TreeEntry,
     named_entry,
     not_readable,
     read_file,
@@ -62,11 +62,11 @@ class Package(FileTree):
         self._root = Path(str(found.locate_file(""))).resolve()
         self.revision = found.version
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TreeEntry]:
         """List the recorded files; those outside of the folder of packages are not read."""
         return map(self._entry, self._paths)
 
-    def _entry(self, path: str) -> Entry:
+    def _entry(self, path: str) -> TreeEntry:
         file = self._root / path
         skip, size = None, 0
         try:
@@ -81,7 +81,7 @@ class Package(FileTree):
         shown = "/".join(part for part in path.split("/") if part not in ("", ".."))
         return named_entry(shown, size, skip, path)
 
-    def read(self, entry: Entry, most: int) -> bytes | Skip:
+    def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Read a file."""
         return read_file(self._root / entry.key, most)
 
@@ -115,13 +115,13 @@ class Wheel(FileTree):
                 f"{path}: would unpack to {size:,} bytes, more than any real wheel does"
             )
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TreeEntry]:
         """List the files."""
         infos = {info.filename: info for info in self._archive.infolist() if not info.is_dir()}
         for name, info in infos.items():
             yield named_entry(name, info.file_size, _against(info), name)
 
-    def read(self, entry: Entry, most: int) -> bytes | Skip:
+    def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Read a file; the size that the archive states is not relied on."""
         try:
             with self._archive.open(entry.key) as file:

@@ -22,7 +22,7 @@ class Skip(NamedTuple):
 LINK = Skip("link", "a symbolic link; links are not followed")
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """One file, or something that is none."""
 
     path: str
@@ -43,18 +43,18 @@ class FileTree(ABC):
     """Whether a name says what a file is; that of a document in a JSON file is only an id."""
 
     @abstractmethod
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TreeEntry]:
         """List the entries, in any order."""
 
     @abstractmethod
-    def read(self, entry: Entry, most: int) -> bytes | Skip:
+    def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Read at most so many bytes of a file, or say why it cannot be read."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
         """Let go of what reading needed."""
 
 
-def named_entry(path: str, size: int = 0, skip: Skip | None = None, key: Any = None) -> Entry:
+def named_entry(path: str, size: int = 0, skip: Skip | None = None, key: Any = None) -> TreeEntry:
     """Make the entry of a path, in which bytes that are not UTF-8 are surrogates (PEP 383).
 
     A path becomes part of ids, and ids become words in lines of run and qrels files; so paths
@@ -66,7 +66,7 @@ def named_entry(path: str, size: int = 0, skip: Skip | None = None, key: Any = N
     shown = "".join(map(_visible, decoded))
     if shown != decoded:
         skip = Skip("unreadable", "its name holds a line break or control character")
-    return Entry(shown, size, skip, key)
+    return TreeEntry(shown, size, skip, key)
 
 
 def _visible(character: str) -> str:
@@ -75,7 +75,7 @@ def _visible(character: str) -> str:
     return character
 
 
-def without_hidden(entries: Iterable[Entry]) -> Iterator[Entry]:
+def without_hidden(entries: Iterable[TreeEntry]) -> Iterator[TreeEntry]:
     """Give one entry, a hidden one, for all that is under a name that begins with a dot."""
     hidden: set[str] = set()
     for entry in entries:
@@ -88,7 +88,7 @@ def without_hidden(entries: Iterable[Entry]) -> Iterator[Entry]:
         path = "/".join(names[: first + 1])
         if path not in hidden:
             hidden.add(path)
-            yield Entry(path, skip=Skip("hidden", "hidden"))
+            yield TreeEntry(path, skip=Skip("hidden", "hidden"))
 
 
 class Folder(FileTree):
@@ -109,7 +109,7 @@ class Folder(FileTree):
                 'as revision = "HEAD"'
             )
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TreeEntry]:
         """List the files below the folder; hidden folders are not entered."""
         pending = [""]
         while pending:
@@ -131,7 +131,7 @@ class Folder(FileTree):
                 size = child.stat(follow_symlinks=False).st_size
                 yield named_entry(path, size, skip, key=path)
 
-    def read(self, entry: Entry, most: int) -> bytes | Skip:
+    def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Read a file."""
         return read_file(self._path / entry.key, most)
 

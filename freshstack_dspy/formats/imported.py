@@ -34,7 +34,7 @@ from freshstack_dspy.records import (
     SkippedFile,
     Spans,
     Status,
-    Step,
+    StepName,
 )
 from freshstack_dspy.rows import Row, read_rows
 
@@ -195,7 +195,7 @@ class Imported:
         ]
         return True
 
-    def fail(self, query_id: str, step: Step, status: FailureStatus, message: str) -> None:
+    def fail(self, query_id: str, step: StepName, status: FailureStatus, message: str) -> None:
         """Note what went wrong there."""
         ids = {"query_id": query_id, "call_id": None}
         self.failures.append(Failure(step=step, status=status, message=message, **ids))

@@ -21,7 +21,7 @@ from freshstack_dspy.index.storage import (
     MANIFEST,
     SCHEMA_VERSION,
     IndexedFile,
-    Manifest,
+    IndexManifest,
     VectorColumn,
     new_version,
     only_writer,
@@ -32,7 +32,7 @@ from freshstack_dspy.index.storage import (
 from freshstack_dspy.index.table import ChunkTable
 from freshstack_dspy.records import Chunk
 
-Report = Callable[[str, float], None]
+Notify = Callable[[str, float], None]
 """Is called with the name of a stage and the fraction of it that is done."""
 BM25, LSA, TABLE = "bm25", "lsa", "table"
 """Names of stages, and of what is in the folder of a version."""
@@ -49,7 +49,7 @@ class Draft:
         embedders: Sequence[Embedder],
         files: Sequence[IndexedFile] = (),
         cut_by: str = "",
-        report: Report | None = None,
+        report: Notify | None = None,
     ) -> None:
         if not chunks:
             raise IndexingError(
@@ -68,7 +68,7 @@ class Draft:
         with_chunks = {(chunk.source, chunk.path) for chunk in chunks}
         self.files = sorted(file for file in files if (file.source, file.path) in with_chunks)
         self.cut_by = cut_by
-        self.report: Report = report or (lambda _stage, _fraction: None)
+        self.report: Notify = report or (lambda _stage, _fraction: None)
         self._recorded: dict[str, NDArray[np.float32]] = {}
 
     def recorded(self, embedder: Embedder) -> NDArray[np.float32]:
@@ -77,7 +77,7 @@ class Draft:
             self._recorded[embedder.name] = _embedded(embedder, self.texts, self.report)
         return self._recorded[embedder.name]
 
-    def is_in(self, folder: Path, manifest: Manifest) -> bool:
+    def is_in(self, folder: Path, manifest: IndexManifest) -> bool:
         """Whether an index holds this; its files and revisions may be others.
 
         The vectors of a recorded embedder are those that its records hold now.
@@ -94,7 +94,7 @@ class Draft:
             )
         )
 
-    def described(self, manifest: Manifest) -> Manifest:
+    def described(self, manifest: IndexManifest) -> IndexManifest:
         """Put files and revisions of now into the manifest of an index that holds this."""
         changes: dict[str, object] = {"revisions": self.revisions}
         if self.files:
@@ -102,7 +102,7 @@ class Draft:
         return manifest.model_copy(update=changes)
 
 
-def build(folder: Path, draft: Draft) -> Manifest:
+def build(folder: Path, draft: Draft) -> IndexManifest:
     """The manifest of the index of a draft: the one that is there, or a new one."""
     before = _readable(folder)
     if before and draft.is_in(folder, before) and draft.described(before) == before:
@@ -120,14 +120,14 @@ def build(folder: Path, draft: Draft) -> Manifest:
     return manifest
 
 
-def _readable(folder: Path) -> Manifest | None:
+def _readable(folder: Path) -> IndexManifest | None:
     try:
         return read_manifest(folder)
     except IndexingError:
         return None  # missing, damaged or outdated: nothing is taken from it
 
 
-def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
+def _write(folder: Path, draft: Draft, before: IndexManifest | None) -> IndexManifest:
     """Write a version of an index; its manifest commits it."""
     report = draft.report
     corpus = CorpusTerms.of(draft.texts, lambda done: report("terms", done))
@@ -148,7 +148,7 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
     report(TABLE, 0)
     ChunkTable.create(version / TABLE, draft.chunks, draft.hashes, vectors)
     report(TABLE, 1)
-    return Manifest(
+    return IndexManifest(
         version=version.name,
         fingerprint=draft.fingerprint,
         cut_by=draft.cut_by,
@@ -164,7 +164,7 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
 
 
 def _known_vectors(
-    embedder: Embedder, folder: Path, before: Manifest | None
+    embedder: Embedder, folder: Path, before: IndexManifest | None
 ) -> dict[str, NDArray[np.float32]]:
     """The vectors of an embedder in the version before, by the hash of their text."""
     columns = before.vectors if before else ()
@@ -192,7 +192,7 @@ def _vectors(
     return np.stack([known[digest] for digest in draft.hashes])
 
 
-def _embedded(embedder: Embedder, texts: Sequence[str], report: Report) -> NDArray[np.float32]:
+def _embedded(embedder: Embedder, texts: Sequence[str], report: Notify) -> NDArray[np.float32]:
     report(embedder.name, 0)
     made = embedder.embed_passages(texts, lambda done: report(embedder.name, done))
     report(embedder.name, 1)

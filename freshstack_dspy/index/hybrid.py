@@ -19,7 +19,7 @@ from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     DIMENSIONS,
     IndexedFile,
-    Manifest,
+    IndexManifest,
     read_manifest,
 )
 from freshstack_dspy.index.table import ChunkTable
@@ -39,7 +39,7 @@ class HybridIndex:
     """
 
     def __init__(
-        self, path: Path, manifest: Manifest, models: Models, fused: Sequence[str]
+        self, path: Path, manifest: IndexManifest, models: Models, fused: Sequence[str]
     ) -> None:
         """Use `build` or `open`."""
         self.path, self.manifest = path, manifest

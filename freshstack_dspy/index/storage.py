@@ -51,7 +51,7 @@ class VectorColumn(Record):
     dimensions: int = Field(ge=1)
 
 
-class Manifest(Record):
+class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
     schema_version: Literal[7] = SCHEMA_VERSION
@@ -71,11 +71,11 @@ class Manifest(Record):
     vectors: tuple[VectorColumn, ...]
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> IndexManifest:
     """Read the manifest of an index."""
     build_it = "build it: freshstack index CONFIG"
     try:
-        manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes(), strict=False)
+        manifest = IndexManifest.model_validate_json((folder / MANIFEST).read_bytes(), strict=False)
     except (FileNotFoundError, NotADirectoryError):
         raise IndexingError(f"{folder}: no index here; {build_it}") from None
     except ValidationError:
@@ -87,7 +87,7 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: IndexManifest) -> None:
     """Replace the manifest of an index: this commits."""
     write_file(folder / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
 

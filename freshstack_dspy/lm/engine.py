@@ -59,7 +59,7 @@ class HostedModel(NamedTuple):
 
 
 Model = ModelConfig | HostedModel
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Provider(Protocol):
@@ -299,7 +299,7 @@ class _Helper(threading.Thread):
 _idle: list[_Helper] = []
 
 
-def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
+def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
     """Call a function in a thread, and wait no longer than this for what it gives.
 
     HTTP clients bound the wait for the next byte, and a server may send one now and then for ever.
@@ -311,7 +311,7 @@ def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
             helper = _idle.pop()
         except IndexError:
             helper = _Helper()
-    came: queue.SimpleQueue[tuple[Answer, BaseException | None]] = queue.SimpleQueue()
+    came: queue.SimpleQueue[tuple[Result, BaseException | None]] = queue.SimpleQueue()
     helper.attempts.put((functools.partial(contextvars.copy_context().run, ask), came))
     try:
         answer, error = came.get(timeout=seconds)

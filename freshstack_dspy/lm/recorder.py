@@ -47,7 +47,7 @@ class Access:
     callback: Callback | None = None
 
 
-class Item(Protocol):
+class Recordable(Protocol):
     """Something that is asked for."""
 
     @property
@@ -56,7 +56,7 @@ class Item(Protocol):
         ...
 
 
-ItemT = TypeVar("ItemT", bound=Item)
+ItemT = TypeVar("ItemT", bound=Recordable)
 EntryT = TypeVar("EntryT", Reply, Numbers)
 
 

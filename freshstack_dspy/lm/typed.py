@@ -324,7 +324,7 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
     return dumped
 
 
-class Answer(BaseModel):
+class AnswerModel(BaseModel):
     """The base of answer models: no unknown fields, and validators see the question's inputs."""
 
     model_config = ConfigDict(extra="forbid")
@@ -355,7 +355,7 @@ def validating_against(inputs: Mapping[str, Any]) -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=256)
-def answer_model(signature: Any) -> type[Answer]:
+def answer_model(signature: Any) -> type[AnswerModel]:
     """The Pydantic model of a signature's outputs, with all their constraints and validators."""
     fields: dict[str, Any] = {}
     for name, field in signature.output_fields.items():
@@ -363,7 +363,7 @@ def answer_model(signature: Any) -> type[Answer]:
         for constraint in field.metadata:
             annotation = Annotated[annotation, constraint]
         fields[name] = (annotation, Field(description=_description(field) or None))
-    model: type[Answer] = create_model(name_of(signature), __base__=Answer, **fields)
+    model: type[AnswerModel] = create_model(name_of(signature), __base__=AnswerModel, **fields)
     return model
 
 

@@ -83,7 +83,7 @@ class Wanted(NamedTuple):
         return sum(text + len(each.encode()) for each in self.passages) if self.passages else text
 
 
-class Answer(NamedTuple):
+class NumbersAnswer(NamedTuple):
     """What a model answered to one request."""
 
     rows: "NDArray[Any]"
@@ -122,7 +122,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         self._options |= litellm_options(self._model)
         return SimpleNamespace(complete=self._attempt, most_in_flight=LITELLM_IN_FLIGHT)
 
-    def _attempt(self, items: Sequence[Wanted]) -> Answer:
+    def _attempt(self, items: Sequence[Wanted]) -> NumbersAnswer:
         """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
         try:
             with errors_explained(self._model):
@@ -135,7 +135,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
             ) from None
 
     @abstractmethod
-    def _asked(self, items: Sequence[Wanted]) -> Answer:
+    def _asked(self, items: Sequence[Wanted]) -> NumbersAnswer:
         """Send one request."""
 
     def _miss(self, items: Sequence[Wanted]) -> str:
@@ -279,7 +279,7 @@ class EmbeddingClient(NumbersClient):
         _, _, key, base = self._litellm.get_llm_provider(self._name, **given)
         return OneAttempt(api_key=key, base_url=base, timeout=self._model.timeout)
 
-    def _asked(self, items: Sequence[Wanted]) -> Answer:
+    def _asked(self, items: Sequence[Wanted]) -> NumbersAnswer:
         given = getattr(items[0].request, "input_type", None)
         typed = {"input_type": given} if given else {}
         texts = [one.text for one in items]
@@ -293,7 +293,9 @@ class EmbeddingClient(NumbersClient):
                 f"{self._dimensions}"
             )
         usage = _field(answer, "usage")
-        return Answer(rows, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
+        return NumbersAnswer(
+            rows, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens"))
+        )
 
 
 class RerankClient(NumbersClient):
@@ -322,7 +324,7 @@ class RerankClient(NumbersClient):
         found = dict(zip(by_hash, numbers.array().tolist(), strict=True))
         return [found[each] for each in hashes]
 
-    def _asked(self, items: Sequence[Wanted]) -> Answer:
+    def _asked(self, items: Sequence[Wanted]) -> NumbersAnswer:
         (one,) = items
         answer = self._litellm.rerank(
             query=one.text, documents=list(one.passages), return_documents=False, **self._options
@@ -332,7 +334,7 @@ class RerankClient(NumbersClient):
         billed, counted = _field(meta, "billed_units"), _field(meta, "tokens")
         tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
         units = _count(_field(billed, "search_units"))
-        return Answer(scores.reshape(1, len(one.passages)), tokens, units)
+        return NumbersAnswer(scores.reshape(1, len(one.passages)), tokens, units)
 
 
 def _shares(total: int, sizes: Sequence[int]) -> list[int]:

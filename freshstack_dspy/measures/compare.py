@@ -342,12 +342,12 @@ def _differences(
     }
 
 
-Table = Mapping[str, Mapping[str, float]]
+ScoresByRun = Mapping[str, Mapping[str, float]]
 """Run -> query id -> value."""
 
 
 def ranking_agreement(
-    first: Table, second: Table, *, names: tuple[str, str] = ("first", "second")
+    first: ScoresByRun, second: ScoresByRun, *, names: tuple[str, str] = ("first", "second")
 ) -> RankingAgreement:
     """Compare two ways to measure the same runs by the order they put the runs in.
 

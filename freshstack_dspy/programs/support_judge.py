@@ -8,13 +8,22 @@ import dspy
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import Program
-from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Spans, Step
+from freshstack_dspy.records import (
+    Chunk,
+    Failure,
+    Judgment,
+    Nugget,
+    Query,
+    ScaleName,
+    Spans,
+    StepName,
+)
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, NumberedChunk, NumberedNugget
 from freshstack_dspy.text import find_quotation
 
 
-class Passage(NamedTuple):
+class ChunkPart(NamedTuple):
     """The text of a chunk, or one of the parts that a chunk too long for a call is split into."""
 
     chunk: Chunk
@@ -32,9 +41,9 @@ class Passage(NamedTuple):
         return f"{self.chunk.source}/{self.chunk.path}" if self.chunk.path else ""
 
 
-def whole(chunk: Chunk) -> Passage:
+def whole(chunk: Chunk) -> ChunkPart:
     """All of a chunk."""
-    return Passage(chunk, chunk.passage, chunk.passage_start)
+    return ChunkPart(chunk, chunk.passage, chunk.passage_start)
 
 
 class SupportJudge(Program):
@@ -56,10 +65,10 @@ class SupportJudge(Program):
         self,
         query: Query,
         nuggets: Sequence[Nugget],
-        chunks: Sequence[Chunk | Passage],
+        chunks: Sequence[Chunk | ChunkPart],
         *,
         vote: int = 1,
-        step: Step = "support",
+        step: StepName = "support",
     ) -> dspy.Prediction:
         """Judge.
 
@@ -115,7 +124,7 @@ class SupportJudge(Program):
         return dspy.Prediction(judgments=tuple(judgments), failure=failure)
 
 
-def evidence(quotes: Sequence[str], passage: Passage) -> Spans:
+def evidence(quotes: Sequence[str], passage: ChunkPart) -> Spans:
     """Where the quotes from a passage are in its file; one that is not verbatim has no place.
 
     Nor has one from the title, which is not in the file.
@@ -143,7 +152,7 @@ def moved(judgment: Judgment, old: Chunk, new: Chunk) -> Judgment:
 
 
 def judge_inputs(
-    query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage]
+    query: Query, nuggets: Sequence[Nugget], passages: Sequence[ChunkPart]
 ) -> dict[str, Any]:
     """The question that a judge is asked: numbers are those of the places, from 1."""
     return {
@@ -153,7 +162,7 @@ def judge_inputs(
     }
 
 
-def numbered(passages: Sequence[Passage]) -> list[NumberedChunk]:
+def numbered(passages: Sequence[ChunkPart]) -> list[NumberedChunk]:
     """Passages as a model sees them, numbered from 1."""
     return [
         NumberedChunk(
@@ -185,7 +194,7 @@ def unjudged(
 
 
 def failure_of(
-    query: Query, step: Step, error: ReplyError, chunks: Sequence[Chunk] = ()
+    query: Query, step: StepName, error: ReplyError, chunks: Sequence[Chunk] = ()
 ) -> Failure:
     """What is listed and counted of a question that failed; `chunks` were to be judged."""
     return Failure(

@@ -10,7 +10,7 @@ import dspy
 
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import Program
-from freshstack_dspy.programs.support_judge import Passage, numbered
+from freshstack_dspy.programs.support_judge import ChunkPart, numbered
 from freshstack_dspy.records import Nugget, Query, Relevance
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import NumberedNugget
@@ -23,7 +23,7 @@ class RelevanceGrader(Program):
     def __init__(self) -> None:
         super().__init__(GradeRelevance)
 
-    def forward(self, query: Query, passages: Sequence[Passage]) -> dspy.Prediction:
+    def forward(self, query: Query, passages: Sequence[ChunkPart]) -> dspy.Prediction:
         """Grade.
 
         Returns:
@@ -51,7 +51,7 @@ class NuggetUpdater(Program):
         self.limit = limit
 
     def forward(
-        self, query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage]
+        self, query: Query, nuggets: Sequence[Nugget], passages: Sequence[ChunkPart]
     ) -> dspy.Prediction:
         """Update.
 
@@ -94,13 +94,13 @@ class ImportanceRater(Program):
         return dspy.Prediction(importances=importances, error=error)
 
 
-def passage_inputs(query: Query, passages: Sequence[Passage]) -> dict[str, Any]:
+def passage_inputs(query: Query, passages: Sequence[ChunkPart]) -> dict[str, Any]:
     """A question and its passages, numbered from 1."""
     return {"question": ShownQuestion.of(query), "passages": numbered(passages)}
 
 
 def update_inputs(
-    query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage], limit: int
+    query: Query, nuggets: Sequence[Nugget], passages: Sequence[ChunkPart], limit: int
 ) -> dict[str, Any]:
     """What one step of creating nuggets is asked."""
     return {**passage_inputs(query, passages), "nuggets": _numbered(nuggets), "limit": limit}

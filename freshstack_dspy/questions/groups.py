@@ -9,10 +9,9 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.html import html_to_markdown
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.selection import id_order, site_address
-from freshstack_dspy.questions.stackexchange import Dump, Row, Table
+from freshstack_dspy.questions.stackexchange import Attributes, Dump, DumpTable
 from freshstack_dspy.records import Query, SourceFile
-from freshstack_dspy.rows import Row as JsonRow
-from freshstack_dspy.rows import given_rows, read_rows
+from freshstack_dspy.rows import Row, given_rows, read_rows
 
 SOURCE = "documents"
 """The name of the documents of groups as a source of passages."""
@@ -88,13 +87,13 @@ def read_groups(config: BuildConfig) -> Groups:
     return Groups(reading, {one.query_id: documents[one.query_id] for one in kept}, questions)
 
 
-def _rows(queries: RowsQueries | JsonlQueries) -> Iterator[JsonRow]:
+def _rows(queries: RowsQueries | JsonlQueries) -> Iterator[Row]:
     if isinstance(queries, RowsQueries):
         return given_rows(queries.rows, queries.place)
     return read_rows(queries.path)
 
 
-def _query(row: JsonRow) -> Query:
+def _query(row: Row) -> Query:
     report = row.text("answer", "report", "summary").strip()
     if not report:
         raise row.fault("answer", "a report, as answer, report or summary")
@@ -106,7 +105,7 @@ def _query(row: JsonRow) -> Query:
     )
 
 
-def _questions(row: JsonRow) -> list[str]:
+def _questions(row: Row) -> list[str]:
     names = [name for name in ("questions", "subquestions") if row.has(name)]
     given = row.list(*names) if names else []
     if not all(one is None or isinstance(one, str) for one in given):
@@ -115,13 +114,13 @@ def _questions(row: JsonRow) -> list[str]:
     return [text for one in given if (text := (one or "").strip()) not in ("", "NA")]
 
 
-def _documents(row: JsonRow, query_id: str) -> Iterator[Document]:
+def _documents(row: Row, query_id: str) -> Iterator[Document]:
     if row.has("documents"):
         given = row.list("documents")
     else:
         given = row.text("document", default="").split(_BETWEEN)
     for number, one in enumerate(given, 1):
-        parts = JsonRow.of({"text": one} if isinstance(one, str) else one, row.place)
+        parts = Row.of({"text": one} if isinstance(one, str) else one, row.place)
         title, text = parts.text("title", default=""), parts.text("text")
         if text.strip():
             file = SourceFile(SOURCE, f"{query_id}/{number}.md", text.encode())
@@ -136,7 +135,7 @@ def _other_answers(
     found: dict[str, dict[int, Document]] = {query_id: {} for query_id in accepted}
     address = site_address(config.site)
 
-    def take(_table: Table, row: Row) -> None:
+    def take(_table: DumpTable, row: Attributes) -> None:
         question, answer = row.get("ParentId", ""), row.get("Id", "")
         if question in found and answer.isdecimal() and answer != accepted[question]:
             text = html_to_markdown(row.get("Body", ""))

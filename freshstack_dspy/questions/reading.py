@@ -22,7 +22,7 @@ from freshstack_dspy.config import (
 )
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.questions.selection import Selection, id_order, is_in_image
+from freshstack_dspy.questions.selection import SelectedQuestions, id_order, is_in_image
 from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
 from freshstack_dspy.questions.tables import (
     OFFICIAL_COLUMNS,
@@ -66,7 +66,7 @@ def read_queries(
             "file to read; name a source with a path"
         )
     rejected: Counter[str] = Counter()
-    selection = Selection(config)
+    selection = SelectedQuestions(config)
     if isinstance(config, StackExchangeQueries):
         queries = read_stackexchange(config, selection, rejected, progress, answered=answered)
     else:
@@ -90,7 +90,7 @@ def read_queries(
 
 def _read_table(
     config: ReadQueries,
-    selection: Selection,
+    selection: SelectedQuestions,
     rejected: Counter[str],
     progress: ReadProgress | None,
     *,

@@ -85,7 +85,7 @@ def corpus_overlap(query: Query, frequency: Callable[[str], int], chunks: int) -
     return 1 - lacking / len(rare) if lacking > 1 else 1.0
 
 
-class Selection:
+class SelectedQuestions:
     """The filters of a configuration. Case does not count in tags and licences."""
 
     def __init__(self, config: ReadQueries) -> None:

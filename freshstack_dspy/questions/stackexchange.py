@@ -23,7 +23,7 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.html import html_to_markdown
 from freshstack_dspy.questions.selection import (
-    Selection,
+    SelectedQuestions,
     instant,
     licence_at,
     score_reason,
@@ -34,14 +34,14 @@ from freshstack_dspy.records import Attribution, Query
 if TYPE_CHECKING:
     from py7zr import SevenZipFile
 
-Table = Literal["Posts", "Users", "PostLinks"]
-Row = dict[str, str]
+DumpTable = Literal["Posts", "Users", "PostLinks"]
+Attributes = dict[str, str]
 """The attributes of a row, by name."""
-Take = Callable[[Table, Row], None]
+Take = Callable[[DumpTable, Attributes], None]
 Place = tuple[Path, str | None]
 """A file, and its member where that is an archive."""
 
-_TABLES: dict[str, Table] = {f"{table}.xml".casefold(): table for table in get_args(Table)}
+_TABLES: dict[str, DumpTable] = {f"{table}.xml".casefold(): table for table in get_args(DumpTable)}
 _QUESTION, _ANSWER = "1", "2"
 """Values of `PostTypeId`; the others are wikis of tags and the like."""
 _DUPLICATE_LINK = "3"
@@ -71,7 +71,7 @@ BEGIN;
 
 def read_stackexchange(
     config: StackExchangeQueries,
-    selection: Selection,
+    selection: SelectedQuestions,
     rejected: Counter[str],
     progress: ReadProgress | None = None,
     *,
@@ -113,7 +113,7 @@ def read_stackexchange(
         return queries
 
 
-def dump_tables(config: StackExchangeQueries) -> tuple[Table, ...]:
+def dump_tables(config: StackExchangeQueries) -> tuple[DumpTable, ...]:
     """Name the tables that a configuration reads, in the best order."""
     return ("PostLinks", "Posts", "Users") if config.duplicates == "drop" else ("Posts", "Users")
 
@@ -122,10 +122,10 @@ def tags_of_questions(
     config: StackExchangeQueries, progress: ReadProgress | None = None
 ) -> list[tuple[str, ...]]:
     """Give the tags of each question, answered or not, that passes the filters on questions."""
-    selection = Selection(config)
+    selection = SelectedQuestions(config)
     found: list[tuple[str, ...]] = []
 
-    def take(_table: Table, row: Row) -> None:
+    def take(_table: DumpTable, row: Attributes) -> None:
         if row.get("PostTypeId") != _QUESTION:
             return
         tags = _tags(row)
@@ -144,7 +144,7 @@ class _Gathering:
     def __init__(
         self,
         base: sqlite3.Connection,
-        selection: Selection,
+        selection: SelectedQuestions,
         rejected: Counter[str],
         *,
         answered: bool,
@@ -155,7 +155,7 @@ class _Gathering:
         self._rejected = rejected
         self._posts_begun = False
 
-    def take(self, table: Table, row: Row) -> None:
+    def take(self, table: DumpTable, row: Attributes) -> None:
         if table == "Users":
             self._take_user(row)
         elif table == "PostLinks":
@@ -167,7 +167,7 @@ class _Gathering:
         elif row["PostTypeId"] == _ANSWER:
             self._take_answer(row)
 
-    def _take_question(self, row: Row) -> None:
+    def _take_question(self, row: Attributes) -> None:
         self._posts_begun = True
         post_id, asked = _integer(row.get("Id")), _date(row)
         is_malformed = "PostTypeId" not in row or not row.get("Title", "").strip()
@@ -185,7 +185,7 @@ class _Gathering:
             self._run(insert, post_id, None, None)
             self._rejected[reason or "no accepted answer"] += 1
 
-    def _take_answer(self, row: Row) -> None:
+    def _take_answer(self, row: Attributes) -> None:
         """Keep an answer that is accepted, or may be: its question comes later."""
         self._posts_begun = True
         post_id, question_id = _integer(row.get("Id")), _integer(row.get("ParentId"))
@@ -197,11 +197,11 @@ class _Gathering:
             self._run(insert, post_id, question_id, _stored(row))
             self._await_owner(row)
 
-    def _await_owner(self, row: Row) -> None:
+    def _await_owner(self, row: Attributes) -> None:
         if "OwnerUserId" in row and not row.get("OwnerDisplayName"):
             self._run("INSERT OR IGNORE INTO user VALUES (?, NULL)", row["OwnerUserId"])
 
-    def _take_user(self, row: Row) -> None:
+    def _take_user(self, row: Attributes) -> None:
         name = row.get("DisplayName", "").strip()
         if "Id" not in row or not name:
             return
@@ -214,16 +214,16 @@ class _Gathering:
         return self._base.execute(statement, values)
 
 
-def _stored(row: Row) -> str:
+def _stored(row: Attributes) -> str:
     return json.dumps({key: row[key] for key in _STORED if key in row}, ensure_ascii=False)
 
 
 def _query(
-    question: Row,
-    answer: Row | None,
+    question: Attributes,
+    answer: Attributes | None,
     config: StackExchangeQueries,
     address: str,
-    selection: Selection,
+    selection: SelectedQuestions,
     base: sqlite3.Connection,
     *,
     answered: bool,
@@ -248,7 +248,7 @@ def _query(
     if reason:
         return reason
 
-    def source(row: Row, path: str) -> Attribution:
+    def source(row: Attributes, path: str) -> Attribution:
         url = f"{address}/{path}/{row['Id']}"
         return Attribution(author=_author(row, base), url=url, licence=_licence(row))
 
@@ -266,7 +266,7 @@ def _query(
     )
 
 
-def _author(row: Row, base: sqlite3.Connection) -> str:
+def _author(row: Attributes, base: sqlite3.Connection) -> str:
     """Name the author: as the post does, else as the user list does, else by number."""
     shown, user_id = row.get("OwnerDisplayName", "").strip(), row.get("OwnerUserId")
     if shown or user_id is None:
@@ -275,7 +275,7 @@ def _author(row: Row, base: sqlite3.Connection) -> str:
     return found[0] if found and found[0] else f"user {user_id}"
 
 
-def _licence(row: Row) -> str:
+def _licence(row: Attributes) -> str:
     """Give the licence that a post states, or else the one in force when it was last edited."""
     written = row.get("LastEditDate", row["CreationDate"])
     return row.get("ContentLicense") or licence_at(instant(written))
@@ -285,7 +285,7 @@ def _integer(text: str | None) -> int | None:
     return int(text) if text is not None and _INTEGER.fullmatch(text) else None
 
 
-def _date(row: Row) -> datetime | None:
+def _date(row: Attributes) -> datetime | None:
     """Read when a row was created, if all its dates are good."""
     try:
         dates = [instant(row[key]) for key in ("CreationDate", "LastEditDate") if key in row]
@@ -294,7 +294,7 @@ def _date(row: Row) -> datetime | None:
     return dates[0] if "CreationDate" in row else None
 
 
-def _tags(row: Row) -> tuple[str, ...]:
+def _tags(row: Attributes) -> tuple[str, ...]:
     """Read `<a><b>` and `|a|b|`."""
     return tuple(_TAG.findall(row.get("Tags", "")))
 
@@ -311,20 +311,20 @@ class Dump:
     def __init__(self, path: Path) -> None:
         posts = _posts_file(path) if path.is_dir() else path
         is_archive = _is_seven_zip(posts)
-        found: dict[Table, Place] = _inside(posts) if is_archive else {"Posts": (posts, None)}
+        found: dict[DumpTable, Place] = _inside(posts) if is_archive else {"Posts": (posts, None)}
         if "Posts" not in found:
             raise SourceError(f"{posts}: holds no Posts.xml; name the dump's archive of posts")
-        others: tuple[Table, ...] = ("Users", "PostLinks")
+        others: tuple[DumpTable, ...] = ("Users", "PostLinks")
         nearby = {table: _nearby(posts, table) for table in others if table not in found}
         self.places = found | {table: place for table, place in nearby.items() if place}
 
-    def files(self, tables: Sequence[Table]) -> list[Path]:
+    def files(self, tables: Sequence[DumpTable]) -> list[Path]:
         """Name the files that hold these tables, each once."""
         return list(
             dict.fromkeys(self.places[table][0] for table in tables if table in self.places)
         )
 
-    def read(self, tables: Sequence[Table], take: Take, progress: ReadProgress | None) -> None:
+    def read(self, tables: Sequence[DumpTable], take: Take, progress: ReadProgress | None) -> None:
         """Read tables, each file once, and hand over their rows.
 
         Files come in the order of `tables`, members of an archive in the order of the archive.
@@ -338,7 +338,7 @@ class Dump:
                 progress(done + position, total)
 
         for path in files:
-            members: dict[str, Table] = {}
+            members: dict[str, DumpTable] = {}
             for table in tables:
                 place, member = self.places.get(table, (None, None))
                 if place == path:
@@ -349,7 +349,7 @@ class Dump:
 
 
 def _read_file(
-    path: Path, members: dict[str, Table], take: Take, report: Callable[[int], None]
+    path: Path, members: dict[str, DumpTable], take: Take, report: Callable[[int], None]
 ) -> None:
     """Read an XML file, whose one member has no name, or members of an archive, block by block."""
     # Given a path instead of the open file, py7zr would unpack with several threads at once.
@@ -375,14 +375,14 @@ class _RowParser:
     """
 
     def __init__(
-        self, path: Path, table: Table, take: Take, member: str, report: Callable[[], None]
+        self, path: Path, table: DumpTable, take: Take, member: str, report: Callable[[], None]
     ) -> None:
         self._place = f"{path}: {member}" if member else str(path)
-        self._table: Table = table
+        self._table: DumpTable = table
         self._take = take
         self._report = report
         self._root = ""
-        self._rows: list[Row] = []
+        self._rows: list[Attributes] = []
         self._bytes_since_row = 0
         self._parser = expat.ParserCreate()
         self._parser.StartDoctypeDeclHandler = self._check_doctype
@@ -421,7 +421,7 @@ class _RowParser:
         for row in rows:
             self._take(self._table, row)
 
-    def _start(self, name: str, attributes: Row) -> None:
+    def _start(self, name: str, attributes: Attributes) -> None:
         if not self._root:
             self._root = name
             if name != self._table.lower():
@@ -471,11 +471,11 @@ def _is_seven_zip(path: Path) -> bool:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _inside(archive: Path) -> dict[Table, Place]:
+def _inside(archive: Path) -> dict[DumpTable, Place]:
     """Find the tables in an archive."""
     with archive.open("rb") as file, _opened(archive, file) as opened:
         members = [member.filename for member in opened.list() if member.is_file]
-    found: dict[Table, Place] = {}
+    found: dict[DumpTable, Place] = {}
     for name in members:
         table = _TABLES.get(PurePosixPath(name).name.casefold())
         if table is None:
@@ -491,7 +491,7 @@ def _inside(archive: Path) -> dict[Table, Place]:
     return found
 
 
-def _nearby(posts: Path, table: Table) -> Place | None:
+def _nearby(posts: Path, table: DumpTable) -> Place | None:
     """Find a table in the folder of the posts: as XML, else as the archive of the same site."""
     loose = posts.with_name(f"{table}.xml")
     if loose.exists():

@@ -23,8 +23,7 @@ from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.pooling import Texts, pool
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Candidate, Chunk, Failure, Query
-from freshstack_dspy.records import Step as StepName
+from freshstack_dspy.records import Candidate, Chunk, Failure, Query, StepName
 from freshstack_dspy.stored.contents import Contents
 
 Item = TypeVar("Item")

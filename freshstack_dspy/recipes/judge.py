@@ -21,7 +21,7 @@ from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.typed import answer_schema, given_and_read, messages_of, plain
 from freshstack_dspy.programs.support_judge import (
-    Passage,
+    ChunkPart,
     SupportJudge,
     failure_of,
     judge_inputs,
@@ -39,7 +39,7 @@ from freshstack_dspy.records import (
     OmittedChunk,
     Query,
     Scale,
-    Step,
+    StepName,
     Vote,
 )
 from freshstack_dspy.signatures.judge_support import NumberedChunk
@@ -83,9 +83,9 @@ class JudgeCall(NamedTuple):
 
     query: Query
     nuggets: Sequence[Nugget]
-    passages: Sequence[Passage]
+    passages: Sequence[ChunkPart]
     vote: int = 1
-    step: Step = "support"
+    step: StepName = "support"
     unfit: str | None = None
     """Why it cannot be made: not even its question fits into the model's window."""
 
@@ -99,7 +99,7 @@ class JudgedBatch(NamedTuple):
     call: JudgeCall
 
 
-class Judged(NamedTuple):
+class Judgments(NamedTuple):
     """A judgment for every pair, and what failed."""
 
     judgments: tuple[Judgment, ...]
@@ -126,9 +126,9 @@ def judge(
     pairs: Sequence[ToJudge],
     known: Known = NOTHING,
     *,
-    step: Step = "support",
+    step: StepName = "support",
     once: bool = False,
-) -> Judged:
+) -> Judgments:
     """Judge every pair as `[judge]` says; only those that `known` lacks are asked for.
 
     Args:
@@ -172,7 +172,7 @@ def judge(
     calls = judge_calls(config, program, asked, step=step)
     batches = session.each(step, functools.partial(judge_once, program), calls)
     judgments = (*reused, *merged(batches, config.judge.votes))
-    return Judged(
+    return Judgments(
         (*judgments, *shared(judgments, duplicates)),
         tuple(batch.failure for batch in batches if batch.failure is not None),
     )
@@ -283,7 +283,11 @@ def with_judgments(
 
 
 def judge_calls(
-    config: BuildConfig, judge: SupportJudge, pairs: Sequence[ToJudge], *, step: Step = "support"
+    config: BuildConfig,
+    judge: SupportJudge,
+    pairs: Sequence[ToJudge],
+    *,
+    step: StepName = "support",
 ) -> list[JudgeCall]:
     """List the calls that judge every pair as `[judge]` says, packed for the model's window.
 
@@ -336,8 +340,8 @@ def _calls(judge: JudgeConfig, window: "Window", pair: ToJudge, vote: int) -> It
 
 
 def packed(
-    window: "Window", passages: Sequence[Passage], size: int, room: int | None
-) -> list[Sequence[Passage]]:
+    window: "Window", passages: Sequence[ChunkPart], size: int, room: int | None
+) -> list[Sequence[ChunkPart]]:
     """Pack passages into the fewest even batches of at most `size` that fit.
 
     One that is too long for a call of its own is split, and each part has one.
@@ -476,7 +480,7 @@ class Window:
             return None
         return self._most - prompt_tokens(self._model, self._predictor, frame)
 
-    def size(self, passage: Passage) -> int:
+    def size(self, passage: ChunkPart) -> int:
         """Tokens of a passage in the prompt; equal ones are counted once."""
         # Not the id: answers of a run share one.
         key = (passage.path, passage.text, passage.chunk.headings)
@@ -506,13 +510,13 @@ class Window:
                 left -= size
         return shown, omitted
 
-    def split(self, passage: Passage, room: int) -> list[Passage]:
+    def split(self, passage: ChunkPart, room: int) -> list[ChunkPart]:
         """Split a passage that is too long into parts that each fit, at line ends."""
         path, headings = passage.path, passage.chunk.headings
         texts = split_text(passage.text, lambda text: passage_tokens(path, text, headings) <= room)
         starts = accumulate(map(len, texts), initial=passage.start)
         return [
-            Passage(passage.chunk, text, start, number, len(texts))
+            ChunkPart(passage.chunk, text, start, number, len(texts))
             for number, (text, start) in enumerate(zip(texts, starts, strict=False), 1)
         ]
 

@@ -21,7 +21,7 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
     Relevance,
-    Step,
+    StepName,
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
 
@@ -39,7 +39,7 @@ class Known:
         self._queries = {query.query_id: query for query in collection.queries}
         self._nuggets = nuggets_by_query(collection.nuggets, doubtful=True)
         self._expansions = {(one.query_id, one.kind): one for one in collection.expansions}
-        self._failures: dict[tuple[str, Step], tuple[Failure, ...]] = {}
+        self._failures: dict[tuple[str, StepName], tuple[Failure, ...]] = {}
         for failure in collection.failures:
             key_of = failure.query_id, failure.step
             self._failures[key_of] = (*self._failures.get(key_of, ()), failure)
@@ -82,7 +82,7 @@ class Known:
         """The nuggets of an unchanged question, or none."""
         return tuple(self._nuggets.get(query.query_id, ())) if self._is_unchanged(query) else ()
 
-    def failures(self, query: Query, step: Step) -> tuple[Failure, ...]:
+    def failures(self, query: Query, step: StepName) -> tuple[Failure, ...]:
         """What failed in a step for an unchanged question, next to what is reused of it."""
         return self._failures.get((query.query_id, step), ()) if self._is_unchanged(query) else ()
 

@@ -18,7 +18,7 @@ from freshstack_dspy.records import Chunk, Judgment, Scale
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.judge import Judged, ToJudge
+    from freshstack_dspy.recipes.judge import Judgments, ToJudge
 
 
 class Rejudged(NamedTuple):
@@ -127,7 +127,7 @@ def _rejudge(
 
 
 def _contents(
-    before: Collection, judged: "Judged", textless: Sequence[Judgment], scale: Scale
+    before: Collection, judged: "Judgments", textless: Sequence[Judgment], scale: Scale
 ) -> Contents:
     """The records with the labels of now; a pair of which nothing was asked has none."""
     from freshstack_dspy.recipes.judge import with_judgments

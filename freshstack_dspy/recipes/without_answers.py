@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.programs.support_judge import Passage, failure_of, whole
+from freshstack_dspy.programs.support_judge import ChunkPart, failure_of, whole
 from freshstack_dspy.programs.without_answers import (
     ImportanceRater,
     NuggetUpdater,
@@ -57,7 +57,7 @@ class ToRead(NamedTuple):
     """Passages of one query that one call is shown."""
 
     query: Query
-    passages: Sequence[Passage]
+    passages: Sequence[ChunkPart]
 
 
 class Graded(NamedTuple):
@@ -195,7 +195,7 @@ class WithoutAnswers(FreshStack):
         self.nugget_updater = NuggetUpdater(max(CREATED, config.nuggets.limit))
         self.importance_rater = ImportanceRater()
 
-    def windows(self, query: Query, passages: Sequence[Passage], size: int) -> list[ToRead]:
+    def windows(self, query: Query, passages: Sequence[ChunkPart], size: int) -> list[ToRead]:
         """Pack passages into calls of the grader."""
         window = Window(self.config.model, self.relevance_grader)
         room = window.room_next_to(passage_inputs(query, []))

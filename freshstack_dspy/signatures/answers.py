@@ -6,11 +6,17 @@ import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from freshstack_dspy.lm.typed import named
-from freshstack_dspy.signatures.checks import FilledText, Item, ShownQuestion, numbers_of, raise_if
+from freshstack_dspy.signatures.checks import (
+    FilledText,
+    PromptPart,
+    ShownQuestion,
+    numbers_of,
+    raise_if,
+)
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 
-class AnswerSentence(Item):
+class AnswerSentence(PromptPart):
     """One sentence of an answer, and the passages that support it."""
 
     text: FilledText
@@ -63,7 +69,7 @@ class AnswerQuestion(dspy.Signature):
     )
 
 
-class ReferenceAnswer(Item):
+class ReferenceAnswer(PromptPart):
     """An answer that another is compared with."""
 
     number: int

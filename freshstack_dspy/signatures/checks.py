@@ -12,13 +12,13 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import Query
 
 
-class Item(BaseModel):
+class PromptPart(BaseModel):
     """A part of a question or an answer; it has no other fields than these."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class ShownQuestion(Item):
+class ShownQuestion(PromptPart):
     """A question as a model is shown it, without the fields that are empty."""
 
     title: str = ""

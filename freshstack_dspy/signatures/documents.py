@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ValidationInfo
 
 from freshstack_dspy.lm.baseline.markdown import plain
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
-from freshstack_dspy.signatures.checks import FilledText, Item, raise_if, within_limit
+from freshstack_dspy.signatures.checks import FilledText, PromptPart, raise_if, within_limit
 from freshstack_dspy.text import unsupported_words
 
 
@@ -45,7 +45,7 @@ class DecontextualizePassages(dspy.Signature):
     ] = dspy.OutputField(desc="the passages", min_length=1)
 
 
-class SeedPassage(Item):
+class SeedPassage(PromptPart):
     """A passage that questions are made from, with its path and the headings that it is below."""
 
     path: str
@@ -53,7 +53,7 @@ class SeedPassage(Item):
     text: str
 
 
-class SynthesizedQuery(Item):
+class SynthesizedQuery(PromptPart):
     """A question made from passages, with the answer that they give."""
 
     question: FilledText

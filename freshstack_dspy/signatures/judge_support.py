@@ -12,7 +12,7 @@ from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.checks import (
     FilledText,
-    Item,
+    PromptPart,
     ShownQuestion,
     number_faults,
     numbers_of,
@@ -24,14 +24,14 @@ from freshstack_dspy.text import find_quotation
 EACH_CHUNK = OneForEach("chunks", number="number", answered="chunk")
 
 
-class NumberedNugget(Item):
+class NumberedNugget(PromptPart):
     """A nugget as the judge sees it."""
 
     number: int
     text: str
 
 
-class NumberedChunk(Item):
+class NumberedChunk(PromptPart):
     """A chunk as the judge sees it, without path and headings where it has none."""
 
     number: int
@@ -69,7 +69,7 @@ def _checked(faults_of: Callable[[Any, Mapping[str, Any]], list[str]]) -> AfterV
     return AfterValidator(check)
 
 
-class OneChunk(Item):
+class OneChunk(PromptPart):
     """What the judge says of one chunk; each scale adds its own."""
 
     chunk: int = Field(description="the number of the chunk")
@@ -128,7 +128,7 @@ class JudgeSupport(JudgingInputs):
 # --- support: full or partial, with the words that show it
 
 
-class NuggetNumber(Item):
+class NuggetNumber(PromptPart):
     """Which nugget a grade is of; each scale adds its `grade`."""
 
     nugget: int = Field(description="the number of the nugget")

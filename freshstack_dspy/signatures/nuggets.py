@@ -10,7 +10,7 @@ from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
     FilledText,
-    Item,
+    PromptPart,
     ShownQuestion,
     quoted,
     raise_if,
@@ -19,7 +19,7 @@ from freshstack_dspy.signatures.checks import (
 from freshstack_dspy.text import find_quotation, restates
 
 
-class NuggetText(Item):
+class NuggetText(PromptPart):
     """One atomic fact, the words that state it, and how much a good answer needs it."""
 
     quote: str = Field(

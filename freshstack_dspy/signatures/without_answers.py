@@ -10,7 +10,7 @@ from freshstack_dspy.lm.typed import named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
     FilledText,
-    Item,
+    PromptPart,
     ShownQuestion,
     number_faults,
     numbers_of,
@@ -22,7 +22,7 @@ from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugg
 from freshstack_dspy.text import restates
 
 
-class PassageGrade(Item):
+class PassageGrade(PromptPart):
     """How relevant one passage is."""
 
     passage: int = Field(description="the number of the passage")
@@ -68,7 +68,7 @@ class GradeRelevance(dspy.Signature):  # UMBRELA's scale, several passages in on
     ] = dspy.OutputField(desc="one grade for each passage", min_length=1)
 
 
-class FoundNugget(Item):
+class FoundNugget(PromptPart):
     """A nugget of the list as it is now, and where it comes from."""
 
     text: FilledText
@@ -132,7 +132,7 @@ class UpdateNuggets(dspy.Signature):  # after AutoNuggetizer's iterative creatio
     )
 
 
-class RatedNugget(Item):
+class RatedNugget(PromptPart):
     """How much a good answer needs one nugget."""
 
     nugget: int = Field(description="the number of the nugget")

@@ -14,7 +14,7 @@ from freshstack_dspy.records import (
     SkipKind,
     SkippedFile,
     SliceName,
-    Step,
+    StepName,
 )
 from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
 
@@ -83,7 +83,7 @@ class Counts(Record):
     """Judgments that failed, and have no label."""
     shared: int = Field(default=0, ge=0)
     """Judgments of a chunk that says the same as another, which was judged in its place."""
-    failures: dict[Step, dict[FailureStatus, int]]
+    failures: dict[StepName, dict[FailureStatus, int]]
     """By step, then by status."""
     chunks: int = Field(ge=0)
     skipped: dict[SkipKind, int]
@@ -118,7 +118,7 @@ def missing_of(contents: Contents) -> str:
 
 def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
     """Count what a collection holds, given its number of chunks and the questions left out."""
-    failures: dict[Step, dict[FailureStatus, int]] = {}
+    failures: dict[StepName, dict[FailureStatus, int]] = {}
     for failure in contents.failures:
         by_status = failures.setdefault(failure.step, {})
         by_status[failure.status] = by_status.get(failure.status, 0) + 1

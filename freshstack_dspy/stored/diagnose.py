@@ -7,8 +7,8 @@ from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from freshstack_dspy.measures.agreement import vote_agreement
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
+from freshstack_dspy.measures.kappa import vote_agreement
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Estimate

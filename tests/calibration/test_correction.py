@@ -12,8 +12,8 @@ from freshstack_dspy.calibration.sampling import draw
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.measures.correction import FEWEST_ITEMS
 from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.ppi import FEWEST_ITEMS
 from freshstack_dspy.records import HumanLabel, Judgment, LabelTask, Nugget
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.slices import slice_queries

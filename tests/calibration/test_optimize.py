@@ -13,7 +13,7 @@ import dspy
 import pytest
 
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
-from freshstack_dspy.calibration.metrics import Agreement, JudgeAgreement, NuggetAgreement
+from freshstack_dspy.calibration.metrics import AgreementMetric, JudgeAgreement, NuggetAgreement
 from freshstack_dspy.calibration.optimization import (
     OptimizationReport,
     Optimized,
@@ -31,7 +31,7 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import messages_of, name_of, plain
-from freshstack_dspy.measures.agreement import table_of
+from freshstack_dspy.measures.kappa import table_of
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import (
@@ -400,7 +400,7 @@ def test_nuggets_are_matched_one_to_one_by_their_words() -> None:
     ],
 )
 def test_metrics_by_hand(metric: Any, value: float) -> None:
-    task = Agreement(metric, 5)
+    task = AgreementMetric(metric, 5)
     task.weigh([LabelledExample("1", ShownQuestion(), dspy.Example(agrees="yes"))])
     pairs = [(1, 1)] * 3 + [(0, 1)] * 2, [(1, 0), *[(0, 0)] * 4]
 
@@ -490,7 +490,7 @@ def test_the_comparer_is_optimized_on_labels_of_answers(lm_to: Connect) -> None:
     assert (chosen.before.value, chosen.after.value) == (0.5, 1)
     wrong = dspy.Example(agrees="no", reason="they differ")
     assert "A person says yes, and not no, as they differ" in (
-        Agreement().feedback(dspy.Example(agrees="yes"), wrong).feedback
+        AgreementMetric().feedback(dspy.Example(agrees="yes"), wrong).feedback
     )
     with pytest.raises(CollectionError, match="lacks texts"):
         optimize([labels[0].model_copy(update={"answer": None})], lm_to(Pupil()))

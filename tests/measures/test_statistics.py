@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, kendalltau, nct, spearmanr, t
 
-from freshstack_dspy.measures.agreement import kappa_interval
 from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.kappa import kappa_interval
 from freshstack_dspy.measures.statistics import (
     Interval,
     adjust,

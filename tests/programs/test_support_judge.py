@@ -14,7 +14,7 @@ from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import DeferredError, ReplyError
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.programs.support_judge import Passage, SupportJudge, evidence, moved, whole
+from freshstack_dspy.programs.support_judge import ChunkPart, SupportJudge, evidence, moved, whole
 from freshstack_dspy.records import Chunk, Judgment, Nugget, SourceFile, Vote
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, judge_level
 
@@ -292,7 +292,7 @@ def test_evidence_from_a_part_or_below_a_title_is_where_it_is_in_the_file() -> N
         update={"text": text, "start_byte": 7, "end_byte": 7 + len(text), "title": "One title"}
     )
     data = b"before." + text.encode()
-    part = Passage(chunk, "One. Two.\n", text.index("One. Two.\n"), 2, 2)
+    part = ChunkPart(chunk, "One. Two.\n", text.index("One. Two.\n"), 2, 2)
 
     assert words(data, "utf-8", evidence(["Two."], part)) == ["Two."]
     assert evidence(["Two."], part) == ((7 + text.rindex("Two."), 7 + text.rindex("Two.") + 4),)

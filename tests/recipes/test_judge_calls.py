@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, whole
+from freshstack_dspy.programs.support_judge import ChunkPart, SupportJudge, judge_inputs, whole
 from freshstack_dspy.recipes.judge import (
     MARGIN,
     JudgeCall,
@@ -211,7 +211,7 @@ def batch(vote: int, said: Said, part: int = 1, parts: int = 1) -> JudgedBatch:
         call_id=f"key {vote}/{part}",
     )
     query, nuggets, (one,) = to_judge(1, 1)
-    call = JudgeCall(query, nuggets, [Passage(one, "t", 0, part, parts)], vote)
+    call = JudgeCall(query, nuggets, [ChunkPart(one, "t", 0, part, parts)], vote)
     return JudgedBatch((judgment,), None, call)
 
 

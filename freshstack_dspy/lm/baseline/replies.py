@@ -19,7 +19,7 @@ from freshstack_dspy.lm.baseline.questions import (
 )
 from freshstack_dspy.lm.baseline.relevance import grades, updated
 from freshstack_dspy.lm.baseline.standalone import passages
-from freshstack_dspy.lm.baseline.support import Json, Judged, Numbered, verdicts
+from freshstack_dspy.lm.baseline.support import Json, JudgeInputs, Numbered, verdicts
 from freshstack_dspy.records import ScaleName
 
 
@@ -68,8 +68,8 @@ def _flat(inputs: Json) -> Json:
 
 
 def _judge(scale: ScaleName, demos: Sequence[tuple[Json, Json]] = (), **inputs: Any) -> Json:
-    judged = [Judged.model_validate(before | after) for before, after in demos]
-    return {"verdicts": verdicts(Judged.model_validate(inputs), scale, judged)}
+    judged = [JudgeInputs.model_validate(before | after) for before, after in demos]
+    return {"verdicts": verdicts(JudgeInputs.model_validate(inputs), scale, judged)}
 
 
 @validate_call

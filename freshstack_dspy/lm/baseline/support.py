@@ -75,7 +75,7 @@ class Supported(BaseModel):
         return [one["nugget"] if isinstance(one, dict) else one for one in supported]
 
 
-class Judged(BaseModel):
+class JudgeInputs(BaseModel):
     """What a judge is given and, in a demonstration, what it should have answered."""
 
     question: str
@@ -84,7 +84,9 @@ class Judged(BaseModel):
     verdicts: list[Supported] = []
 
 
-def verdicts(call: Judged, scale: ScaleName, demonstrated: Sequence[Judged] = ()) -> list[Json]:
+def verdicts(
+    call: JudgeInputs, scale: ScaleName, demonstrated: Sequence[JudgeInputs] = ()
+) -> list[Json]:
     """Judge every chunk of a call: `chunk`, `reason`, and `supported` nuggets or their `grades`."""
     needed = threshold([pair for one in demonstrated for pair in _labelled(one)])
     said = []
@@ -231,7 +233,7 @@ def _best(parts: Floats, counts: npt.NDArray[np.int64], length: int) -> Floats:
     return best
 
 
-def _scored(call: Judged) -> Iterator[tuple[int, Support, list[tuple[int, float]]]]:
+def _scored(call: JudgeInputs) -> Iterator[tuple[int, Support, list[tuple[int, float]]]]:
     """The number of each chunk, its support, and the score of each nugget by number."""
     numbers = [nugget.number for nugget in call.nuggets]
     texts = [nugget.text for nugget in call.nuggets]
@@ -240,7 +242,7 @@ def _scored(call: Judged) -> Iterator[tuple[int, Support, list[tuple[int, float]
         yield chunk.number, one, list(zip(numbers, one.scores, strict=True))
 
 
-def _labelled(call: Judged) -> Iterator[tuple[float, bool]]:
+def _labelled(call: JudgeInputs) -> Iterator[tuple[float, bool]]:
     supported = {verdict.chunk: verdict.supported for verdict in call.verdicts}
     for chunk, _, scores in _scored(call):
         if chunk in supported:

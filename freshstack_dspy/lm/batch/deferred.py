@@ -157,7 +157,7 @@ class _Line(BaseModel):
     response: _Response | None = None
 
 
-class Answer(NamedTuple):
+class AnswerLine(NamedTuple):
     """One line of a replies file, in either format."""
 
     custom_id: str
@@ -171,19 +171,19 @@ class Answer(NamedTuple):
     """How the line is in neither format."""
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> AnswerLine:
     """Read one line of a replies file."""
     try:
         line = _Line.model_validate_json(text)
         if line.content is not None:
-            return Answer(line.custom_id, line.content, by_hand=True)
+            return AnswerLine(line.custom_id, line.content, by_hand=True)
         if line.error or line.response is None or line.response.status_code != 200:
-            return Answer(line.custom_id, error=_reason(line))
+            return AnswerLine(line.custom_id, error=_reason(line))
         completion = _Completion.model_validate(line.response.body)
     except ValidationError as error:
-        return Answer(_custom_id_of(text), fault=first_fault(error))
+        return AnswerLine(_custom_id_of(text), fault=first_fault(error))
     message, finish_reason = completion.choices[0].message, completion.choices[0].finish_reason
-    return Answer(
+    return AnswerLine(
         line.custom_id,
         message.content or message.refusal or "",
         "refusal" if message.refusal else finish_reason or "stop",
@@ -214,7 +214,7 @@ def _custom_id_of(text: str) -> str:
 
 def record_answers(
     store: ReplyStore,
-    answers: Iterable[Answer],
+    answers: Iterable[AnswerLine],
     prices: PricesConfig | None,
     account: str | None,
     model: ModelConfig,
@@ -260,7 +260,7 @@ def record_answers(
 def _record(
     store: ReplyStore,
     request: ChatRequest,
-    answer: Answer,
+    answer: AnswerLine,
     prices: PricesConfig | None,
     account: str | None,
 ) -> None:

@@ -33,7 +33,7 @@ from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.records import Record
 
-Step = Literal["intended", "creating", "underway", "ended", "dropped"]
+JobState = Literal["intended", "creating", "underway", "ended", "dropped"]
 """`intended`: nothing but an upload can have happened. `creating`: the batch may exist.
 `underway`: it exists, under `batch_id`. `ended`: what came of it is imported. `dropped`: it was
 never made, or is another's."""
@@ -59,7 +59,7 @@ class Job(Record):
     begun_at: datetime
     asked_at: datetime | None = None
     """When the provider was last asked to create the batch."""
-    step: Step = "intended"
+    step: JobState = "intended"
     file_id: str | None = None
     """Of the uploaded requests, where the provider takes them as a file."""
     batch_id: str | None = None
@@ -79,7 +79,7 @@ class Job(Record):
         return self.step in ("intended", "creating", "underway")
 
 
-class Plan(NamedTuple):
+class Submission(NamedTuple):
     """A submission before it is sent."""
 
     requests: int
@@ -118,7 +118,7 @@ class Batches:
                 self._settle(job)
             yield
 
-    def plan(self) -> Plan:
+    def plan(self) -> Submission:
         """Find which requests of the last deferred build can be sent, and what they could cost."""
         waiting = {request.key: request for request in self._store.deferred()}
         underway = {key for job in self.folder.everyones() if job.pending for key in job.keys}
@@ -142,7 +142,7 @@ class Batches:
             most_size=api.most_bytes,
             most=api.most_requests,
         )
-        return Plan(
+        return Submission(
             requests=len(requests),
             parts=list(parts),
             left_out=left_out,
@@ -151,7 +151,7 @@ class Batches:
             priced=self._price is not None,
         )
 
-    def check_budget(self, planned: Plan) -> None:
+    def check_budget(self, planned: Submission) -> None:
         """Stop with a BudgetError where the caps of `[budget]` could be passed."""
         caps, model = self._config.budget, self._config.model.name
         check_unpriced(caps, model, SET_PRICES, known=self._price is not None)
@@ -166,7 +166,7 @@ class Batches:
                     "nothing was sent: raise the cap"
                 )
 
-    def send(self, planned: Plan) -> Iterator[Job]:
+    def send(self, planned: Submission) -> Iterator[Job]:
         """Make the batches, one after the other; for what is raised first see `check_budget`."""
         self.check_budget(planned)
         yield from map(self._send, planned.parts)

@@ -17,7 +17,7 @@ from pydantic import AwareDatetime
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, TransientModelError
-from freshstack_dspy.lm.batch.deferred import Answer, read_answer, request_line
+from freshstack_dspy.lm.batch.deferred import AnswerLine, read_answer, request_line
 from freshstack_dspy.lm.engine import (
     UNREADABLE,
     imported_litellm,
@@ -124,7 +124,7 @@ class OpenAIBatches:
                     return
                 yield batch
 
-    def results(self, batch: Batch) -> Iterator[Answer]:
+    def results(self, batch: Batch) -> Iterator[AnswerLine]:
         """The lines of the output and of the error file."""
         for file_id in batch.outputs:
             with _explained(self._model):
@@ -216,7 +216,7 @@ class AnthropicBatches:
                     return
                 after = f"&after_id={quote(page['last_id'], safe='')}"
 
-    def results(self, batch: Batch) -> Iterator[Answer]:
+    def results(self, batch: Batch) -> Iterator[AnswerLine]:
         """The results of an ended batch."""
         with _explained(self._model):
             content = self._call("GET", f"/{quote(batch.batch_id, safe='')}/results")

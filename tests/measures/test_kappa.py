@@ -13,7 +13,7 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from freshstack_dspy.measures.agreement import (
+from freshstack_dspy.measures.kappa import (
     Level,
     Tables,
     Weights,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import kurtosis
 from scipy.stats import t as student
 
-from freshstack_dspy.measures.correction import (
+from freshstack_dspy.measures.ppi import (
     Corrected,
     corrected_mean,
     corrected_share,
