@@ -207,7 +207,7 @@ class Analysis(Record, Shown):
     """Of all queries by tag and by each column of their table; in each, the most missed first."""
     queries: tuple[QueryAnalysis, ...]
     """The worst first: by difference where two runs are given, else by score; then by how many
-    nuggets are missed. Those without a score come last."""
+    nuggets are missed that the corpus has. Those without a score come last."""
 
     def __repr__(self) -> str:
         found = f"{self.nuggets - self.missed:,} of {counted(self.nuggets, 'nugget')} found"

@@ -363,7 +363,7 @@ def _badness(
 ) -> tuple[bool, float, int, str]:
     """What queries are ordered by, the worst first."""
     score, than = run.score(query), 0.0 if other is None else other.score(query)
-    missed = sum(one.kind is not None for one in seen.values())
+    missed = sum(one.kind not in (None, "not_in_corpus") for one in seen.values())
     return score is None, (score or 0.0) - (than or 0.0), -missed, query
 
 

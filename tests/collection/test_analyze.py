@@ -318,3 +318,11 @@ def test_an_analysis_says_in_one_line_what_it_found(collection: Collection) -> N
         "2 not retrieved)"
     )
     assert str(found.queries[0]) == "QueryAnalysis('s', 0 of 1 nugget found; 1 not retrieved)"
+
+
+def test_of_equal_scores_the_query_that_misses_most_of_what_the_corpus_has_comes_first(
+    collection: Collection,
+) -> None:
+    found = analyze(collection, {"q": {D: 1.0}}, measure="Coverage@1")
+
+    assert [(one.query_id, one.score) for one in found.queries[:2]] == [("q", 0.0), ("s", 0.0)]
