@@ -1,0 +1,72 @@
+"""A notebook, run by a kernel with its own event loop; and the same lines in threads."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+
+TEN_LINES = """\
+import pandas as pd
+from freshstack_dspy import BuildConfig, build
+questions = pd.DataFrame({"query_id": ["1", "2"],
+    "title": ["How do I undo a commit?", "How do I rename a branch?"],
+    "answer": ["Use `git reset HEAD~1`.", "Use `git branch -m`."]})
+documents = [{"id": "undo", "text": "`git reset HEAD~1` removes the last commit."},
+             {"id": "branches", "text": "`git branch -m new` renames the current branch."}]
+config = BuildConfig(name="git", out=OUT, queries={"rows": questions},
+                     corpus=[{"name": "manual", "documents": documents}])
+collection = build(config)
+"""
+CELLS = (
+    "import asyncio\nassert asyncio.get_running_loop().is_running()",
+    f"OUT = 'made'\n{TEN_LINES}",
+    "from freshstack_dspy import compare, retrieve\nrun = retrieve(collection, 'bm25')",
+    "collection.evaluate(run)",
+    "compare(collection, [run, retrieve(collection, 'lsa')])",
+    "collection",
+)
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[list[nbformat.NotebookNode]]:
+    """What each cell shows."""
+    folder = tmp_path_factory.mktemp("notebook")
+    notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, CELLS)])
+    nbclient.NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    ).execute()
+    return [cell.outputs for cell in notebook.cells]
+
+
+def test_a_build_of_a_frame_and_a_list_in_a_notebook(
+    outputs: list[list[nbformat.NotebookNode]],
+) -> None:
+    shown = outputs[-1][-1]["data"]
+
+    assert re.search(r"Collection git: 2 queries, \d nuggets, 2 chunks", shown["text/plain"])
+
+
+@pytest.mark.parametrize(("cell", "words"), [(3, "alpha_nDCG@10"), (4, "A − B|B − A")])
+def test_results_present_themselves(
+    outputs: list[list[nbformat.NotebookNode]], cell: int, words: str
+) -> None:
+    shown = next(one["data"] for one in outputs[cell] if one.output_type == "execute_result")
+
+    assert re.search(words, shown["text/html"])
+    assert "<script" not in shown["text/html"]
+    assert len(shown["text/plain"]) < 300
+
+
+def test_the_same_lines_in_threads(tmp_path: Path) -> None:
+    def made(out: Path) -> str:
+        names: dict[str, object] = {"OUT": str(out)}
+        exec(TEN_LINES, names)
+        return names["collection"].manifest.content_hash  # type: ignore[attr-defined]
+
+    with ThreadPoolExecutor(4) as threads:
+        hashes = set(threads.map(made, [tmp_path / str(number) for number in range(4)]))
+
+    assert len(hashes) == 1
