@@ -5,19 +5,23 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshstack_dspy.cli.options import CollectionArgument, JsonOption, SlicesOption
+from freshstack_dspy.cli.options import (
+    CollectionArgument,
+    FormatOption,
+    JsonOption,
+    SlicesOption,
+)
 from freshstack_dspy.cli.printing import (
-    Cell,
     Table,
     counted,
     cut,
     one_line,
+    present,
     say,
     say_wrapped,
     show_json,
@@ -30,9 +34,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.lm.store import Recorded
-    from freshstack_dspy.measures.statistics import Estimate
     from freshstack_dspy.records import Candidate, Chunk, Query
-    from freshstack_dspy.stored.diagnose import Diagnosis
 
 
 _SUPPORTS = 24
@@ -279,118 +281,13 @@ def _by(call_id: str | None) -> str:
 # diagnose
 
 
-def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> None:
+def diagnose(
+    collection: CollectionArgument, form: FormatOption = None, as_json: JsonOption = False
+) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.records import DRY_RUN
-    from freshstack_dspy.stored.counts import FROM_PASSAGES
 
-    loaded = Collection.load(collection)
-    found = loaded.diagnose()
-    line = loaded.left_out()
-    if as_json:
-        about = {"collection": loaded.name, "content_hash": loaded.manifest.content_hash}
-        show_json({**about, "left_out": line, "diagnosis": found})
-        return
-    dry = f"{DRY_RUN}. " if found.dry_run else ""
-    say_wrapped(f"{dry}{loaded.name}: {counted(found.queries, 'query', 'queries')}")
-    say(f"{found.pooled:,} pooled chunks, {found.relevant:,} relevant ones, query by query")
-    if found.outside:
-        outside = ", ".join(f"{number:,} {origin}" for origin, number in found.outside.items())
-        say(f"candidates that no technique pooled: {outside}")
-    if found.relevant_outside:
-        say(f"relevant chunks that no technique pooled: {found.relevant_outside:,}")
-    if found.unknown:
-        say_wrapped(f"who found what is not known: {found.unknown}")
-    else:
-        _print_tables(found)
-    if found.from_passages is not None:
-        none = f"{FROM_PASSAGES}; labels by a word counter give no estimate of it"
-        print()
-        say_wrapped(none if found.dry_run else str(found.from_passages))
-    if votes := found.votes:
-        print()
-        say_wrapped(
-            f"{votes.pairs:,} pairs with several votes: two votes agree on "
-            f"{_percent(votes.agreement)}, all votes on {_percent(votes.unanimous)}; "
-            f"{votes.failed_votes:,} failed votes"
-        )
-    if line:
-        say_wrapped(f"diagnosed: {line}")
-    if loaded.manifest.scale.name == "support":
-        say(loaded.manifest.counts.missing_evidence)
-    say_wrapped(loaded.labels_by)
-
-
-def _print_tables(found: "Diagnosis") -> None:
-    _print_table(
-        f"Who found the {found.relevant:,} relevant chunks of the pool",
-        ("technique", "retriever", "found", "alone"),
-        [tuple(one.model_dump().values()) for one in found.finders],
-        f"found: among its first {found.top_k}. alone: and not among the first {found.top_k} of "
-        f"any other. {found.by_fusion:,} are among the first {found.top_k} of none: only fusion "
-        "raised them.",
-    )
-    totals = [found.pooled, found.relevant, found.nuggets, found.answerable]
-    header = ["without", "a", "chunks", "relevant", "nuggets", "queries"]
-    note = f" queries: of the {found.answerable:,} answerable, those that lose a nugget."
-    if not found.answerable:
-        header, totals, note = header[:-1], totals[:-1], ""
-    rows: list[Sequence[Cell]] = []
-    for one in found.losses:
-        lost = (one.chunks, one.relevant, one.nuggets, one.queries)[: len(totals)]
-        rows.append((one.without, one.kind, *map(_part, lost, totals)))
-    _print_table(
-        "What would be lost without one technique, or without one retriever",
-        header,
-        [*rows, ("(there are)", "", *(f"{total:,}" for total in totals))],
-        f"nuggets: they lose all their support.{note}",
-    )
-    depths = [(one.depth, one.chunks, one.relevant, one.nuggets) for one in found.depths]
-    parts = []
-    for before, held in pairwise([(0, 0, 0, 0), *depths]):
-        here = _part(held[2] - before[2], held[1] - before[1])
-        parts.append((str(held[0]), *map(_part, held[1:], depths[-1][1:]), here))
-    _print_table(
-        "What a pool of each depth would hold",
-        ("depth", "chunks", "relevant", "nuggets", "at this rank"),
-        parts,
-        "at this rank: relevant chunks whose best rank is just this, of all chunks with it.",
-        keys=1,
-    )
-    if (least := found.estimated_relevant) is not None and not found.dry_run:
-        say_wrapped(
-            f"by the overlap of the techniques (Chao1, which estimates what none found) there are at least {least:,.0f} relevant "
-            f"chunks, {least - found.relevant:,.0f} of them not pooled"
-        )
-    _print_table(
-        "Pooling results, as Table 4 of the FreshStack paper",
-        ("technique", "knows", "retriever", *found.results[0].means),
-        [(one.technique, one.knows, one.retriever, *one.means.values()) for one in found.results],
-        "fusion: of all retrievers, from which the pool is taken. A query without results counts 0.",
-        keys=3,
-    )
-
-
-def _print_table(
-    title: str,
-    header: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    note: str,
-    *,
-    keys: int = 2,
-) -> None:
-    print()
-    show_table(Table(header, rows, title=title, digits=3, keys=keys))
-    say_wrapped(note)
-
-
-def _part(number: int, of: int) -> str:
-    return f"{number:,} ({number / of:.1%})" if of else f"{number:,}"
-
-
-def _percent(share: "Estimate") -> str:
-    return "–" if share.value is None else f"{share.value:.1%}"
+    present(Collection.load(collection).diagnose().page(), form, as_json=as_json)
 
 
 # diff

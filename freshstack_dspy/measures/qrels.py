@@ -274,12 +274,20 @@ class About(Record):
     """How many queries there are to measure."""
     query_ids: frozenset[str] = frozenset()
     """Of all queries, measured or not."""
-    origin: tuple[str, ...] = ()
-    """A line for what was left out, and one for who made the labels."""
+    left_out: str = ""
+    """What of the collection was left out, in a line; empty where nothing was."""
+    labels_by: str = ""
+    """Who made the labels, in a line."""
     identity: dict[str, Any] = Field(default_factory=dict)
     """What JSON has of it."""
     path: Path | None = None
     """The folder of the collection."""
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        """A line for what was left out, and one for who made the labels."""
+        left_out = f"measured on {self.left_out}" if self.left_out else ""
+        return tuple(line for line in (left_out, self.labels_by) if line)
 
 
 @dataclass(frozen=True, repr=False)

@@ -100,7 +100,7 @@ def _fitted(table: Table, columns: int) -> tuple[list[str], list[list[list[str]]
 
     if spare() < 0:
         header = [name.replace(" ", "\n") for name in header]
-    for column in range(table.keys) if spare() < 0 else ():
+    for column in sorted({*range(table.keys)} - {*table.ids}) if spare() < 0 else ():
         most = max(_LEAST_KEY, _widths(header, texts, frame)[column] - frame + spare())
         for row in texts:
             row[column] = [part for line in row[column] for part in wrapped(line, most, hang=0)]

@@ -5,14 +5,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
 from freshstack_dspy.measures.kappa import vote_agreement
-from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.qrels import About, NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Estimate
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
+    DRY_RUN,
     RELEVANT,
     TECHNIQUES,
     Candidate,
@@ -418,7 +423,7 @@ def from_passages(contents: Contents) -> FromPassages | None:
     )
 
 
-class Diagnosis(Record):
+class Diagnosis(Record, Shown):
     """What the records say of a pool; where they do not say who found what, why not."""
 
     dry_run: bool = False
@@ -454,13 +459,33 @@ class Diagnosis(Record):
     """What the nuggets cannot hold, where they were made from passages."""
     votes: SelfAgreement | None
     """How far several votes of the judge agree; None where it had one vote."""
+    missing_evidence: str | None = None
+    """How many labels of support name no evidence, where they are of a judge who names it."""
+    about: About = Field(default_factory=About, exclude=True, repr=False)
+    """The collection; written nowhere."""
+
+    def __repr__(self) -> str:
+        dry = f", {DRY_RUN}" if self.dry_run else ""
+        return (
+            f"Diagnosis({self.about.name!r}, {self.queries:,} queries, {self.pooled:,} pooled chunks, "
+            f"{self.relevant:,} relevant{dry})"
+        )
+
+    __str__ = __repr__
+
+    def page(self) -> Page:
+        """Give its tables, and what to do next."""
+        from freshstack_dspy.stored.diagnosis_page import diagnosis_page
+
+        return diagnosis_page(self)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Give the pooling results: a row by technique and retriever."""
+        return [{**one.model_dump(exclude={"means"}), **one.means} for one in self.results]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Give the pooling results as a data frame: a row by technique and retriever."""
-        pd = load_pandas()
-        return pd.DataFrame(
-            {**one.model_dump(exclude={"means"}), **one.means} for one in self.results
-        )
+        """Give the pooling results as a data frame."""
+        return load_pandas().DataFrame(self.to_rows())
 
 
 def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagnosis:
@@ -475,7 +500,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
     """
     contents = collection if isinstance(collection, Contents) else StoredCollection.load(collection)
     check_any(contents, slices)
-    slices = slices_of(slices)
+    chosen, slices = slices, slices_of(slices)
     pool = pooled(contents, slices)
     relevant, top_k = pool.relevant.values(), pool.top_k
     votes = self_agreement(
@@ -485,8 +510,10 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         "no technique pooled a chunk for these queries, or the collection was imported from a "
         "format that does not say who found what"
     )
+    stored = contents if isinstance(contents, StoredCollection) else None
+    on_support = stored is not None and stored.manifest.scale.name == "support"
     return Diagnosis(
-        dry_run=isinstance(contents, StoredCollection) and is_dry_run(contents.manifest),
+        dry_run=stored is not None and is_dry_run(stored.manifest),
         slices=slices,
         queries=len(pool.qrels.nuggets),
         answerable=len(pool.answerable),
@@ -505,4 +532,6 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         results=pooling_results(pool),
         from_passages=from_passages(contents),
         votes=votes if votes.pairs or votes.failed_votes else None,
+        missing_evidence=stored.manifest.counts.missing_evidence if stored and on_support else None,
+        about=stored.about(chosen) if stored else About(),
     )

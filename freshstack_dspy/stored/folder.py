@@ -176,23 +176,24 @@ class StoredCollection(Contents):
             plain=self.plain,
             dry_run=is_dry_run(self.manifest),
             questions={query.query_id: query.text for query in self.queries},
-            about=self._about(slices, nuggets),
+            about=self.about(slices, nuggets),
         )
         if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
             return qrels
         return replace(qrels, chunk_ids=self.corpus.rows)
 
-    def _about(self, slices: Slices, nuggets: NuggetsName) -> "About":
+    def about(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "About":
+        """Say what a result that is taken on these slices rests on."""
         from freshstack_dspy.measures.qrels import About
 
         named = ", ".join([slices] if isinstance(slices, str) else slices or ())
         choice = f" ({named})" if named not in ("", "supported") else ""
-        left = self.left_out(slices, nuggets)
         return About(
             name=self.name,
             choice=f"{choice}, on all nuggets" if nuggets == "all" else choice,
             query_ids=frozenset(query.query_id for query in self.queries),
-            origin=(*([f"measured on {left}"] if left else []), self.labels_by),
+            left_out=self.left_out(slices, nuggets),
+            labels_by=self.labels_by,
             identity={
                 "collection": self.name,
                 "content_hash": self.manifest.content_hash,

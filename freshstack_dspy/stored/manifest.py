@@ -13,6 +13,7 @@ from pydantic import Field, JsonValue, ValidationError
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.usage import StepLedger
+from freshstack_dspy.pages.page import interval
 from freshstack_dspy.records import Record, Scale
 from freshstack_dspy.stored.counts import Counts
 
@@ -74,8 +75,7 @@ class Trust(Record):
 def _written(kappa: Kappa) -> str:
     if kappa.value is None or kappa.low is None or kappa.high is None:
         return "without an interval" if kappa.value is None else f"{kappa.value:.2f}, no interval"
-    dash = " to " if kappa.low < 0 else "–"
-    return f"{kappa.value:.2f}, {kappa.low:.2f}{dash}{kappa.high:.2f}"
+    return str(interval(kappa, ".2f", ".2f"))
 
 
 NOT_MEASURED = "agreement with people: not measured"

@@ -181,7 +181,7 @@ def test_votes_parts_and_failures_are_shown(freshstack: Command, tmp_path: Path)
     assert "reason for nugget 12_0: reason 1.2 [call k2]" in voted_out
     assert "reason for nugget 12_1: because [call k2]" in voted_out
     assert "0 pairs with several votes" in compared
-    assert "1 failed votes" in " ".join(compared.split())
+    assert "1 failed vote" in " ".join(compared.split())
     assert "123_0: no label (refused)" in failed_out
     assert "failed in step support, refused: no [call k2]" in failed_out
     assert "judged without being a candidate" in failed_out

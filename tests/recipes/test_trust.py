@@ -76,7 +76,7 @@ def test_the_lower_end_of_the_interval_decides(tmp_path: Path) -> None:
     assert " (lower end at least 0) of " in trust(labels, 0).line
     assert " (lower end below 0.01) of " in trust(labels, 0.01).line
     below = Trust(calibrated=False, min_kappa=0.6, kappa=Kappa(value=-0.03, low=-0.07, high=0.01))
-    assert "kappa -0.03, -0.07 to 0.01 (lower end below 0.6)" in below.line
+    assert "kappa -0.03 [-0.07, 0.01] (lower end below 0.6)" in below.line
     one = trust(labels[:1], 0)
     assert not one.calibrated, "without an interval"
     elsewhere = [labels[0].model_copy(update={"query_id": "elsewhere"})]
