@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.pages.html import html_fragment
-from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, counted, cut
+from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, counted, cut, marked
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     DRY_RUN,
@@ -382,7 +382,7 @@ class Analysis(Record, Shown):
             return
         if whole:
             yield Text(Span(support.chunk_id, "code"), "item", 1)
-            yield Text(tuple(_marked(support)), "excerpt", 1)
+            yield Text(tuple(marked(support.text, support.evidence, _AROUND)), "excerpt", 1)
         else:
             quotes = [
                 piece
@@ -418,18 +418,3 @@ def _labels(result: Result, query: QueryAnalysis) -> str:
         return "unjudged"
     of = len(result.labels)
     return "none" if of == len(query.nuggets) else f"none of {of} judged"
-
-
-def _marked(support: Support) -> Iterator[Span]:
-    """The lines of a chunk around its evidence, which is marked."""
-    start, end = 0, len(support.text)
-    if support.evidence:
-        first, last = max(0, support.evidence[0][0] - _AROUND), support.evidence[-1][1] + _AROUND
-        start = support.text.rfind("\n", 0, first) + 1 if first else 0
-        end = found if (found := support.text.find("\n", last)) >= 0 else len(support.text)
-    yield Span("…\n" if start else "")
-    for begin, stop in support.evidence:
-        yield Span(support.text[start:begin])
-        yield Span(support.text[begin:stop], "mark")
-        start = stop
-    yield Span(support.text[start:end].rstrip() + ("\n…" if end < len(support.text) else ""))

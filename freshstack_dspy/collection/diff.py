@@ -8,7 +8,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Siz
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from freshstack_dspy.files import encode_records, write_file
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Record, SliceName
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.folder import StoredCollection
@@ -67,7 +71,7 @@ class JudgmentChange(Record):
     after: Judgment | None
 
 
-class Difference(Record):
+class Difference(Record, Shown):
     """What differs, counted; `changes` lists every query and judgment that is not as it was."""
 
     queries: Tally
@@ -82,6 +86,30 @@ class Difference(Record):
     """Judgments in both, with the same label, that other words of the chunk show; in `kept` too."""
     changes: tuple[QueryChange | NuggetChange | JudgmentChange, ...]
     """Queries by id, then nuggets, then judgments by query, nugget and chunk id."""
+    questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+    """The texts of the queries of both; written nowhere."""
+    texts: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+    """Those of the nuggets."""
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """The counts by what is compared."""
+        kinds = ("queries", "nuggets", "chunks", "pool", "judgments")
+        return {kind: getattr(self, kind) for kind in kinds}
+
+    def __repr__(self) -> str:
+        counts = (
+            f"{kind} +{of.added} -{of.dropped} ~{of.changed}" for kind, of in self.tallies.items()
+        )
+        return f"Difference({', '.join(counts)})"
+
+    __str__ = __repr__
+
+    def page(self, title: str = "what differs", limit: int = 5) -> Page:
+        """Give what differs, counted, and at most so many changes of each kind."""
+        from freshstack_dspy.collection.difference_page import difference_page
+
+        return difference_page(self, title, limit)
 
 
 def difference(
@@ -130,6 +158,10 @@ def difference(
         ),
         evidence=of_judgments["evidence"],
         changes=(*queries, *of_nuggets, *judgments),
+        questions={
+            one.query_id: one.title or one.body for one in (*after.queries, *before.queries)
+        },
+        texts={one.nugget_id: one.text for one in (*after.nuggets, *before.nuggets)},
     )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import FirstOf, Recorded
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Candidate,
     Chunk,
@@ -58,7 +60,7 @@ class Reason(Record):
     """The nuggets whose judgments or votes it came with; of several it may be about any."""
 
 
-class Explanation(Record):
+class Explanation(Record, Shown):
     """Everything that is known of one query and one chunk."""
 
     query: Query
@@ -75,6 +77,24 @@ class Explanation(Record):
     """Requests about the chunk that failed."""
     calls: tuple[Call, ...]
     """Each once, in the order in which the judgments above name them."""
+    labels_by: str = ""
+    """Who made the labels of the collection, in a line."""
+
+    def __repr__(self) -> str:
+        judged = sum(one.judgment is not None for one in self.nuggets)
+        supported = sum(bool(one.supports) for one in self.nuggets)
+        return (
+            f"Explanation(query {self.query.query_id!r}, chunk {self.chunk.chunk_id!r}: supports "
+            f"{supported} of {judged} judged nuggets)"
+        )
+
+    __str__ = __repr__
+
+    def page(self) -> Page:
+        """Give the chunk with its evidence marked, what found it, and its judgments."""
+        from freshstack_dspy.collection.explanation_page import explanation_page
+
+        return explanation_page(self)
 
 
 def explain(
@@ -145,6 +165,7 @@ def explain(
         reasons=_reasons(nuggets),
         failures=failures,
         calls=tuple(calls),
+        labels_by=collection.labels_by,
     )
 
 

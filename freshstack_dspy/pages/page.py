@@ -6,7 +6,7 @@ Texts of others (questions, chunks, names of runs) stand in pages as they are: e
 them harmless.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, Union
 
@@ -235,6 +235,37 @@ def cut(text: str, longest: int = 80) -> str:
     """Cut a text to a length, and put … where something is missing."""
     line = one_line(text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def marked(
+    text: str, places: Iterable[tuple[int, int]], around: int | None = None
+) -> Iterator[Span]:
+    """Give a text with some of its places marked, for an excerpt.
+
+    Args:
+        text: A text.
+        places: From which character up to which one.
+        around: Only the lines of so many characters around the places, or at its beginning where
+            there is none; None: all.
+    """
+    ordered = sorted(places)
+    start, end = 0, len(text)
+    if around is not None:
+        first, last = (ordered[0][0], max(stop for _, stop in ordered)) if ordered else (0, 0)
+        start = text.rfind("\n", 0, max(0, first - around)) + 1 if first > around else 0
+        end = found if (found := text.find("\n", last + around)) >= 0 else len(text)
+    yield Span("…\n" if start else "")
+    for begin, stop in ordered:
+        if (begin := max(begin, start)) < stop:
+            yield Span(text[start:begin])
+            yield Span(text[begin:stop], "mark")
+            start = stop
+    yield Span(text[start:end].rstrip() + ("\n…" if end < len(text) else ""))
+
+
+def located(text: str, words: Iterable[str]) -> list[tuple[int, int]]:
+    """Find words in a text, for `marked`."""
+    return [(at, at + len(each)) for each in words if (at := text.find(each)) >= 0]
 
 
 def shortened(text: str, longest: int) -> str:

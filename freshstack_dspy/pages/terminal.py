@@ -28,14 +28,16 @@ def page_text(page: Page, columns: int | None = None) -> str:
     return "".join(f"{line}\n" for line in _page(page, columns or width()))
 
 
-def wrapped(text: str, columns: int, indent: int = 0, hang: int = 2) -> list[str]:
+def wrapped(
+    text: str, columns: int, indent: int = 0, hang: int = 2, *, within_words: bool = False
+) -> list[str]:
     """Wrap a line; those after the first hang."""
     return textwrap.wrap(
         one_line(text),
         columns,
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent + hang),
-        break_long_words=False,
+        break_long_words=within_words,
         break_on_hyphens=False,
     )
 
@@ -103,7 +105,11 @@ def _fitted(table: Table, columns: int) -> tuple[list[str], list[list[list[str]]
     for column in sorted({*range(table.keys)} - {*table.ids}) if spare() < 0 else ():
         most = max(_LEAST_KEY, _widths(header, texts, frame)[column] - frame + spare())
         for row in texts:
-            row[column] = [part for line in row[column] for part in wrapped(line, most, hang=0)]
+            row[column] = [
+                part
+                for line in row[column]
+                for part in wrapped(line, most, hang=0, within_words=True)
+            ]
     if spare() < 0:
         frame = 2
     # What reads a pipe wants whole ids.

@@ -19,6 +19,8 @@ from freshstack_dspy.pages.page import (
     Value,
     counted,
     interval,
+    located,
+    marked,
     p_value,
     part,
     percent,
@@ -143,3 +145,19 @@ def test_numbers_are_written_in_one_way() -> None:
     assert part(3, 0) == "3"
     assert [p_value(0.00001), p_value(0.5), p_value(None)] == ["<0.0001", "0.5000", "–"]
     assert [counted(1, "query", "queries"), counted(1200, "pair")] == ["1 query", "1,200 pairs"]
+
+
+def test_an_excerpt_has_the_lines_around_its_marks_which_may_overlap() -> None:
+    text = "first\nthe ring is\nmissing here\nlast"
+    places = located(text, ["ring is\nmissing", "missing here", "not there"])
+    page = Page("", (Text(tuple(marked(text, places, 0)), "excerpt"),))
+    assert page_text(page) == "  | …\n  | the ⟦ring is\n  | missing⟧⟦ here⟧\n  | …\n"
+    assert "".join(one.text for one in marked(text, places)) == text
+    assert "".join(one.text for one in marked(text, (), 3)) == "first\n…"
+
+
+def test_a_long_word_of_a_name_is_broken_where_there_is_no_room() -> None:
+    table = Table(("query", "title", "nuggets"), [("1", f"of {'very' * 20}", 5)], keys=2)
+    shown = page_text(Page("", (table,)), 50)
+    assert shown.count("┏") == 1
+    assert max(map(len, shown.splitlines())) <= 50
