@@ -47,6 +47,8 @@ from freshstack_dspy.measures.kappa import (
 )
 from freshstack_dspy.measures.spans import shared, size
 from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
+from freshstack_dspy.pages.page import Page, counted, interval
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     SCALES,
     Agreement,
@@ -104,7 +106,7 @@ class Disagreement(Record):
     annotator: str
 
 
-class AgreementReport(Record):
+class AgreementReport(Record, Shown):
     """What `agree` found."""
 
     kind: str
@@ -133,6 +135,24 @@ class AgreementReport(Record):
     """What labels are of whose judgment failed; they are left out."""
     unjudged: tuple[ItemId, ...] = ()
     """What labels are of that was not judged; they are left out."""
+    labels_by: str = ""
+    """Who made the labels of the collection, in a line; of answers nothing."""
+
+    def __repr__(self) -> str:
+        kappa = self.metrics["kappa"].judge
+        return (
+            f"AgreementReport({self.kind}, kappa {interval(kappa, '.3f')}, "
+            f"{counted(self.pairs, 'pair')}, {counted(self.labels, 'label')} by "
+            f"{counted(len(self.annotators), 'annotator')})"
+        )
+
+    __str__ = __repr__
+
+    def page(self, disagreements: int = 5) -> Page:
+        """Give its tables, and so many of the worst disagreements in their passages."""
+        from freshstack_dspy.calibration.agreement_page import agreement_page
+
+        return agreement_page(self, disagreements)
 
 
 class _Label(NamedTuple):
@@ -191,7 +211,11 @@ def agree(
     given = pair_labels(labels)
     groups = _no_groups if by is None else slicing(collection, by)
     report = compare(collection, collection.manifest.scale, collection.name, given, groups)
-    return report.model_copy(update={"disagreements": _in_words(collection, given, report)})
+    found = {
+        "disagreements": _in_words(collection, given, report),
+        "labels_by": collection.labels_by,
+    }
+    return report.model_copy(update=found)
 
 
 def _in_words(
@@ -447,8 +471,8 @@ def _report(
             found[metric] = Compared(judge=one.model_copy(update={"low": min(low, one.low)}))
     several = [item for item, of_item in given.items() if len(of_item) > 1]
     among = _among(given, several, weight, highest, threshold, metrics, graded=graded)
-    for metric, interval in among.items():
-        found[metric] = found.get(metric, Compared()).model_copy(update={"people": interval})
+    for metric, of_people in among.items():
+        found[metric] = found.get(metric, Compared()).model_copy(update={"people": of_people})
     found |= _evidence(verdicts, given, weight)
     return AgreementReport(
         kind=kind,
@@ -758,7 +782,7 @@ def slicing(collection: Collection, by: str) -> Callable[[ItemId], Iterable[str]
 # Nuggets
 
 
-class NuggetRatings(Record):
+class NuggetRatings(Record, Shown):
     """What people say of nuggets (FreshStack, Table 5)."""
 
     nuggets: int
@@ -769,6 +793,18 @@ class NuggetRatings(Record):
     for a query, those that it had. Intervals are over queries."""
     left_out: int
     """Labels of nuggets that the collection does not have."""
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{name} {interval(one, '.3f')}" for name, one in self.shares.items())
+        return f"NuggetRatings({counted(self.nuggets, 'nugget')}, {shares})"
+
+    __str__ = __repr__
+
+    def page(self) -> Page:
+        """Give the shares."""
+        from freshstack_dspy.calibration.agreement_page import ratings_page
+
+        return ratings_page(self)
 
 
 QUALITIES = ("precise", "grounded", "vital")

@@ -20,11 +20,13 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import (
     Table,
     counted,
+    present,
     say,
     say_wrapped,
     show,
     show_json,
 )
+from freshstack_dspy.pages.page import Page
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
@@ -435,15 +437,15 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
 
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:
-    from freshstack_dspy.cli.agree import show_confusion, show_metrics
+    from freshstack_dspy.calibration.agreement_page import confusion_table, metrics_parts
 
     if found.agreement is None:
         say("no pair has a label both before and now")
     else:
         pairs, threshold = counted(found.agreement.pairs, "pair"), found.agreement.threshold
         title = f"{model} compared with the labels before: {pairs}, support from {threshold} on"
-        show_metrics(found.agreement, title)
-        show_confusion(found.agreement, "now", "before")
+        confusion = confusion_table(found.agreement, "now", "before")
+        present(Page(title, (*metrics_parts(found.agreement), confusion)))
         if found.on_support:
             say("the scales differ, so labels are compared as support (1) or none (0)")
     if found.textless:

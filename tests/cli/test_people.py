@@ -54,9 +54,8 @@ def test_agreement_is_a_table_or_json(
     table = freshstack("agree", built, labels_of_built)
     report = json.loads(freshstack("agree", built, labels_of_built, "--json").out)["support"]
 
-    assert table.out.startswith(
-        f"judge compared with 1 annotator: {report['pairs']} pairs, {report['labels']} labels"
-    )
+    counts = f"{report['pairs']} pairs, {report['labels']} labels"
+    assert f"judge compared with 1 annotator: {counts}" in table.out
     assert rows(table.out)["share agreed"] == "1.000"
     assert report["metrics"]["share agreed"]["judge"]["value"] == 1.0
     assert "people with each other: no pair was labelled by two" in table.out
@@ -92,7 +91,8 @@ def test_disagreements_and_nuggets_are_shown(freshstack: Command, built: Path) -
 
     assert f"chunk {judged.chunk_id!r}: judge 0, ada 2" in out
     assert "  ada 2: It is in the table." in out
-    assert "  the passage begins: " in out
+    passage = Collection.load(built).chunk(judged.chunk_id).text
+    assert f"  the passage begins:\n    | {passage.splitlines()[0]}"[:80] in out
     assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80
     assert rows(out)["grounded"] == "1.000"
     assert "--answers" in freshstack("agree", built, "answers.jsonl").err
