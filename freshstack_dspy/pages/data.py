@@ -15,7 +15,7 @@ _LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "–": "--",
-    **{letter: f"\\{letter}" for letter in "{}$&#_%"},
+    **dict(zip("{}$&#_%", ("\\{", "\\}", "\\$", "\\&", "\\#", "\\_", "\\%"), strict=True)),
 }
 
 

@@ -58,7 +58,7 @@ def test_a_plan_counts_what_is_then_asked(freshstack: Command, desk: Path) -> No
     words += ["--k", "1", "--k", "2", "--comparer", "graded"]
 
     def total(text: str) -> list[int]:
-        (row, *_) = re.findall(r"│ total +│ +(\d+) │ +(\d+) │", text)
+        (row, *_) = re.findall(r"│ ?total +│ *(\d+) │ *(\d+) │", text)
         return [int(each) for each in row]
 
     before = freshstack(*words, "--plan")

@@ -167,6 +167,7 @@ def test_a_build_reads_the_questions_and_pools_their_seeds_where_it_has_them(
     (tmp_path / "build.toml").write_text(
         'name = "a"\nout = "out"\n[queries]\npath = "q.jsonl"\n[index]\npath = "index"\n'
         f'[[corpus]]\nname = "{name}"\npath = "my docs"\n[cache]\npath = "built"\n'
+        '[model]\nname = "extractive/baseline"\n'
     )
 
     made = build(load_config(tmp_path / "build.toml"))
