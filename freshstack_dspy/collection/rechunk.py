@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
@@ -14,8 +15,11 @@ from freshstack_dspy.files import only_writer
 from freshstack_dspy.measures.passage_labels import chunks_under, held_labels
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Place, Span, shared
+from freshstack_dspy.pages.page import Page, Text, counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, SourceFile
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
+from freshstack_dspy.stored.counts import listed
 from freshstack_dspy.stored.manifest import Provenance
 from freshstack_dspy.stored.passage_runs import CollectionSpans
 from freshstack_dspy.stored.slices import slice_queries
@@ -28,7 +32,8 @@ _UNMARKED = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 order its bytes are; their offsets are the same."""
 
 
-class Rechunked(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Rechunked(Shown):
     """A collection that was cut anew."""
 
     collection: Collection
@@ -40,6 +45,26 @@ class Rechunked(NamedTuple):
     theirs."""
     lost_nuggets: tuple[str, ...]
     """Nuggets that were supported and are not any more, ascending."""
+
+    def __repr__(self) -> str:
+        return f"Rechunked({self.collection!r}: {counted(self.lost, 'label')} lost)"
+
+    def page(self, path: Path | None = None) -> Page:
+        """Give how many chunks and labels there are now, at `path`, and what was lost."""
+        manifest, counts = self.collection.manifest, self.collection.manifest.counts
+        lines = [f"supported pairs: {counts.supported:,}; slices: {listed(counts.slices)}"]
+        if self.without_evidence:
+            labels = counted(self.without_evidence, "label")
+            lines.append(f"{labels} of support had no evidence, only their chunk")
+        if self.lost:
+            lines.append(
+                f"labels of support that are lost, as no chunk holds all of their evidence: "
+                f"{self.lost:,}; nuggets that are supported no more: {len(self.lost_nuggets):,}"
+            )
+        lines.append(f"{path or self.collection.name}: content hash {manifest.content_hash}")
+        title = f"{counted(counts.chunks, 'chunk')}, {counted(counts.judgments, 'judgment')}"
+        lost = {name: getattr(self, name) for name in ("lost", "without_evidence", "lost_nuggets")}
+        return Page(title, tuple(map(Text, lines)), {"collection": manifest, **lost})
 
 
 def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | str) -> Rechunked:

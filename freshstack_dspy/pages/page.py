@@ -86,6 +86,13 @@ def percent(share: float | None) -> Value:
     return Value(share, form=".1%")
 
 
+def money(amount: float | None) -> str:
+    """Write US dollars: `$1.50`, below 1 as `$0.0150`."""
+    if amount is None:
+        return "–"
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
 def part(number: int, of: int) -> str:
     """Write a number and its share of a whole: `12 (3.4%)`."""
     return f"{number:,} ({number / of:.1%})" if of else f"{number:,}"

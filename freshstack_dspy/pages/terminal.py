@@ -7,11 +7,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from freshstack_dspy.pages.page import Page, Picture, Table, Text, one_line, shortened
+from freshstack_dspy.pages.page import Page, Picture, Span, Table, Text, one_line, shortened
 
 _LEAST_ID = 16
 _LEAST_KEY = 12
 _MARKS = ("⟦", "⟧")
+_SPACE = "\ufffc"  # within what is typed, which no line break parts
 
 
 def width() -> int:
@@ -32,7 +33,7 @@ def wrapped(
     text: str, columns: int, indent: int = 0, hang: int = 2, *, within_words: bool = False
 ) -> list[str]:
     """Wrap a line; those after the first hang."""
-    return textwrap.wrap(
+    lines = textwrap.wrap(
         one_line(text),
         columns,
         initial_indent=" " * indent,
@@ -40,6 +41,7 @@ def wrapped(
         break_long_words=within_words,
         break_on_hyphens=False,
     )
+    return [line.replace(_SPACE, " ") for line in lines]
 
 
 def _page(page: Page, columns: int) -> Iterator[str]:
@@ -61,14 +63,21 @@ def _page(page: Page, columns: int) -> Iterator[str]:
 
 
 def _text(text: Text, columns: int) -> Iterator[str]:
-    start, end = _MARKS
-    shown = "".join(f"{start}{one.text}{end}" if one.style == "mark" else one.text for one in text)
+    shown = "".join(map(_span, text))
     if text.kind == "excerpt":
         margin = " " * (2 * text.indent)
         for line in shown.splitlines():
-            yield f"{margin}  | {one_line(line.rstrip().expandtabs(4))}".rstrip()
+            yield f"{margin}  | {one_line(line.rstrip().expandtabs(4))}".rstrip().replace(
+                _SPACE, " "
+            )
     else:
         yield from wrapped(shown, columns, 2 * text.indent + 2 * (text.kind == "item"))
+
+
+def _span(span: Span) -> str:
+    if span.style == "mark":
+        return span.text.join(_MARKS)
+    return one_line(span.text).replace(" ", _SPACE) if span.style == "code" else span.text
 
 
 def _table(table: Table, columns: int) -> Iterator[str]:

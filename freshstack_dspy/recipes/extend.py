@@ -6,6 +6,7 @@ Of a run of passages, which are cut otherwise, these are the chunks that share b
 import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -25,6 +26,8 @@ from freshstack_dspy.measures.run import (
     is_passages,
     to_run,
 )
+from freshstack_dspy.pages.page import Page, counted, money
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, report, showing
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.provenance import added
@@ -65,7 +68,8 @@ class RunTop(NamedTuple):
     """What of it could not be taken in."""
 
 
-class Extended(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Extended(Shown):
     """The collection with what runs brought."""
 
     collection: Collection
@@ -77,6 +81,16 @@ class Extended(NamedTuple):
     """How many pairs were asked about and have no label."""
     changed: bool
     """Whether anything was written."""
+
+    def __repr__(self) -> str:
+        judged = ", ".join(f"{run} {counted(of, 'pair')}" for run, of in self.judged.items())
+        return f"Extended({self.collection!r}: {judged if self.changed else 'nothing to add'})"
+
+    def page(self, path: Path | None = None) -> Page:
+        """Give what runs brought to the collection, which is at `path`."""
+        from freshstack_dspy.recipes.built_page import extended_page
+
+        return extended_page(self, path or self.collection.name)
 
 
 def extend(
@@ -192,7 +206,7 @@ def _unlabelled(before: Collection, runs: Iterable[RunTop]) -> int:
 
 def _price(plan: "Plan", pairs: int) -> str:
     total = plan.total
-    cost = "at a price that is not known" if total.cost is None else f"about ${total.cost:,.4f}"
+    cost = "at a price that is not known" if total.cost is None else f"about {money(total.cost)}"
     return f"{pairs:,} pairs in {total.requests:,} requests, {total.recorded:,} recorded; {cost}"
 
 

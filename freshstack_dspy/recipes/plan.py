@@ -25,6 +25,8 @@ from freshstack_dspy.lm.store import FirstOf, ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.lm.usage import current_step
+from freshstack_dspy.pages.page import Page, money
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.recipes.build import make
@@ -77,7 +79,7 @@ class PlannedCap(Record):
     """What the plan adds; None where it is not known."""
 
 
-class Plan(Record):
+class Plan(Record, Shown):
     """What a live build would send now, by step."""
 
     name: str
@@ -102,6 +104,21 @@ class Plan(Record):
     """The caps that are set."""
     missing_key: str | None = None
     """Says which key a live build lacks now."""
+
+    def __repr__(self) -> str:
+        total = self.total
+        return (
+            f"Plan({self.name!r}, {self.model}: {total.requests:,} requests, "
+            f"{total.recorded:,} recorded, cost {money(total.cost)})"
+        )
+
+    __str__ = __repr__
+
+    def page(self) -> Page:
+        """Give what is asked for by step, what it costs, and what is known of the questions."""
+        from freshstack_dspy.recipes.plan_page import plan_page
+
+        return plan_page(self)
 
 
 def plan(

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Unpack
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
 from freshstack_dspy.config import BuildConfig, SyntheticQueries
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
+from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import showing
 from freshstack_dspy.recipes.build import make
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
@@ -22,7 +25,8 @@ _OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
 """What a manifest records of how it was made, and that is no reason to write it anew."""
 
 
-class Refreshed(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Refreshed(Shown):
     """The collection as it is now."""
 
     collection: Collection
@@ -32,6 +36,16 @@ class Refreshed(NamedTuple):
     """Whether the collection was written anew."""
     calls: int
     """Requests sent to the model for it; the manifest counts all since the first build."""
+
+    def __repr__(self) -> str:
+        changed = counted(self.calls, "call") if self.changed else "nothing differs"
+        return f"Refreshed({self.collection!r}: {changed})"
+
+    def page(self, path: Path | None = None, changes: Path | None = None) -> Page:
+        """Give what became of the collection at `path`; its changes were written to `changes`."""
+        from freshstack_dspy.recipes.built_page import refreshed_page
+
+        return refreshed_page(self, path or Path(self.collection.name), changes)
 
 
 def refresh(

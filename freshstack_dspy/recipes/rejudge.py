@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from freshstack_dspy.calibration.agreement import AgreementReport, agree_with_judge
 from freshstack_dspy.collection.collection import Collection, write_collection
@@ -12,6 +13,8 @@ from freshstack_dspy.collection.diff import Difference, difference
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
+from freshstack_dspy.pages.page import Page, counted, interval
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.records import Chunk, Judgment, Scale
@@ -21,8 +24,12 @@ if TYPE_CHECKING:
     from freshstack_dspy.recipes.judge import Judgments, ToJudge
 
 
-class Rejudged(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Rejudged(Shown):
     """What another judge says of the same pairs."""
+
+    model: str
+    """That of the other judge."""
 
     collection: Collection | None
     """As it is on disk; None of a sample, which is not written."""
@@ -36,6 +43,17 @@ class Rejudged(NamedTuple):
     """Pairs of which nothing was asked, for the chunk has no text."""
     failed: int
     """Pairs without a label now, these among them."""
+
+    def __repr__(self) -> str:
+        pairs = counted(self.agreement.pairs if self.agreement else 0, "pair")
+        agreed = self.agreement.metrics["share agreed"].judge if self.agreement else None
+        return f"Rejudged({self.model}: {pairs}, share agreed {interval(agreed, '.3f')})"
+
+    def page(self, path: Path | None = None, changes: Path | None = None) -> Page:
+        """Give how far labels agree, and what is now at `path`; changes are in `changes`."""
+        from freshstack_dspy.recipes.built_page import rejudged_page
+
+        return rejudged_page(self, path, changes)
 
 
 def rejudge(
@@ -103,7 +121,7 @@ def _rejudge(
         if out is None:
             agreement = agree_with_judge(judged.judgments, scale, before.judgments, old_scale)
             failed = sum(one.label is None for one in judged.judgments)
-            return Rejudged(None, agreement, differ, None, 0, failed)
+            return Rejudged(config.model.name, None, agreement, differ, None, 0, failed)
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
         contents = _contents(before, judged, textless, scale)
         now, old = provenance(session, contents), before.manifest
@@ -123,7 +141,7 @@ def _rejudge(
     unchanged = list(chunks.values())
     found = difference(before, written, unchanged, unchanged)
     failed = written.manifest.counts.unlabelled
-    return Rejudged(written, agreement, differ, found, len(textless), failed)
+    return Rejudged(config.model.name, written, agreement, differ, found, len(textless), failed)
 
 
 def _contents(

@@ -69,6 +69,14 @@ def test_on_a_terminal_words_wrap_and_evidence_is_between_brackets() -> None:
     )
 
 
+def test_what_is_typed_is_not_parted_by_a_line_break() -> None:
+    command = "freshstack retrieve a/folder/with/a/long/name --retriever bm25"
+
+    text = page_text(Page("", (Text(("search it: ", Span(command, "code"), ".")),)), 40)
+
+    assert text == f"search it:\n  {command}.\n"
+
+
 def test_markdown_has_headings_tables_lists_and_quotes() -> None:
     assert page_markdown(PAGE) == (
         "# Runs\n\n"

@@ -46,6 +46,8 @@ def test_the_same_pairs_get_new_labels(tmp_path: Path) -> None:
     assert old_pairs == new_pairs
     assert rejudged.agreement is not None
     assert rejudged.agreement.pairs == 2
+    assert repr(rejudged) == "Rejudged(extractive/baseline: 2 pairs, share agreed 0.500)"
+    assert "compared with the labels before: 2 pairs" in rejudged._repr_html_()
     assert difference.judgments.changed == 1  # "alpha" says nothing of calling
     assert new.recipe == "rejudge:import:freshstack"
     assert all(judgment.call_id for judgment in new.judgments)
