@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.pages.html import html_fragment
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Scale, ScaleName
 from freshstack_dspy.stored.contents import Contents, NuggetsName
 from freshstack_dspy.stored.corpus import CORPUS_FILE, Corpus
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.stored.diagnose import Diagnosis
 
 
-class Collection(StoredCollection):
+class Collection(StoredCollection, Shown):
     """A judged collection: its records, its manifest and its chunks, and what is done with them."""
 
     @classmethod
@@ -66,6 +69,18 @@ class Collection(StoredCollection):
             raise CollectionError(f"{path} exists; name another folder")
         counts = self.manifest.counts
         return write_collection(path, self, self.chunks(), self.manifest, rejected=counts.rejected)
+
+    def page(self) -> Page:
+        """Give its data card: sources, counts, limits and attribution."""
+        from freshstack_dspy.stored.card import card_page
+
+        return card_page(self, list(self.chunks()), self.manifest)
+
+    def _repr_html_(self) -> str:
+        from freshstack_dspy.stored.card import card_page
+
+        chunks = list(self.chunks())
+        return html_fragment(card_page(self, chunks, self.manifest, authors=False))
 
     def groups(self, by: str, *, at: str | None = None) -> "QueryGroups":
         """Group the queries, of all slices; the arguments and errors are those of `query_groups`."""

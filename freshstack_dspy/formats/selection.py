@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from freshstack_dspy.formats.description import IDS_FILE, LICENCES_FILE
+from freshstack_dspy.pages.markdown import escape, page_markdown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query
-from freshstack_dspy.stored.card import attribution, baseline_warning, escape
+from freshstack_dspy.stored.card import attribution, baseline_warning
 from freshstack_dspy.stored.contents import NuggetsName
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import makers
@@ -125,7 +126,8 @@ class Selection:
         """Write the README: what the export is, how a tool loads it, the authors and licences."""
         manifest, scale = self.collection.manifest, self.collection.manifest.scale
         numbers = (f"{number:,} {name.replace('_', ' ')}" for name, number in self.counts.items())
-        parts = [f"# {escape(manifest.name)}", baseline_warning(manifest)]
+        warning = baseline_warning(manifest)
+        parts = [f"# {escape(manifest.name)}", f"**{escape(warning)}**" if warning else ""]
         parts.append(
             f"An export of the collection with the content hash `{manifest.content_hash}`, by the "
             f"recipe {escape(manifest.recipe)}: its queries in the slices {', '.join(self.slices)}.\n"
@@ -143,7 +145,7 @@ class Selection:
         parts.append(f"## How to load it\n\n{how_to_load}")
         licences = f"in `{LICENCES_FILE}`" if self.collection.licences else "not recorded"
         parts.append(f"The licences and notices of the corpus are {licences}.")
-        return "\n\n".join([*filter(None, parts), attribution(self.queries)])
+        return "\n\n".join([*filter(None, parts), page_markdown(attribution(self.queries), 2)])
 
 
 _NUMBER = "the number of the query's nuggets that it supports"

@@ -26,6 +26,7 @@ color:var(--ink);background:none}
 .fs tbody th{font-weight:400}.fs .n{text-align:right;white-space:nowrap}
 .fs small{display:block}
 .fs code{font:.9em ui-monospace,SFMono-Regular,Menlo,monospace;overflow-wrap:anywhere}
+.fs pre{overflow-x:auto;background:var(--shade);padding:.5em .9em;margin:.5em 0}
 .fs blockquote{margin:.5em 0;padding:.5em .9em;background:var(--shade);border-left:3px solid var(--line);
 white-space:pre-wrap;overflow-wrap:anywhere;font:.87em/1.45 ui-monospace,SFMono-Regular,Menlo,monospace}
 .fs mark{background:var(--mark);color:inherit;padding:0 .1em;border-bottom:2px solid currentColor}
@@ -102,6 +103,8 @@ def _text(text: Text) -> str:
         return f"<li>{words}\n"  # its end tag may be left out, and a list within it follows
     if text.kind == "excerpt":
         return f"<blockquote>{words}</blockquote>\n"
+    if text.kind == "code":
+        return f"<pre><code>{words}</code></pre>\n"
     named = "" if text.kind == "plain" else f' class="{text.kind}"'
     return f"<p{named}>{words}</p>\n"
 

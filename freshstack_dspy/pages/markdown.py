@@ -15,9 +15,12 @@ _DIRECTION_MARKS = frozenset(
 )
 
 
-def page_markdown(page: Page) -> str:
-    """Write a page as Markdown; texts of others are shown as they are, and never obeyed."""
-    return "\n".join(_page(page, 1))
+def page_markdown(page: Page, level: int = 1) -> str:
+    """Write a page as Markdown, its title as a heading of a level.
+
+    Texts of others are shown as they are, and never obeyed.
+    """
+    return "\n".join(_page(page, level))
 
 
 def escape(text: str) -> str:
@@ -74,6 +77,10 @@ def _text(text: Text) -> str:
             lines[-1].append(first)
             lines.extend([one] for one in others)
         return "".join(f"> {''.join(map(_span, line))}  \n" for line in lines)
+    if text.kind == "code":
+        words = visible(str(text))
+        fence = "```" + "`" * words.count("`")
+        return f"{fence}\n{words}\n{fence}\n"
     line = "".join(map(_span, text)).strip()
     if text.kind == "item":
         return f"{'  ' * text.indent}- {line}"
@@ -86,9 +93,11 @@ def _span(span: Span) -> str:
     if not core or (span.style == "plain" and not span.href):
         return words
     styled = core if span.style == "plain" else f"**{core}**"
-    if span.style == "code" and "`" not in span.text:
+    if span.style == "code" and not {"`", "<"}.intersection(span.text):
         styled = f"`{' '.join(visible(span.text).split())}`"
-    if span.href.startswith("#") or is_web_address(span.href):
+    if span.text == span.href and is_web_address(span.href):
+        styled = f"<{span.href}>"
+    elif span.href.startswith("#") or is_web_address(span.href):
         styled = f"[{styled}]({span.href})"
     before, after = words[0] == " ", words[-1] == " "
     return f"{' ' * before}{styled}{' ' * after}"

@@ -121,12 +121,12 @@ class Text:
     Attributes:
         spans: A text, or its pieces.
         kind: `plain`; `note` of what one may skip; `warning` of what one must not; `item` of a
-            list; `excerpt` of words from a document, whose lines are kept.
+            list; `excerpt` of words from a document and `code` to be typed, whose lines are kept.
         indent: How deep an entry is in its list.
     """
 
     spans: str | Span | tuple[str | Span | Value, ...]
-    kind: Literal["plain", "note", "warning", "item", "excerpt"] = "plain"
+    kind: Literal["plain", "note", "warning", "item", "excerpt", "code"] = "plain"
     indent: int = 0
 
     def __iter__(self) -> Iterator[Span]:
@@ -135,6 +135,14 @@ class Text:
 
     def __str__(self) -> str:
         return "".join(span.text for span in self)
+
+
+def prose(line: str, kind: Literal["plain", "note", "item"] = "plain") -> Text:
+    """Give a line of ours, in which code stands between backticks."""
+    pieces = line.split("`")
+    return Text(
+        tuple(Span(one, "code" if at % 2 else "plain") for at, one in enumerate(pieces)), kind
+    )
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,9 @@ def _text(text: Text, columns: int) -> Iterator[str]:
             yield f"{margin}  | {one_line(line.rstrip().expandtabs(4))}".rstrip().replace(
                 _SPACE, " "
             )
+    elif text.kind == "code":
+        for line in shown.splitlines():
+            yield f"    {one_line(line)}".rstrip()
     else:
         yield from wrapped(shown, columns, 2 * text.indent + 2 * (text.kind == "item"))
 

@@ -1,14 +1,14 @@
 """The data card: README.md of a collection, with its sources, counts, limits and attribution."""
 
-import html
 import re
-import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from statistics import fmean
 from typing import Any
 
+from freshstack_dspy.pages.markdown import page_markdown
+from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, cut, percent, prose
 from freshstack_dspy.records import (
     DRY_RUN,
     Attribution,
@@ -67,52 +67,62 @@ _CODE = re.compile(
     r"|(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)",  # a span
     re.MULTILINE,
 )
-_HOW_TO_EVALUATE = """\
-## How to evaluate a run
-
-A run is a TREC file: `query_id Q0 chunk_id rank score run_name` on each line.
-
-```sh
-freshstack evaluate path/to/this/folder path/to/run.txt
-```
-
-or, in Python:
-
-```python
+_LONGEST = 200
+"""How much is shown of a text of others."""
+_HOW_TO_EVALUATE = Page(
+    "How to evaluate a run",
+    (
+        prose("A run is a TREC file: `query_id Q0 chunk_id rank score run_name` on each line."),
+        Text("freshstack evaluate path/to/this/folder path/to/run.txt", "code"),
+        Text("or, in Python:"),
+        Text(
+            """\
 from freshstack_dspy import Collection
 
 collection = Collection.load("path/to/this/folder")
-print(collection.evaluate("path/to/run.txt").means)
-```
-"""
+print(collection.evaluate("path/to/run.txt").means)""",
+            "code",
+        ),
+    ),
+)
 
 
 def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
-    """Write the data card, as Markdown.
+    """Write the data card, as Markdown."""
+    return page_markdown(card_page(contents, chunks, manifest))
+
+
+def card_page(
+    contents: Contents, chunks: Sequence[Chunk], manifest: Manifest, *, authors: bool = True
+) -> Page:
+    """Give the data card, with the table of authors or without.
 
     It holds no time and no version, and its costs are what the replies cost when they were first
     asked for: the same data by the same recipe from the same replies has the same card.
     """
-    sections = [
-        _heading(contents, manifest),
+    warning = baseline_warning(manifest)
+    parts: tuple[Text | Table | Page, ...] = (
+        *([Text(warning, "warning")] if warning else []),
+        *_heading(contents, manifest),
         _queries(contents.queries, manifest),
         _corpus(contents, chunks, manifest),
-        _making(manifest),
+        Page("How it was made", tuple(_making(manifest))),
         _counts(contents, manifest),
         _statistics(contents, chunks),
         _slices(contents, manifest),
-        *(_dry_run(part, manifest) for part in (_contamination(manifest), _pool(contents))),
-        _limits(contents, manifest),
+        _contamination(manifest),
+        *_pool(contents, manifest),
+        Page("Limits", tuple(prose(line, "item") for line in _limits(contents, manifest))),
         _HOW_TO_EVALUATE,
-        attribution(contents.queries),
-    ]
-    return "\n".join(section for section in sections if section)
+        *([attribution(contents.queries)] if authors else []),
+    )
+    return Page(manifest.name, parts, data=manifest)
 
 
-def attribution(queries: Sequence[Query]) -> str:
-    """Write the section that says who wrote the questions and answers, and under which licence."""
+def attribution(queries: Sequence[Query]) -> Page:
+    """Give the section that says who wrote the questions and answers, and under which licence."""
     licences: Counter[str] = Counter()
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for query in queries:
         author = "made by a model" if query.origin == "synthetic" else UNKNOWN
         unknown = Attribution(author=author, url="", licence=author)
@@ -120,34 +130,39 @@ def attribution(queries: Sequence[Query]) -> str:
         for part, source in parts[: 1 + bool(query.answer)]:
             by = source or unknown
             licences[by.licence] += 1
-            cells = escape(by.author), link(by.url), escape(by.licence)
-            rows.append((escape(query.query_id), escape(query.title), part, *cells))
-    licence_rows = [(escape(licence), str(licences[licence])) for licence in sorted(licences)]
-    return (
-        "## Attribution\n\n"
-        "The questions and answers belong to their authors and may be passed on under these "
-        "licences, with this table.\n\n"
-        f"{table(('licence', 'texts'), licence_rows)}\n"
-        f"{table(('query', 'title', 'text', 'author', 'address', 'licence'), rows)}"
+            cells = cut(by.author, _LONGEST), _link(by.url), cut(by.licence, _LONGEST)
+            rows.append((query.query_id, cut(query.title, _LONGEST), part, *cells))
+    return Page(
+        "Attribution",
+        (
+            Text(
+                "The questions and answers belong to their authors and may be passed on under "
+                "these licences, with this table."
+            ),
+            Table(
+                ("licence", "texts"),
+                [(cut(licence, _LONGEST), licences[licence]) for licence in sorted(licences)],
+            ),
+            Table(("query", "title", "text", "author", "address", "licence"), rows),
+        ),
     )
 
 
 def baseline_warning(manifest: Manifest) -> str:
-    """Warn, in one line of Markdown, of labels that the baseline made; empty where there is none."""
-    found = [escape(model) for model in makers(manifest) if is_baseline(model)]
+    """Warn, in one line, of labels that the baseline made; empty where there is none."""
+    found = [model for model in makers(manifest) if is_baseline(model)]
     if not found:
         return ""
     return (
-        f"**{' and '.join(found)} is a baseline that counts words and understands nothing. "
+        f"{' and '.join(found)} is a baseline that counts words and understands nothing. "
         "The labels that it made are good for a dry run and as a floor to compare judges with; "
-        "they are no ground for choosing a retriever.**"
+        "they are no ground for choosing a retriever."
     )
 
 
-def _dry_run(section: str, manifest: Manifest) -> str:
-    """Say below the heading of a section that nothing is concluded, where the baseline labelled."""
-    found = f"\n\n{DRY_RUN}.\n\n" if is_dry_run(manifest) else "\n\n"
-    return section.replace("\n\n", found, 1)
+def _dry_run(manifest: Manifest) -> list[Text]:
+    """Say first in a section that nothing is concluded, where the baseline labelled."""
+    return [Text(f"{DRY_RUN}.")] if is_dry_run(manifest) else []
 
 
 def _section(manifest: Manifest, name: str) -> dict[str, Any]:
@@ -156,7 +171,7 @@ def _section(manifest: Manifest, name: str) -> dict[str, Any]:
 
 
 def _shown(value: object) -> str:
-    """A setting in a line of Markdown; nothing for what is empty or not set."""
+    """A setting in a line; nothing for what is empty or not set."""
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, bool):
@@ -164,36 +179,40 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(filter(None, map(_shown, value)))
     if isinstance(value, dict):
-        return ", ".join(f"{escape(str(key))} {_shown(each)}" for key, each in value.items())
-    return escape(str(value))
+        return ", ".join(f"{cut(str(key), _LONGEST)} {_shown(each)}" for key, each in value.items())
+    return cut(str(value), _LONGEST)
 
 
-def _numbers(*numbers: int) -> list[str]:
-    return [f"{number:,}" for number in numbers]
+def _link(url: str) -> Span | str:
+    """An address as a link if it is a plain web address; a writer shows any other as text."""
+    return Span(url, href=url) if len(url) <= _LONGEST else cut(url, _LONGEST)
+
+
+def _in_code(shown: str) -> Span:
+    return Span(shown, "code")
 
 
 def _share(number: int, of: int) -> str:
     return f"{number:,} of {of:,} ({number / of:.1%})" if of else UNKNOWN
 
 
-def _heading(contents: Contents, manifest: Manifest) -> str:
+def _heading(contents: Contents, manifest: Manifest) -> Iterator[Text]:
     origins = {query.origin for query in contents.queries}
     made_of = " and ".join(text for origin, text in _ORIGINS.items() if origin in origins)
-    warning = baseline_warning(manifest)
     from_chunks = any(one.chunk_ids for one in contents.nuggets)
     source = "the passages that retrieval found" if from_chunks else "their answers"
-    return (
-        f"# {escape(manifest.name)}\n\n"
-        + (f"{warning}\n\n" if warning else "")
-        + f"A judged test collection for retrieval: {made_of or 'questions'}, nuggets (the atomic "
+    yield Text(
+        f"A judged test collection for retrieval: {made_of or 'questions'}, nuggets (the atomic "
         f"facts of {source}), a corpus cut into chunks, and for each nugget the "
-        "chunks that were judged to support it or not.\n"
+        "chunks that were judged to support it or not."
+    )
+    yield prose(
         f"The identity of its data is `{manifest.content_hash}`; `manifest.json` has the hash of "
-        "every file.\n"
+        "every file."
     )
 
 
-def _queries(queries: Sequence[Query], manifest: Manifest) -> str:
+def _queries(queries: Sequence[Query], manifest: Manifest) -> Page:
     from freshstack_dspy.questions.selection import is_in_image
 
     settings = _section(manifest, "queries")
@@ -202,7 +221,8 @@ def _queries(queries: Sequence[Query], manifest: Manifest) -> str:
     if imported := _section(manifest, "import"):
         rows = [("imported from the format", _shown(imported.get("format")) or UNKNOWN)]
         rows += [
-            (f"{name} of the export", escape(one)) for name, one in exported_from(manifest).items()
+            (f"{name} of the export", cut(one, _LONGEST))
+            for name, one in exported_from(manifest).items()
         ]
     days = sorted(filter(None, map(_day, queries)))
     rows.append(("asked", f"{days[0]} to {days[-1]}" if days else UNKNOWN))
@@ -210,7 +230,7 @@ def _queries(queries: Sequence[Query], manifest: Manifest) -> str:
         rows.append(("without a date", str(len(queries) - len(days))))
     if tags := Counter(tag for query in queries for tag in query.tags):
         most = sorted(tags, key=lambda tag: (-tags[tag], tag))[:_TAGS]
-        named = ", ".join(f"{escape(tag)} ({tags[tag]})" for tag in most)
+        named = ", ".join(f"{cut(tag, _LONGEST)} ({tags[tag]})" for tag in most)
         others = f" and {len(tags) - _TAGS} others" if len(tags) > _TAGS else ""
         rows.append(("tags", named + others))
     rows.append(("queries", str(len(queries))))
@@ -218,8 +238,8 @@ def _queries(queries: Sequence[Query], manifest: Manifest) -> str:
     if in_images := sum(is_in_image(query.body) for query in queries):
         rows.append(("queries whose content is in an image", str(in_images)))
     for reason, number in sorted(manifest.counts.rejected.items()):
-        rows.append((f"questions left out: {escape(reason)}", str(number)))
-    return f"## Source of the queries\n\n{table(('what', 'value'), rows)}"
+        rows.append((f"questions left out: {cut(reason, _LONGEST)}", str(number)))
+    return Page("Source of the queries", (Table(("what", "value"), rows),))
 
 
 def _day(query: Query) -> str | None:
@@ -229,7 +249,7 @@ def _day(query: Query) -> str | None:
         return None
 
 
-def _corpus(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
+def _corpus(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> Page:
     configured: Any = manifest.config.get("corpus")
     places = {
         str(each.get("name")): each
@@ -245,27 +265,33 @@ def _corpus(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> 
         skipped[file.source].append(file)
     rows = [
         (
-            escape(name),
+            cut(name, _LONGEST),
             _place(places.get(name, {})),
-            ", ".join(map(escape, sorted(revisions[name] or {UNKNOWN}))),
-            f"{counted[name]:,}",
+            cut(", ".join(sorted(revisions[name] or {UNKNOWN})), _LONGEST),
+            counted[name],
             listed(count_kinds(skipped[name])),
-            ", ".join(escape(file.path) for file in contents.licences if file.source == name),
+            ", ".join(
+                cut(file.path, _LONGEST) for file in contents.licences if file.source == name
+            ),
         )
         for name in sorted({*places, *counted, *skipped})
     ]
     header = ("source", "from", "revision", "chunks", "files left out", "licences and notices")
-    return (
-        "## Sources of the corpus\n\n"
-        "Each is under its own licence; the texts of the files named here are in "
-        "licences.jsonl. Why a file was left out is in skipped.jsonl.\n\n"
-        f"{table(header, rows)}"
+    return Page(
+        "Sources of the corpus",
+        (
+            Text(
+                "Each is under its own licence; the texts of the files named here are in "
+                "licences.jsonl. Why a file was left out is in skipped.jsonl."
+            ),
+            Table(header, rows),
+        ),
     )
 
 
-def _place(settings: dict[str, Any]) -> str:
+def _place(settings: dict[str, Any]) -> Span | str:
     if url := settings.get("url"):
-        return link(str(url))
+        return _link(str(url))
     if package := settings.get("package"):
         return f"package {_shown(package)}"
     if path := settings.get("path"):
@@ -273,59 +299,51 @@ def _place(settings: dict[str, Any]) -> str:
     return UNKNOWN
 
 
-def _making(manifest: Manifest) -> str:
+def _making(manifest: Manifest) -> Iterator[Text | Table]:
     asked = "the baseline" if is_baseline(manifest.model) else "the model"
     imported = manifest.recipe.startswith("import:")
-    by = "" if imported else f", asking {asked} **{escape(manifest.model)}**"
-    earlier = ", ".join(map(escape, manifest.earlier_models))
-    text = (
-        "## How it was made\n\n"
-        f"By the recipe **{escape(manifest.recipe)}** of freshstack_dspy{by}.\n"
-        "`manifest.json` has the configuration, the versions and the account of calls.\n"
-        f"Labels are on the scale `{manifest.scale.name}`, and support from "
-        f"{manifest.scale.threshold} on.\n"
-        + (f"Some of what it holds may still be by {earlier}, asked before.\n" if earlier else "")
-    )
+    by = () if imported else (f", asking {asked} ", Span(manifest.model, "strong"))
+    recipe = Span(manifest.recipe, "strong")
+    yield Text(("By the recipe ", recipe, " of freshstack_dspy", *by, "."))
+    yield prose("`manifest.json` has the configuration, the versions and the account of calls.")
+    scale = manifest.scale
+    yield prose(f"Labels are on the scale `{scale.name}`, and support from {scale.threshold} on.")
+    if earlier := ", ".join(manifest.earlier_models):
+        yield Text(f"Some of what it holds may still be by {earlier}, asked before.")
     if projected := _section(manifest, "rechunked"):
-        text += (
-            f"Its files were cut anew: its labels are those of the collection "
-            f"{escape(str(projected.get('collection')))} "
-            f"(`{escape(str(projected.get('content_hash')))}`), moved to the chunks that hold their "
-            f"evidence; {projected.get('lost')} labels of support were lost.\n"
+        collection = cut(str(projected.get("collection")), _LONGEST)
+        yield prose(
+            f"Its files were cut anew: its labels are those of the collection {collection} "
+            f"(`{projected.get('content_hash')}`), moved to the chunks that hold their evidence; "
+            f"{projected.get('lost')} labels of support were lost."
         )
     settings = [
-        (f"{name}.{escape(key)}", shown)
+        (f"{name}.{cut(key, _LONGEST)}", shown)
         for name in _SHAPING
         for key, value in sorted(_section(manifest, name).items())
         if (shown := _shown(value))
     ]
     if settings:
-        text += f"\n{table(('setting', 'value'), settings)}"
-    prompts = [(escape(name), f"`{escape(hash_)}`") for name, hash_ in manifest.prompts.items()]
-    if prompts:
-        text += f"\n{table(('signature', 'SHA-256 of its prompt'), sorted(prompts))}"
-    text += _costs(manifest)
+        yield Table(("setting", "value"), settings)
+    if manifest.prompts:
+        prompts = [(name, _in_code(hash_)) for name, hash_ in sorted(manifest.prompts.items())]
+        yield Table(("signature", "SHA-256 of its prompt"), prompts, keys=2)
+    yield from _costs(manifest)
     if manifest.extensions:
-        runs = [
-            (
-                escape(one.run),
-                *_numbers(one.depth, one.judged),
-                escape(one.model),
-                f"`{one.sha256}`",
-            )
-            for one in manifest.extensions
-        ]
-        header = ("run", "depth", "pairs judged", "model", "SHA-256 of the run")
-        text += (
-            f"\nIt was extended with the unjudged chunks of these runs:\n\n{table(header, runs)}"
+        yield Text("It was extended with the unjudged chunks of these runs:")
+        yield Table(
+            ("run", "depth", "pairs judged", "model", "SHA-256 of the run"),
+            [
+                (one.run, one.depth, one.judged, one.model, _in_code(one.sha256))
+                for one in manifest.extensions
+            ],
         )
-    return text
 
 
-def _costs(manifest: Manifest) -> str:
+def _costs(manifest: Manifest) -> Iterator[Text | Table]:
     """What every reply cost when it was first asked for, so that a replay says the same."""
     accounts = {
-        escape(name): (
+        name: (
             one.calls + one.cached,
             one.tokens + one.cached_tokens,
             one.cost + one.cached_cost,
@@ -334,46 +352,48 @@ def _costs(manifest: Manifest) -> str:
         if one.calls + one.cached
     }
     if not accounts:
-        return ""
+        return
     requests, tokens, cost = map(sum, zip(*accounts.values(), strict=True))
     rows = [
-        (name, *_numbers(made, used), f"${paid:.4f}")
+        (name, made, used, Value(paid))
         for name, (made, used, paid) in [*accounts.items(), ("all", (requests, tokens, cost))]
     ]
-    return (
-        f"\n{table(('step', 'requests', 'tokens', 'US dollars'), rows)}\n"
+    yield Table(("step", "requests", "tokens", "US dollars"), rows)
+    yield Text(
         "These are the tokens that the provider counted and what they cost when they were first "
-        "asked for, whether or not this build paid for them; 0 where it is unknown.\n"
+        "asked for, whether or not this build paid for them; 0 where it is unknown."
     )
 
 
-def _counts(contents: Contents, manifest: Manifest) -> str:
+def _counts(contents: Contents, manifest: Manifest) -> Page:
     from freshstack_dspy.stored.diagnose import self_agreement
 
-    rows = [(f"`{name}`", f"{getattr(manifest.counts, name):,}") for name in _COUNTED]
+    rows: list[tuple[str | Span, str | int | Value]] = [
+        (_in_code(name), getattr(manifest.counts, name)) for name in _COUNTED
+    ]
     rated = Counter(nugget.importance for nugget in contents.nuggets if nugget.importance)
     if rated:
         rows.append(("nuggets rated vital", f"{rated['vital']:,} of {rated.total():,}"))
     if doubtful := sum(nugget.doubtful for nugget in contents.nuggets):
-        rows.append(("doubtful nuggets, which are not judged", f"{doubtful:,}"))
+        rows.append(("doubtful nuggets, which are not judged", doubtful))
     if alike := sum(nugget.duplicate_of is not None for nugget in contents.nuggets):
-        rows.append(("nuggets that nearly duplicate another", f"{alike:,}"))
+        rows.append(("nuggets that nearly duplicate another", alike))
     rows += [
-        (f"failures: {step}, {status}", str(number))
+        (f"failures: {step}, {status}", number)
         for step, by_status in sorted(manifest.counts.failures.items())
         for status, number in sorted(by_status.items())
     ]
     votes = self_agreement(contents.judgments)
     if votes.agreement.value is not None and votes.unanimous.value is not None:
         rows += [
-            ("pairs with several votes", f"{votes.pairs:,}"),
-            ("two votes agree", f"{votes.agreement.value:.1%}"),
-            ("all votes agree", f"{votes.unanimous.value:.1%}"),
+            ("pairs with several votes", votes.pairs),
+            ("two votes agree", percent(votes.agreement.value)),
+            ("all votes agree", percent(votes.unanimous.value)),
         ]
-    return f"## Counts\n\n{table(('what', 'number'), rows)}"
+    return Page("Counts", (Table(("what", "number"), rows),))
 
 
-def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> str:
+def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> Page:
     header = (
         "queries are", "#queries", "#docs", "#sources", "nuggets per query", "query words",
         "answer words", "queries with code", "answers with code", "relevant docs per nugget",
@@ -381,27 +401,27 @@ def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> str:
     )  # fmt: skip
     kinds: dict[str, Sequence[SliceName]] = {"supported": SUPPORTED, "answerable": ("answerable",)}
     rows = [(name, *_statistics_of(contents, chunks, slices)) for name, slices in kinds.items()]
-    return (
-        f"## Statistics\n\n{table(header, rows)}\n"
+    note = (
         "The columns are those of Table 3 of the FreshStack paper (arXiv 2504.13128), with "
-        "lengths in words; a doc is a chunk.\n"
+        "lengths in words; a doc is a chunk."
     )
+    return Page("Statistics", (Table(header, rows), Text(note)))
 
 
 def _statistics_of(
     contents: Contents, chunks: Sequence[Chunk], slices: Sequence[SliceName]
-) -> list[str]:
+) -> list[int | Value]:
     qrels = contents.qrels_of(slices).official()
     queries = [query for query in contents.queries if query.query_id in qrels.query_to_nuggets]
 
-    def mean(values: Iterable[float], form: str = ".1f") -> str:
+    def mean(values: Iterable[float], form: str = ".1f") -> Value:
         found = list(values)
-        return format(fmean(found), form) if found else "-"
+        return Value(fmean(found) if found else None, form=form)
 
     return [
-        str(len(queries)),
-        str(len(chunks)),
-        str(len({chunk.source for chunk in chunks})),
+        len(queries),
+        len(chunks),
+        len({chunk.source for chunk in chunks}),
         mean(map(len, qrels.query_to_nuggets.values())),
         mean(len(query.text.split()) for query in queries),
         mean(len(query.answer.split()) for query in queries),
@@ -412,31 +432,36 @@ def _statistics_of(
     ]
 
 
-def _slices(contents: Contents, manifest: Manifest) -> str:
+def _slices(contents: Contents, manifest: Manifest) -> Page:
     counts = manifest.counts
     rows = [
         (
-            f"`{name}`",
+            _in_code(name),
             _SLICES[name],
-            f"{counts.slices[name]:,}",
-            f"{counts.slices[name] / counts.queries:.1%}" if counts.queries else "-",
+            counts.slices[name],
+            percent(counts.slices[name] / counts.queries if counts.queries else None),
             "yes" if name in SUPPORTED else "no",
         )
         for name in SLICES
     ]
     without = some_of(part.query_id for part in contents.slices if not part.nuggets)
     header = ("slice", "queries where", "queries", "share", "measured by default")
-    return (
-        f"## Slices\n\n{table(header, rows)}\n"
-        "A query is measured on its supported nuggets. The FreshStack paper (§4) takes out "
-        "queries with an unsupported nugget, on average 34.2% with some and 11.8% with all "
-        "unsupported: its filter is `--slices answerable`. "
-        "`freshstack show path/to/this/folder` lists the queries with their slices.\n"
-        + (f"Queries without nuggets: {escape(without)}.\n" if without else "")
+    return Page(
+        "Slices",
+        (
+            Table(header, rows),
+            prose(
+                "A query is measured on its supported nuggets. The FreshStack paper (§4) takes out "
+                "queries with an unsupported nugget, on average 34.2% with some and 11.8% with all "
+                "unsupported: its filter is `--slices answerable`. "
+                "`freshstack show path/to/this/folder` lists the queries with their slices."
+            ),
+            *([Text(f"Queries without nuggets: {without}.")] if without else []),
+        ),
     )
 
 
-def _contamination(manifest: Manifest) -> str:
+def _contamination(manifest: Manifest) -> Page:
     found, settings = manifest.counts.contamination, _section(manifest, "contamination")
     queries = manifest.counts.queries if settings else 0
     cutoff, words = _shown(settings.get("cutoff")), _shown(settings.get("ngram")) or "n"
@@ -457,63 +482,68 @@ def _contamination(manifest: Manifest) -> str:
         " With `--exclude-contaminated` a run is evaluated a second time, without the queries "
         "that the model can answer without the corpus."
     )
-    return (
-        f"## Contamination\n\n{table(('what', 'number'), rows)}\n"
+    note = prose(
         "What a model knows of a query without the corpus, no retriever has to find. "
         "`contamination.jsonl` has the numbers of every query."
-        f"{without if found.scored else ''}\n"
+        f"{without if found.scored else ''}"
     )
+    return Page("Contamination", (*_dry_run(manifest), Table(("what", "number"), rows), note))
 
 
-def _pool(contents: Contents) -> str:
-    """What would be lost without each technique and retriever."""
+def _pool(contents: Contents, manifest: Manifest) -> Iterator[Page]:
+    """What would be lost without each technique and retriever, where the pool is known."""
     from freshstack_dspy.stored.diagnose import leave_one_out, pooled
 
     pool = pooled(contents, SUPPORTED)
     if not pool.candidates:
-        return ""
-    rows = [
-        (escape(one.without), one.kind, *_numbers(one.chunks, one.relevant, one.nuggets))
+        return
+    rows: list[tuple[Cell, ...]] = [
+        (one.without, one.kind, one.chunks, one.relevant, one.nuggets)
         for one in leave_one_out(pool)
     ]
-    whole = _numbers(len(pool.candidates), len(pool.relevant), len(pool.supported))
+    whole = len(pool.candidates), len(pool.relevant), len(pool.supported)
     header = ("without", "is a", "pooled chunks lost", "supporting ones", "supported nuggets")
-    return (
-        "## The pool\n\n"
-        f"Of the {len(pool.qrels.nuggets):,} queries with a supported nugget. What only one "
-        "technique or retriever brought in would be missing without it:\n\n"
-        f"{table(header, [*rows, ('(the whole pool)', '', *whole)])}\n"
-        "`freshstack diagnose` also says what a shallower pool would have found.\n"
+    yield Page(
+        "The pool",
+        (
+            *_dry_run(manifest),
+            Text(
+                f"Of the {len(pool.qrels.nuggets):,} queries with a supported nugget. What only one "
+                "technique or retriever brought in would be missing without it:"
+            ),
+            Table(header, [*rows, ("(the whole pool)", "", *whole)], keys=2),
+            prose("`freshstack diagnose` also says what a shallower pool would have found."),
+        ),
     )
 
 
-def _limits(contents: Contents, manifest: Manifest) -> str:
+def _limits(contents: Contents, manifest: Manifest) -> Iterator[str]:
     from freshstack_dspy.stored.diagnose import from_passages
 
     failed = sum(judgment.label is None for judgment in contents.judgments)
     shared = sum(judgment.same_as is not None for judgment in contents.judgments)
     made = None if is_dry_run(manifest) else from_passages(contents)
-    return (
-        f"## Limits\n\n- {_by_whom(manifest)}\n- {_trust(manifest)}\n"
-        "- Only pooled chunks were judged. A chunk without a label is unknown; the measures "
-        "count it as not relevant, and report how many they met.\n"
-        f"- Judgments that failed: {failed}. They have no label and are counted, never "
-        "made 0.\n"
-        f"- Evidence: {manifest.counts.missing_evidence}.\n"
-        + (f"- {made}.\n" if made else "")
-        + (
-            f"- Judgments of chunks that say the same as another, which was judged: {shared:,}. "
-            "`same_as` names that one.\n"
-            if shared
-            else ""
-        )
+    yield _by_whom(manifest)
+    yield _trust(manifest)
+    yield (
+        "Only pooled chunks were judged. A chunk without a label is unknown; the measures "
+        "count it as not relevant, and report how many they met."
     )
+    yield f"Judgments that failed: {failed}. They have no label and are counted, never made 0."
+    yield f"Evidence: {manifest.counts.missing_evidence}."
+    if made:
+        yield f"{made}."
+    if shared:
+        yield (
+            f"Judgments of chunks that say the same as another, which was judged: {shared:,}. "
+            "`same_as` names that one."
+        )
 
 
 def _by_whom(manifest: Manifest) -> str:
     if manifest.recipe.startswith("import:"):
         asked = exported_from(manifest).get("model")
-        whose = f"the exported collection that was imported, which asked {escape(asked or '')}."
+        whose = f"the exported collection that was imported, which asked {asked}."
         return "Nuggets and labels are those of " + (
             whose if asked else "the imported collection; who made them, it says itself."
         )
@@ -533,45 +563,7 @@ def _trust(manifest: Manifest) -> str:
         )
     line = manifest.trust.line
     return (
-        f"{line[0].upper()}{escape(line[1:])}. Cohen's κ of labels read as support or none, with 95% "
+        f"{line[0].upper()}{line[1:]}. Cohen's κ of labels read as support or none, with 95% "
         "intervals over queries; that of people with each other is what a judge can be expected to "
         "reach."
     )
-
-
-# Text of others inside our Markdown: shown as it is, never obeyed
-
-_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._~:/?#@!&=+%;,-]+")
-_DIRECTION_MARKS = frozenset(
-    "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
-_LONGEST = 200
-
-
-def escape(text: str) -> str:
-    """Make a text safe within a line or table cell: one line, no markup, no HTML.
-
-    Control characters become spaces, marks that turn the direction of reading are left out, and
-    what is longer than 200 characters is cut with an ellipsis.
-    """
-    visible = "".join(
-        " " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char
-        for char in text
-        if char not in _DIRECTION_MARKS
-    )
-    line = " ".join(visible.split())
-    if len(line) > _LONGEST:
-        line = f"{line[:_LONGEST]}…"
-    return _SPECIAL.sub(r"\\\1", html.escape(line, quote=False))
-
-
-def link(url: str) -> str:
-    """Show an address as a link if it is a plain web address, as text if it is anything else."""
-    return f"<{url}>" if _PLAIN_URL.fullmatch(url) and len(url) <= _LONGEST else escape(url)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Set a table of cells that are Markdown already."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

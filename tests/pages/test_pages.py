@@ -24,6 +24,7 @@ from freshstack_dspy.pages.page import (
     p_value,
     part,
     percent,
+    prose,
 )
 from freshstack_dspy.pages.terminal import page_text
 
@@ -119,6 +120,7 @@ def test_texts_of_others_are_shown_and_never_obeyed(write) -> None:  # type: ign
         (
             Text(EVIL),
             Text((Span(EVIL, "code", href="javascript:alert(1)"),)),
+            Text(Span("<script>x()</script>", "code")),
             Text(EVIL, "excerpt"),
             Table((EVIL,), [(EVIL,), (Span(EVIL, "strong"),)], EVIL),
         ),
@@ -169,3 +171,20 @@ def test_a_long_word_of_a_name_is_broken_where_there_is_no_room() -> None:
     shown = page_text(Page("", (table,)), 50)
     assert shown.count("┏") == 1
     assert max(map(len, shown.splitlines())) <= 50
+
+
+def test_code_keeps_its_lines_and_cannot_end_its_own_fence() -> None:
+    page = Page("", (Text("a = 1\n```\n<b>", "code"), prose("type `x` now")))
+    assert page_text(page) == "    a = 1\n    ```\n    <b>\ntype x now\n"
+    assert page_markdown(page) == "``````\na = 1\n```\n<b>\n``````\n\ntype `x` now\n"
+    assert "<pre><code>a = 1\n```\n&lt;b&gt;</code></pre>" in html_fragment(page)
+
+
+def test_an_address_that_is_shown_is_a_plain_link() -> None:
+    def link(text: str) -> str:
+        return page_markdown(Page("", (Text(Span(text, href=text)),)))
+
+    assert link("https://example.org/a/1_2#3") == "<https://example.org/a/1_2#3>\n"
+    assert link("javascript:alert(1)") == "javascript:alert(1)\n"
+    assert link("https://a.example/><b>") == "https://a.example/&gt;&lt;b&gt;\n"
+    assert link("https://a.example/|x") == "https://a.example/\\|x\n"
