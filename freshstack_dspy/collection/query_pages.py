@@ -73,7 +73,7 @@ def query_page(collection: StoredCollection, query_id: str) -> Page:
         (one["chunk_id"], one["best_rank"], textwrap.fill(", ".join(one["supports"]), _SUPPORTS))
         for one in chunks
     ]
-    table = Table(("chunk", "best rank", "supports"), rows, ids=(0,))
+    table = Table(("chunk", "best rank", "supports"), rows, ids=(0, 2))
     one_chunk = Span(f"freshstack explain COLLECTION {query_id} CHUNK", "code")
     return Page(
         title_of(query),

@@ -171,10 +171,11 @@ class Table:
         return [[cell_lines(cell, self.digits) for cell in row] for row in self.rows]
 
     def flush_right(self) -> list[bool]:
-        """Of each column, whether it holds numbers, or texts that begin as numbers do."""
+        """Of each column but ids, whether it holds numbers, or texts that begin as numbers do."""
         texts = self.texts()
         return [
             column >= self.keys
+            and column not in self.ids
             and all(
                 not row[column][0] or row[column][0][0] in "0123456789+-−–.$±<[" for row in texts
             )

@@ -65,7 +65,7 @@ def _finders(found: "Diagnosis") -> Page:
 
 def _losses(found: "Diagnosis") -> Page:
     totals = [found.pooled, found.relevant, found.nuggets]
-    header = ["without", "a", "chunks", "relevant", "nuggets"]
+    header = ["without", "is a", "chunks", "relevant", "nuggets"]
     note = "nuggets: they lose all their support."
     if found.answerable:
         totals.append(found.answerable)
