@@ -8,11 +8,12 @@ BENCHMARKS := $(filter-out benchmarks/chat_server.py, $(wildcard benchmarks/*.py
 
 .PHONY: demo test test-all formats lint types docs site bench bench-smoke
 
-demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
+demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, evaluate retrievers on it, and write the report
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
 	$(BIN)/freshstack retrieve collections/quickstart --retriever bm25 --out collections/bm25.run --replace
 	$(BIN)/freshstack retrieve collections/quickstart --retriever hybrid --out collections/hybrid.run --replace
 	$(BIN)/freshstack evaluate collections/quickstart collections/bm25.run collections/hybrid.run
+	$(BIN)/freshstack report collections/quickstart collections/bm25.run collections/hybrid.run --labels examples/quickstart/labels.jsonl --out collections/report.html --replace
 
 test: $(DEV)  ## the tests, with the blocks of README and docs
 	$(BIN)/python -m pytest -n 2

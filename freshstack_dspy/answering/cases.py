@@ -164,7 +164,7 @@ def failure_cases(
         found: The answers.
         collection: Over which they are.
         scale: Of the judge of nuggets.
-        recalls: By run, query id -> recall.
+        recalls: By run, query id -> recall; of other runs there are no cases.
     """
     qrels = collection.qrels()
     versions = _Versions(collection)
@@ -176,7 +176,7 @@ def failure_cases(
     for one in found.agreements:
         key = one.run_id, one.query_id
         answer, judged = answers[key], qrels.judged(one.query_id)
-        recall = recalls[one.run_id].get(one.query_id)
+        recall = recalls.get(one.run_id, {}).get(one.query_id)
         held, held_by_gold = supported[key], supported_by_gold[one.query_id]
         if recall is None or held is None or held_by_gold is None:
             continue

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pydantic import ValidationError
+
 from freshstack_dspy.answering.cases import FoundAndAgrees, failure_cases, found_and_agrees
 from freshstack_dspy.answering.comparing import YES_OR_NO, answer_comparer
 from freshstack_dspy.answering.contexts import coverage_of
@@ -20,7 +22,9 @@ from freshstack_dspy.answering.scores import (
     score_citations,
 )
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.files import encode_records, replace_folder
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import decode_records, encode_records, replace_folder
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
@@ -28,7 +32,12 @@ from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.recipes.provenance import prompts_of
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
+    Agreement,
+    Answer,
+    AnsweringFailure,
+    AssignedAnswer,
     FailureCase,
+    JudgedAnswer,
     Record,
     Scale,
 )
@@ -36,6 +45,20 @@ from freshstack_dspy.records import (
 RECALL = "Recall"
 FAMILIES = ("alpha_nDCG", "Coverage", "P", RECALL, "F1")
 """The ranking measures next to the answers, cut off where the contexts are."""
+
+
+_ACCOUNT = "answering.json"
+_FILES: dict[str, type[Record]] = {
+    "answers": Answer,
+    "gold_answers": Answer,
+    "agreement": Agreement,
+    "assignments": AssignedAnswer,
+    "gold_assignments": AssignedAnswer,
+    "citations": JudgedAnswer,
+    "gold_citations": JudgedAnswer,
+    "failures": AnsweringFailure,
+}
+"""The files of a folder of answers, in the order of `Answering`; and the cases."""
 
 
 class AnswerMetrics(NamedTuple):
@@ -164,18 +187,33 @@ def write_answers(
         CollectionError: The folder cannot be written.
     """
     records: dict[str, Sequence[Any]] = {
-        "answers.jsonl": found.answers,
-        "gold_answers.jsonl": found.gold_answers,
-        "agreement.jsonl": found.agreements,
-        "assignments.jsonl": found.assignments,
-        "gold_assignments.jsonl": found.gold_assignments,
-        "citations.jsonl": found.citations,
-        "gold_citations.jsonl": found.gold_citations,
+        **{f"{name}.jsonl": of for name, of in zip(_FILES, found, strict=True)},
         "cases.jsonl": cases,
-        "failures.jsonl": found.failures,
     }
     with replace_folder(folder.absolute()) as partial:
         for name, rows in records.items():
             (partial / name).write_bytes(encode_records(rows))
         text = json.dumps(account.model_dump(mode="json"), ensure_ascii=False, indent=2)
-        (partial / "answering.json").write_text(f"{text}\n", encoding="utf-8")
+        (partial / _ACCOUNT).write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_answers(folder: Path) -> tuple[Answering, AnsweringAccount]:
+    """Read a folder of answers and how they were made.
+
+    Raises:
+        CollectionError: It has no such files, or a line of one is not its record.
+    """
+    path = folder / _ACCOUNT
+    try:
+        account = AnsweringAccount.model_validate_json(path.read_bytes())
+        records: list[Any] = []
+        for name, record in _FILES.items():
+            path = folder / f"{name}.jsonl"
+            records.append(decode_records(path.read_bytes(), record, path))
+    except OSError as error:
+        raise CollectionError(
+            f"{path}: cannot be read: {error.strerror}; freshstack answer writes such a folder"
+        ) from None
+    except ValidationError as error:
+        raise CollectionError(f"{path}: {first_fault(error)}; answer again") from None
+    return Answering(*records), account

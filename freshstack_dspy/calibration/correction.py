@@ -14,6 +14,7 @@ from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
+from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.ppi import (
     Corrected,
     corrected_mean,
@@ -92,7 +93,7 @@ def correct(
     collection: Collection | Path | str,
     labels: Sequence[HumanLabel] | Sequence[Path | str] | Path | str,
     runs: Mapping[str, RunSource] | None = None,
-    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     pairs: Iterable[tuple[str, str]] = (),
     slices: Slices = None,

@@ -18,6 +18,7 @@ from freshstack_dspy.cli import (
     measure,
     people,
     replies,
+    report,
     score,
     search,
     sources,
@@ -50,6 +51,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "contexts": contexts.contexts,
         "score": score.score,
         "leaderboard": exchange.leaderboard,
+        "report": report.report,
     },
     "Look": {
         "show": look.show,

@@ -33,7 +33,7 @@ KINDS: dict[Kind, str] = {
 
 Where none of the first four holds, and passages below the top hold half of the evidence together,
 it is `evidence_cut` too. Evidence is that of one judged chunk."""
-_NEXT: dict[Kind, str] = {
+NEXT: dict[Kind, str] = {
     "evidence_cut": "longer chunks, or an overlap, would hold it whole",
     "unjudged": "judge what the run found: freshstack extend",
     "not_in_corpus": "add documents that say it",
@@ -309,7 +309,7 @@ class Analysis(Record, Shown):
             )
             parts = (
                 f": {KINDS[of.kind]}.",
-                "" if self.dry_run else f" Next: {_NEXT[of.kind]}.",
+                "" if self.dry_run else f" Next: {NEXT[of.kind]}.",
                 f" In as deep a top the pool's retrievers had {found}." if found else "",
                 f" Queries: {', '.join(of.queries[:10])}{', …' if len(of.queries) > 10 else ''}",
             )

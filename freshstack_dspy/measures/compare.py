@@ -203,7 +203,7 @@ def compare(
 ) -> Comparison:
     """Evaluate runs and compare them; arguments and errors are those of `freshstack_dspy.compare`."""
     judgments = to_qrels(qrels)
-    if isinstance(measures, Mapping | PassageRun) or _is_one(runs):
+    if isinstance(measures, Mapping | PassageRun) or is_one_run(runs):
         raise ConfigError(
             "compare takes two runs or more as one argument: compare(qrels, [run, other]), or by "
             "name: compare(qrels, {'mine': run, 'theirs': other})"
@@ -217,12 +217,12 @@ def compare(
             unknown_ids=unknown_ids,
             covered=covered,
         )
-        for name, run in _named(judgments, runs).items()
+        for name, run in named_runs(judgments, runs).items()
     }
     return compare_evaluations(evaluations, baseline=baseline)
 
 
-def _is_one(runs: Any) -> bool:
+def is_one_run(runs: Any) -> bool:
     """Whether there is one run in place of several: an object, a file, or the scores of one."""
     if isinstance(runs, Run | PassageRun | str | Path) or not isinstance(runs, Iterable):
         return True
@@ -231,9 +231,10 @@ def _is_one(runs: Any) -> bool:
     return bool(scores) and all(isinstance(score, int | float) for score in scores)
 
 
-def _named(
+def named_runs(
     qrels: NuggetQrels, runs: Sequence[RunSource] | Mapping[str, RunSource]
 ) -> dict[str, RunSource]:
+    """Give runs by name: the one that they are given by, or their own."""
     if isinstance(runs, Mapping):
         return dict(runs)
     named: dict[str, RunSource] = {}

@@ -48,7 +48,7 @@ def evaluation_page(
     first = next(iter(runs.values()))
     means = {name: means_of(run) for name, run in runs.items()}
     by_group = [
-        _group_section(runs, means, {name: of[place] for name, of in groups.items()})
+        group_page(runs, means, {name: of[place] for name, of in groups.items()})
         for place in range(len(next(iter(groups.values()))))
     ] if groups else []  # fmt: skip
     found = [
@@ -95,7 +95,7 @@ def mean_parts(
     rows: list[tuple[Cell, ...]] = []
     for name, run in runs.items():
         placed = () if run.passages is None else (f"{percent(run.passages.placed_share)} placed",)
-        rows.append(((name, *placed), *mean_cells(means[name], _unjudged(run))))
+        rows.append(((name, *placed), *mean_cells(means[name], unjudged_shares(run))))
     first = next(iter(runs.values()))
     yield Table(("run", *first.measures), rows, ids=(0,))
     for line in _notes(runs, means):
@@ -118,7 +118,8 @@ def mean_cells(
         yield (interval(mean), *share)
 
 
-def _unjudged(evaluation: "Evaluation") -> dict[Cutoff, float | None]:
+def unjudged_shares(evaluation: "Evaluation") -> dict[Cutoff, float | None]:
+    """Give the mean share of the top that has no label, by cut-off."""
     return {of.k: of.mean for of in evaluation.unjudged}
 
 
@@ -227,7 +228,7 @@ def _queries(number: int) -> str:
 # By group
 
 
-def _group_section(
+def group_page(
     runs: Mapping[str, "Evaluation"],
     means: Mapping[str, Mapping[str, Interval]],
     grouped: Mapping[str, "GroupedEvaluation"],
@@ -251,7 +252,7 @@ def _group_section(
         label = f"macro-average of {total} groups"
         add(label, queries - len(groups.ungrouped), name, of.macro, {})
     for name, run in runs.items():
-        add("all queries", queries, name, means[name], _unjudged(run))
+        add("all queries", queries, name, means[name], unjudged_shares(run))
     keys = (groups.by, *(["run"] if len(runs) > 1 else []))
     dry = f"{DRY_RUN}. " if first.dry_run else ""
     table = Table((*keys, *first.measures), rows, keys=len(keys), ids=range(1, len(keys)))
@@ -263,7 +264,7 @@ def _remarks(of: "GroupedEvaluation") -> Iterator[str]:
     total = len(of.groups) + of.unlisted
     few = sum(each.queries < FEW_QUERIES for each in of.groups)
     if of.unlisted:
-        yield f"the {len(of.groups)} largest of {total} groups; --limit {total} lists all"
+        yield f"the {len(of.groups)} largest of {total} groups; all: freshstack evaluate … --limit {total}"
     if few:
         number = counted(few, "group")
         yield f"{number} of fewer than {FEW_QUERIES} queries: their intervals are too narrow"
@@ -300,7 +301,7 @@ def _rows(
     for name, run in runs.items():
         queries = len(run.per_query)
         head = (name, run.run, "", "", "micro", queries)
-        add(head, means[name], _unjudged(run), len(run.absent), len(run.empty))
+        add(head, means[name], unjudged_shares(run), len(run.absent), len(run.empty))
         for grouped in groups.get(name, ()):
             for each in grouped.groups:
                 head = (name, run.run, grouped.by, each.group, "micro", each.queries)

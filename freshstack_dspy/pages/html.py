@@ -9,7 +9,8 @@ from freshstack_dspy.pages.page import Cell, Page, Picture, Span, Table, Text, V
 _STYLE = """\
 .fs{--ink:#1b1f24;--soft:#57606a;--line:#d0d7de;--paper:#fff;--shade:#f6f8fa;--mark:#fff3b0;
 --warn:#9a3412;--link:#0550ae;color:var(--ink);background:var(--paper);
-font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;font-variant-numeric:tabular-nums}
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;font-variant-numeric:tabular-nums;
+overflow-wrap:break-word}
 @media (prefers-color-scheme:dark){.fs{--ink:#e6edf3;--soft:#9da7b1;--line:#3d444d;--paper:#0d1117;
 --shade:#161b22;--mark:#5c4a00;--warn:#ffb37c;--link:#79b8ff}}
 .fs h1,.fs h2,.fs h3,.fs h4{line-height:1.25;margin:1.6em 0 .5em;font-weight:600}
@@ -30,11 +31,18 @@ color:var(--ink);background:none}
 .fs blockquote{margin:.5em 0;padding:.5em .9em;background:var(--shade);border-left:3px solid var(--line);
 white-space:pre-wrap;overflow-wrap:anywhere;font:.87em/1.45 ui-monospace,SFMono-Regular,Menlo,monospace}
 .fs mark{background:var(--mark);color:inherit;padding:0 .1em;border-bottom:2px solid currentColor}
-.fs figure{margin:1em 0}.fs svg{max-width:100%;height:auto}
+.fs figure{display:inline-block;vertical-align:top;margin:1em 0;width:min(100%,31em)}
+@media (min-width:37em){.fs figure{margin-right:2em}}
+.fs figcaption{min-height:2.9em;display:flex;align-items:flex-end}
+.fs svg{width:100%;height:auto}
 .fs summary{cursor:pointer;color:var(--link)}
+.fs summary h3,.fs summary h4,.fs summary h5{display:inline;margin:0}
+.fs .folded{margin:.5em 0;padding-left:1em;border-left:3px solid var(--line)}
 @media print{.fs{--ink:#000;--soft:#333;--line:#999;--paper:#fff;--shade:#f4f4f4;--mark:#eee;
 --warn:#000;--link:#000}.fs .scroll{overflow:visible}.fs tr,.fs figure{break-inside:avoid}
-.fs h2,.fs h3{break-after:avoid}}
+.fs h2,.fs h3,.fs h4{break-after:avoid}
+.fs figure{display:block}.fs figure details{display:none}
+.fs .folded::details-content{content-visibility:visible;block-size:auto}}
 """
 _DOCUMENT = """\
 body{margin:0}
@@ -68,8 +76,7 @@ def escape(text: str) -> str:
 
 def _page(page: Page, level: int) -> str:
     tag = f"h{min(level, 6)}"
-    anchor = f' id="{escape(page.anchor)}"' if page.anchor else ""
-    heading = f"<{tag}{anchor}>{escape(page.title)}</{tag}>\n" if page.title else ""
+    heading = f"<{tag}{_id(page)}>{escape(page.title)}</{tag}>\n" if page.title else ""
     return heading + "".join(_parts(page, level))
 
 
@@ -84,17 +91,31 @@ def _parts(page: Page, level: int) -> Iterator[str]:
             yield "</ul>\n"
             depth -= 1
         if isinstance(each, Page):
-            yield f"<section>\n{_page(each, level + 1)}</section>\n"
+            yield _section(each, level + 1)
         elif isinstance(each, Text):
             yield _text(each)
         elif isinstance(each, Picture):
             yield (
-                f"<figure>{each.svg}<figcaption>{escape(each.title)}</figcaption>\n<details>"
+                f"<figure><figcaption>{escape(each.title)}</figcaption>\n{each.svg}\n<details>"
                 f"<summary>the numbers</summary>{_table(each.table)}</details></figure>\n"
             )
         else:
             yield _table(each)
     yield "</ul>\n" * (depth + 1)
+
+
+def _id(page: Page) -> str:
+    return f' id="{escape(page.anchor)}"' if page.anchor else ""
+
+
+def _section(page: Page, level: int) -> str:
+    if not page.folded:
+        return f"<section>\n{_page(page, level)}</section>\n"
+    tag, rest = f"h{min(level, 6)}", "".join(_parts(page, level))
+    return (  # a link to what is within opens it
+        f'<details class="folded"><summary><{tag}>{escape(page.title)}</{tag}></summary>\n'
+        f"<div{_id(page)}>{rest}</div></details>\n"
+    )
 
 
 def _text(text: Text) -> str:
@@ -134,14 +155,14 @@ def _table(table: Table) -> str:
     for row in table.rows:
         cells = [
             f'<th scope="row"{right[at]}>{_cell(cell, table.digits)}</th>'
-            if at < table.keys
+            if at < table.keys and cell != ""
             else f"<td{right[at]}>{_cell(cell, table.digits)}</td>"
             for at, cell in enumerate(row)
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>\n")
     caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or "table")}">'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(table.title or "table")}">'
         f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody></table></div>\n"
     )
 

@@ -208,6 +208,7 @@ class Page:
         data: What JSON has of it: records, named tuples, dictionaries and the like.
         rows: What CSV has of it: a row for each value, with all digits; None: its first table.
         anchor: By which other parts of the page refer to it.
+        folded: Whether a reader of HTML sees its title alone, and opens it.
     """
 
     title: str
@@ -215,6 +216,7 @@ class Page:
     data: Any = None
     rows: Table | None = None
     anchor: str = ""
+    folded: bool = False
 
     def tables(self) -> Iterator[Table]:
         """Give all its tables, in order."""

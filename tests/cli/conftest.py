@@ -71,6 +71,17 @@ def built_config(built: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def desk(freshstack: Command, built: Path, tmp_path: Path) -> Path:
+    """A copy of the collection with two runs and the configuration of a model."""
+    shutil.copytree(built, tmp_path / "collection")
+    for name in ("bm25", "lsa"):
+        done = freshstack("retrieve", "collection", "--retriever", name)
+        assert done.code == 0, done.err
+    (tmp_path / "judge.toml").write_text('[model]\nname = "extractive/baseline"\n')
+    return tmp_path
+
+
+@pytest.fixture
 def labels(tmp_path: Path) -> Path:
     """Labels with their texts, for optimizing."""
     path = tmp_path / "labels.jsonl"

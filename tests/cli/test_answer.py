@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,6 @@ import pytest
 from tests.recipes.domain import files_of
 
 from .conftest import Command
-
-
-@pytest.fixture
-def desk(freshstack: Command, built: Path, tmp_path: Path) -> Path:
-    """A copy of the collection with two runs and the configuration of a model."""
-    shutil.copytree(built, tmp_path / "collection")
-    for name in ("bm25", "lsa"):
-        done = freshstack("retrieve", "collection", "--retriever", name)
-        assert done.code == 0, done.err
-    (tmp_path / "judge.toml").write_text('[model]\nname = "extractive/baseline"\n')
-    return tmp_path
 
 
 def test_answers_are_written_and_what_they_are_worth_is_said(
