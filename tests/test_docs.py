@@ -40,7 +40,7 @@ MARKS = {
 _FENCE = re.compile(
     r"^```(?P<language>\S*) ?(?P<word>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_COMMAND = re.compile(r"^(?:\$ )?(?=freshstack )", re.MULTILINE)
+_COMMAND = re.compile(r"^(?:\$ | +(?:- )?(?:run: )?)?(?=freshstack )", re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 _CODE = re.compile(r"`([^`\n]+)`|(?<!\S)(--[a-z][\w-]*)")
 _CALL = re.compile(r"(?<!\S)freshstack ([a-z][^#\n]*)")
@@ -146,13 +146,13 @@ def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
                 if block.word:  # a framework may warn of its own affairs
                     warnings.simplefilter("ignore")
                 exec(code, namespace)
-        elif block.language in ("console", "sh"):
+        elif block.language in ("console", "sh", "yaml"):
             for command in commands(block):
                 run(command, block)
 
 
 def commands(block: Block) -> list[str]:
-    """The lines of a block that call us, as `$ freshstack …` or `freshstack …`."""
+    """The lines that call us: `$ freshstack …`, `freshstack …`, or indented in a workflow."""
     joined = block.text.replace("\\\n", " ")
     return [_COMMAND.sub("", line) for line in joined.splitlines() if _COMMAND.match(line)]
 
@@ -299,10 +299,26 @@ def test_the_help_of_the_commands_is_the_programs_own(monkeypatch: pytest.Monkey
 
 def help_page() -> str:
     """What `docs/write_cli_help.py` would write."""
-    spec = importlib.util.spec_from_file_location("write_cli_help", ROOT / "docs/write_cli_help.py")
+    written: Callable[[], str] = script(ROOT / "docs/write_cli_help.py").help_page
+    return written()
+
+
+def script(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    written: Callable[[], str] = module.help_page
-    return written()
+    return module
+
+
+def test_the_figures_of_the_papers_are_those_that_the_benchmark_prints(tmp_path: Path) -> None:
+    """Ours are another matter: they take the downloads."""
+    papers = script(ROOT / "benchmarks/papers.py")
+    (printed,) = papers.page_of(papers.made_up(tmp_path)).tables()
+    page = (ROOT / "docs/reproduce.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+
+    assert [(row.figure, row.paper) for row in printed.rows] == [
+        (figure, paper) for figure, _, paper, _ in (row for row in rows[2:] if len(row) == 4)
+    ]
