@@ -33,7 +33,7 @@ def queries_page(collection: StoredCollection, slices: Slices = "all") -> Page:
     return Page(
         f"{collection.name}: {counted(len(rows), 'query', 'queries')}",
         (
-            Table(header, shown, keys=2),
+            Table(header, shown, keys=2, ids=(0,)),
             *(Text(note, "note") for note in notes),
             Text(("one query: ", Span("freshstack show COLLECTION QUERY", "code")), "note"),
         ),

@@ -14,7 +14,7 @@ from freshstack_dspy.measures.kappa import vote_agreement
 from freshstack_dspy.measures.qrels import About, NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Estimate
-from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.page import Page, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     DRY_RUN,
@@ -467,8 +467,8 @@ class Diagnosis(Record, Shown):
     def __repr__(self) -> str:
         dry = f", {DRY_RUN}" if self.dry_run else ""
         return (
-            f"Diagnosis({self.about.name!r}, {self.queries:,} queries, {self.pooled:,} pooled chunks, "
-            f"{self.relevant:,} relevant{dry})"
+            f"Diagnosis({self.about.name!r}, {counted(self.queries, 'query', 'queries')}, "
+            f"{counted(self.pooled, 'pooled chunk')}, {self.relevant:,} relevant{dry})"
         )
 
     __str__ = __repr__

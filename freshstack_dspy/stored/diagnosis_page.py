@@ -44,11 +44,19 @@ def _counts(found: "Diagnosis") -> Iterator[str]:
 
 
 def _section(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], *notes: str, keys: int = 2
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *notes: str,
+    ids: Sequence[int] = (1, 0),
 ) -> Page:
     """A table and how to read it."""
     return Page(
-        title, (Table(header, rows, digits=3, keys=keys), *(Text(note, "note") for note in notes))
+        title,
+        (
+            Table(header, rows, digits=3, keys=len(ids), ids=ids),
+            *(Text(note, "note") for note in notes),
+        ),
     )
 
 
@@ -102,7 +110,7 @@ def _depths(found: "Diagnosis") -> Page:
             f"least {least:,.0f} relevant chunks, {least - found.relevant:,.0f} of them not pooled."
         )
     header = ("depth", "chunks", "relevant", "nuggets", "at this rank")
-    return _section("What a pool of each depth would hold", header, rows, *notes, keys=1)
+    return _section("What a pool of each depth would hold", header, rows, *notes, ids=(0,))
 
 
 def _results(found: "Diagnosis") -> Page:

@@ -106,3 +106,38 @@ def test_the_evidence_of_a_disagreement_is_marked_in_its_passage(results: dict[s
     worst = results["AgreementReport"].disagreements[0]
 
     assert worst.evidence[0] in tree.xpath("//blockquote/mark/text()")
+
+
+def test_a_diagnosis_says_what_to_do_next(results: dict[str, Any]) -> None:
+    """Of a pool that lacks a tenth of what is relevant, to judge more; of a dry run, to build."""
+    found = results["Diagnosis"]
+    lacking = found.model_copy(update={"estimated_relevant": 1.2 * found.relevant})
+    dry = lacking.model_copy(update={"dry_run": True})
+
+    *_, enough = page_text(found.page()).splitlines()
+    assert enough == "next: freshstack evaluate COLLECTION RUN"
+    assert "freshstack extend COLLECTION RUN" in page_text(lacking.page())
+    assert "next: build it with a language model" in page_text(dry.page())
+
+
+def test_long_names_of_retrievers_leave_a_diagnosis_its_tables(
+    results: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found, name = results["Diagnosis"], "some-organisation/a-large-embedding-model-v3"
+    long = found.model_copy(
+        update={
+            field: tuple(one.model_copy(update={key: name}) for one in getattr(found, field))
+            for field, key in (
+                ("finders", "retriever"),
+                ("results", "retriever"),
+                ("losses", "without"),
+            )
+        }
+    )
+
+    shown = page_text(long.page(), 80)
+    assert shown.count("┏") == 4
+    assert "some-or" in shown
+    assert "ding-model-v3" in shown
+    assert "closed_book_answer" in shown
