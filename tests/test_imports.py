@@ -58,3 +58,9 @@ def test_the_help_of_a_command_imports_nothing_heavy() -> None:
     assert imported(help_of("build", "evaluate", "optimize", "requests")).isdisjoint(
         HEAVY | {"numpy"}
     )
+
+
+def test_what_asks_no_model_waits_for_none() -> None:
+    code = "import freshstack_dspy.recipes.build, freshstack_dspy.collection.retrieve"
+
+    assert imported(code).isdisjoint(HEAVY)

@@ -51,16 +51,9 @@ from freshstack_dspy.lm.recorder import Access, Recorder, Sent
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, billed_output, receive, status_of
 from freshstack_dspy.lm.request import ChatRequest, chat_request
 from freshstack_dspy.lm.retry import Retries
-from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
+from freshstack_dspy.lm.store import Recorded, ReplyStore, open_store
 from freshstack_dspy.lm.usage import Ledger
 from freshstack_dspy.records import Status
-
-
-def open_store(path: Path, mode: Mode) -> ReplyStore | None:
-    """Open the replies store; a replay only reads it, and makes none where there is none."""
-    if mode != "replay":
-        return ReplyStore(path)
-    return ReplyStore(path, read_only=True) if holds_store(path) else None
 
 
 class Prompt(NamedTuple):

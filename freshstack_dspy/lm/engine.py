@@ -23,17 +23,12 @@ from pydantic import SecretStr
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.dspy_parts import (
-    LiteLLMEngine,
-    LM15Engine,
-    get_litellm,
-    lm15,
-    to_lm15_error,
-)
 from freshstack_dspy.lm.request import BASELINE, base_from_environment
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
+
+    from freshstack_dspy.lm.dspy_parts import LiteLLMEngine, LM15Engine
 
 LITELLM_IN_FLIGHT = 64
 """Most requests in flight through LiteLLM: with more threads httpx's pool loses connections."""
@@ -84,7 +79,7 @@ def provider_for(model: ModelConfig) -> Provider:
     if native is not None:
         return native
     imported_litellm(model)
-    return NetworkProvider(_LiteLLM(**litellm_address(model)), model)
+    return NetworkProvider(_litellm_engine()(**litellm_address(model)), model)
 
 
 def check_model(model: ModelConfig) -> None:
@@ -101,6 +96,7 @@ class BaselineProvider:
     def complete(self, request: "Request") -> "Response":
         """Answer from the request's own texts."""
         from freshstack_dspy.lm.baseline.replies import reply
+        from freshstack_dspy.lm.dspy_parts import lm15
 
         task = str((request.config.response_format or {}).get("name"))
         texts = [message.text or "" for message in request.messages]
@@ -133,7 +129,9 @@ class BaselineProvider:
 class NetworkProvider:
     """One of DSPy's engines."""
 
-    def __init__(self, engine: LM15Engine | LiteLLMEngine, model: ModelConfig) -> None:
+    def __init__(self, engine: "LM15Engine | LiteLLMEngine", model: ModelConfig) -> None:
+        from freshstack_dspy.lm.dspy_parts import LiteLLMEngine
+
         through_litellm = isinstance(engine, LiteLLMEngine)
         self.most_in_flight = LITELLM_IN_FLIGHT if through_litellm else model.concurrency
         self._engine = engine
@@ -157,6 +155,8 @@ class NetworkProvider:
 
     def check_key(self) -> None:
         """Raise a FatalModelError if there is no key; clouds have other credentials."""
+        from freshstack_dspy.lm.dspy_parts import LM15Engine, lm15
+
         if self._model.name.startswith(_CLOUDS):
             return
         with errors_explained(self._model):
@@ -175,6 +175,8 @@ class NetworkProvider:
 
 def _native(model: ModelConfig) -> NetworkProvider | None:
     """DSPy's own client, or None for a provider or an address that it does not know."""
+    from freshstack_dspy.lm.dspy_parts import LM15Engine, lm15
+
     try:
         provider = LM15Engine(lm15.RouterConfig(env={})).resolve(model.name).provider
     except (lm15.UnknownModelError, lm15.UnsupportedFeatureError):
@@ -197,21 +199,28 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
     return NetworkProvider(LM15Engine(config), model)
 
 
-class _LiteLLM(LiteLLMEngine):
-    def _arguments(self, request: "Request", *, streaming: bool = False) -> dict[str, Any]:
-        return {**super()._arguments(request, streaming=streaming), "max_retries": 0}
+@functools.cache
+def _litellm_engine() -> "type[LiteLLMEngine]":
+    """DSPy's engine over LiteLLM, which makes one attempt and keeps refusals."""
+    from freshstack_dspy.lm.dspy_parts import LiteLLMEngine, lm15
 
-    def complete(self, request: "Request") -> "Response":
-        response: Response = super().complete(request)
-        if not response.usage.input_tokens:  # it counts 0 where the provider does not say
-            response = replace(response, usage=lm15.Usage())
-        data: Any = response.provider_data or {}
-        fields = data.get("choices", [{}])[0].get("message") or {}
-        refusal = (fields.get("provider_specific_fields") or {}).get("refusal")
-        if not refusal:
-            return response
-        message = lm15.Message(role="assistant", parts=(lm15.RefusalPart(refusal),))
-        return replace(response, message=message)
+    class _LiteLLM(LiteLLMEngine):
+        def _arguments(self, request: "Request", *, streaming: bool = False) -> dict[str, Any]:
+            return {**super()._arguments(request, streaming=streaming), "max_retries": 0}
+
+        def complete(self, request: "Request") -> "Response":
+            response: Response = super().complete(request)
+            if not response.usage.input_tokens:  # it counts 0 where the provider does not say
+                response = replace(response, usage=lm15.Usage())
+            data: Any = response.provider_data or {}
+            fields = data.get("choices", [{}])[0].get("message") or {}
+            refusal = (fields.get("provider_specific_fields") or {}).get("refusal")
+            if not refusal:
+                return response
+            message = lm15.Message(role="assistant", parts=(lm15.RefusalPart(refusal),))
+            return replace(response, message=message)
+
+    return _LiteLLM
 
 
 def imported_litellm(model: Model) -> Any:
@@ -236,6 +245,8 @@ def imported_litellm(model: Model) -> Any:
 
 @functools.cache
 def _litellm() -> Any:
+    from freshstack_dspy.lm.dspy_parts import get_litellm
+
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -305,6 +316,8 @@ def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
     HTTP clients bound the wait for the next byte, and a server may send one now and then for ever.
     The thread goes on until its connection ends.
     """
+    from freshstack_dspy.lm.dspy_parts import lm15
+
     helper = None
     while helper is None or not helper.is_alive():  # in a forked process it is not
         try:
@@ -322,20 +335,27 @@ def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
     return answer
 
 
-_FATAL: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
-    (lm15.BillingError, "{name} is not paid for"),
-    (lm15.NotConfiguredError, "no key for {name}: set {key} in the environment"),
-    (lm15.AuthError, "{name} refused the key: check {key}"),
-    (
-        (lm15.UnsupportedModelError, lm15.UnknownModelError),
-        "{name} is not known where it was asked for: check the name and api_base in {section}",
-    ),
-    (
-        lm15.CapabilityError,
-        '{name} cannot be asked: if it is the response format, set [model] structured = "none"',
-    ),
-    ((lm15.ConfigurationError, ImportError), "{name} cannot be asked: check {section}"),
-)
+@functools.cache
+def _fatal() -> tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]:
+    """Errors that end a build, and what is said of them."""
+    from freshstack_dspy.lm.dspy_parts import lm15
+
+    return (
+        (lm15.BillingError, "{name} is not paid for"),
+        (lm15.NotConfiguredError, "no key for {name}: set {key} in the environment"),
+        (lm15.AuthError, "{name} refused the key: check {key}"),
+        (
+            (lm15.UnsupportedModelError, lm15.UnknownModelError),
+            "{name} is not known where it was asked for: check the name and api_base in {section}",
+        ),
+        (
+            lm15.CapabilityError,
+            '{name} cannot be asked: if it is the response format, set [model] structured = "none"',
+        ),
+        ((lm15.ConfigurationError, ImportError), "{name} cannot be asked: check {section}"),
+    )
+
+
 _PASSING = (408, 409, 425, 429, 529)
 _NOT_THERE = (404, 405, 410)
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -347,6 +367,8 @@ _CLASS_NAMES = re.compile(r"^((litellm\.)?\w+(Error|Exception|Timeout)( Error)?(
 @contextmanager
 def errors_explained(model: Model) -> Iterator[None]:
     """Raise the errors of DSPy's client, of LiteLLM and of the SDK below it as ours."""
+    from freshstack_dspy.lm.dspy_parts import to_lm15_error
+
     try:
         yield
     except _client_errors() as error:
@@ -359,12 +381,16 @@ def errors_explained(model: Model) -> Iterator[None]:
 
 
 def _client_errors() -> tuple[type[Exception], ...]:
+    from freshstack_dspy.lm.dspy_parts import lm15
+
     sdk = sys.modules.get("openai")  # LiteLLM's errors are its; it is not imported for this
     return (lm15.LM15Error, ImportError, *([sdk.OpenAIError] if sdk else []))
 
 
 def _explained(error: Exception, model: Model) -> ModelError:
     """An error of lm15's as ours: fatal, a refusal of this request, or one that may pass."""
+    from freshstack_dspy.lm.dspy_parts import lm15
+
     status = getattr(error, "status", None) or 0
     message = str(getattr(error, "message", "") or error).partition("\n\n")[0]
     message = message.partition(", or pass RouterConfig")[0]  # there is none to pass it to
@@ -373,7 +399,7 @@ def _explained(error: Exception, model: Model) -> ModelError:
         error = lm15.UnsupportedModelError(message)
     section = getattr(model, "section", "[model]")
     key = f"{model.name.partition('/')[0].upper()}_API_KEY"
-    for kinds, reason in _FATAL:
+    for kinds, reason in _fatal():
         if isinstance(error, kinds):
             why = reason.format(name=model.name, key=key, section=section)
             return FatalModelError(f"{why} ({presentable(shown, model)})")
@@ -413,6 +439,8 @@ def _retry_after(error: Exception) -> float | None:
 
 def _maybe_billed(error: Exception, status: int) -> bool:
     """Whether a request without an answer may have been worked on: not if a server refused it."""
+    from freshstack_dspy.lm.dspy_parts import lm15
+
     cause = error.__cause__
     if isinstance(error, lm15.TransportError) and type(cause).__name__.startswith("Connect"):
         return False
@@ -459,6 +487,8 @@ def _forms(secret: str) -> Iterator[str]:
 
 def _with_raw_text(response: "Response") -> "Response":
     """Put the text of a reply back where lm15 gives the object that it parsed from it."""
+    from freshstack_dspy.lm.dspy_parts import lm15
+
     body = response.provider_data
     parts = tuple(
         lm15.TextPart(_text_in(body, part.value) or json.dumps(part.value, ensure_ascii=False))

@@ -21,6 +21,7 @@ import diskcache
 from diskcache.core import MODE_RAW
 from pydantic_core import from_json
 
+from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.reply import Entry, Reply, content_hash, entry_from_json, entry_json
@@ -443,3 +444,10 @@ def _connect(database: Path) -> sqlite3.Connection:
 def holds_store(path: Path) -> bool:
     """Whether there is a store in a folder."""
     return (path / DATABASE).exists()
+
+
+def open_store(path: Path, mode: Mode) -> ReplyStore | None:
+    """Open the replies store; a replay only reads it, and makes none where there is none."""
+    if mode != "replay":
+        return ReplyStore(path)
+    return ReplyStore(path, read_only=True) if holds_store(path) else None

@@ -15,8 +15,8 @@ from freshstack_dspy.index.models import NO_MODELS, Models, connected
 from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.request import sha256_of
-from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.code import code_sha256
 from freshstack_dspy.recipes.session import open_replies

@@ -13,8 +13,8 @@ from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.engine import Provider, check_model
 from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
 

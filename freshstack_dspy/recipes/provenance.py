@@ -26,7 +26,6 @@ from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
 from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
-from freshstack_dspy.lm.typed import UNNAMED, demonstrations, instructions, name_of
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
@@ -95,6 +94,8 @@ def _versions() -> dict[str, str]:
 
 def prompts_of(predictors: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """The hash of each prompt, by the name of its signature, or else of its predictor."""
+    from freshstack_dspy.lm.typed import UNNAMED, demonstrations, instructions, name_of
+
     found: dict[str, str] = {}
     for place, predictor in predictors:
         name = name_of(predictor.signature)

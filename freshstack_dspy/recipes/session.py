@@ -13,10 +13,9 @@ from freshstack_dspy.index.models import Models
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.bundle import Bundles
-from freshstack_dspy.lm.client import open_store
 from freshstack_dspy.lm.reply import SearchResult, content_hash, receive_search
 from freshstack_dspy.lm.request import SearchRequest
-from freshstack_dspy.lm.store import FirstOf, ReplyStore
+from freshstack_dspy.lm.store import FirstOf, ReplyStore, open_store
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.progress import NoProgress, Progress

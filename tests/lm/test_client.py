@@ -17,8 +17,8 @@ from freshstack_dspy.errors import (
     ReplyError,
 )
 from freshstack_dspy.lm.bundle import Bundle, verify
-from freshstack_dspy.lm.client import as_recorded, connect, open_store
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.client import as_recorded, connect
+from freshstack_dspy.lm.store import ReplyStore, open_store
 from tests.lm.recording import write_bundle
 
 from .asking import BERN, ask_cities, request

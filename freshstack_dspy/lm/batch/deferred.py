@@ -25,7 +25,6 @@ from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.reply import MOST_TOKENS, billed_output, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import json_object
 from freshstack_dspy.records import Record
 
 
@@ -288,6 +287,8 @@ def _record(
 
 def fault_in(request: ChatRequest, text: str) -> str | None:
     """Say in one line how a hand-written reply, fenced or not, does not fit its request."""
+    from freshstack_dspy.lm.typed import json_object
+
     wanted = request.parameters.get("response_format")
     if not isinstance(wanted, dict) or wanted.get("type") not in ("json_schema", "json_object"):
         return None
