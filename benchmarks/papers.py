@@ -313,9 +313,8 @@ def topics(data: Path) -> Iterator[Row]:
         counts = means = "–"
         if (data / "freshstack" / topic).is_dir():
             with tempfile.TemporaryDirectory() as folder:
-                collection = import_collection(
-                    "freshstack", data / "freshstack" / topic, Path(folder) / topic
-                )
+                source, out = data / "freshstack" / topic, Path(folder) / topic
+                collection = import_collection("freshstack", source, out, unknown_ids="drop")
                 counts = counted(collection)
                 run = retrieve(collection, "bm25", index_path=Path(folder) / "index")
                 means = shown(*evaluate(collection, run, MEASURES).means.values())
