@@ -9,10 +9,10 @@ import typer
 
 from freshstack_dspy.cli.options import JsonOption, ReplaceOption, check_out, judging
 from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
+from freshstack_dspy.pages.page import interval
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.optimization import OptimizationReport
-    from freshstack_dspy.measures.statistics import Interval
     from freshstack_dspy.recipes.freshstack import FreshStack
 
 _KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
@@ -131,8 +131,9 @@ def _show(report: "OptimizationReport", program: str, path: Path) -> None:
     )
     header = ("on the test split", "before", "after", "difference", "its 95 % interval")
     values = [
-        (name, of.before.value, of.after.value, *cells(of.difference))
+        (name, of.before.value, of.after.value, difference.number, difference.interval)
         for name, of in report.test.items()
+        for difference in [interval(of.difference, "+.3f", "+.3f")]
     ]
     show(Table(header, values, title, digits=3))
     if report.unchanged is not None:
@@ -150,13 +151,3 @@ def _show(report: "OptimizationReport", program: str, path: Path) -> None:
         f"{counted(report.demonstrations, 'demonstration')}{tokens}{cost}; "
         f"name it in a build as [programs] {named}"
     )
-
-
-def cells(interval: "Interval | None") -> tuple[float | None, str]:
-    """Write a value and the ends of its interval."""
-    if interval is None:
-        return None, ""
-    if interval.low is None or interval.high is None:
-        return interval.value, "–"
-    dash = " to " if interval.low < 0 else "–"
-    return interval.value, f"{interval.low:.3f}{dash}{interval.high:.3f}"

@@ -26,7 +26,7 @@ def queries_page(collection: StoredCollection, slices: Slices = "all") -> Page:
         for part in collection.slices
         if part.slice in chosen
     ]
-    shown = [(id_, cut(title, 60), *others) for id_, title, *others in rows]
+    shown = [(id_, cut(title, 54), *others) for id_, title, *others in rows]
     notes = [collection.labels_by]
     if collection.manifest.trust is None:
         notes.append(NOT_MEASURED)
