@@ -5,9 +5,9 @@ people wrote; and the oracle retrieval, a report from the oracle context Z*.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import NamedTuple
 
 from freshstack_dspy.answering.comparing import Outcome
 from freshstack_dspy.answering.judging import assign
@@ -21,6 +21,8 @@ from freshstack_dspy.measures.density import density_of, oracle_context
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
+from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -37,7 +39,6 @@ from freshstack_dspy.stored.contents import nuggets_by_query
 
 DIRECT, RESULT, RETRIEVAL = "direct prompting", "oracle result", "oracle retrieval"
 BOUNDS = (DIRECT, RESULT, RETRIEVAL)
-COLUMNS = ("Cov(Z)", "alpha_nDCG", "Cov(y)", "Den(Z)", "Den(y)")
 _OF_CONTEXTS = {"Cov(Z)": "StRecall", "alpha_nDCG": "alpha_nDCG", "Den(Z)": "Density"}
 _PAIRS = (("Cov(Z)", "Cov(y)"), ("alpha_nDCG", "Cov(y)"), ("Den(Z)", "Den(y)"))
 
@@ -62,20 +63,36 @@ class ContextReport(Record):
     call_id: str | None
 
 
-class ContextTable(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class ContextTable(Shown):
     """Table 1: for each of `BOUNDS` and each run its values by query."""
 
     reports: tuple[ContextReport, ...]
     values: dict[str, dict[str, dict[str, float]]]
-    """By row, column of `COLUMNS` and query id; a column that a row does not have is missing."""
+    """By row, column of `contexts_page.COLUMNS` and query id; a column that a row does not have is missing."""
     unjudged: dict[str, float]
     """By row that has contexts, the share of their chunks that has no label."""
     agreements: tuple[RankingAgreement, ...]
     """How alike contexts and reports order the runs; none of fewer than three runs."""
+    size: str
+    """How large a context is, in words."""
+    model: str | None
+    """Who wrote and rated the reports, if any."""
+    labels_by: str
+    """Who labelled the chunks."""
+
+    def __repr__(self) -> str:
+        return f"ContextTable({', '.join(self.values)}; {counted(len(self.reports), 'report')})"
 
     def means(self, row: str) -> dict[str, float]:
         """The means over queries of a row, by column."""
         return {name: fmean(of.values()) for name, of in self.values[row].items() if of}
+
+    def page(self) -> Page:
+        """Give the means over queries of each row, and how alike they order the runs."""
+        from freshstack_dspy.answering.contexts_page import contexts_page
+
+        return contexts_page(self)
 
 
 def evaluate_contexts(
@@ -147,7 +164,15 @@ def evaluate_contexts(
         for pair in _PAIRS
         if len(names) > 2 and all(values[run].get(name) for run in names for name in pair)
     ]
-    return ContextTable(tuple(reports), values, unjudged, tuple(agreements))
+    return ContextTable(
+        tuple(reports),
+        values,
+        unjudged,
+        tuple(agreements),
+        size=f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size",
+        model=session.config.model.name if session else None,
+        labels_by=collection.labels_by,
+    )
 
 
 def _cut(ids: Sequence[str], judged: Judged, k: int | None, tokens: int | None) -> list[str]:

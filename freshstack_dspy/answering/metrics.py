@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -28,6 +29,8 @@ from freshstack_dspy.files import decode_records, encode_records, replace_folder
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
+from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.recipes.provenance import prompts_of
 from freshstack_dspy.recipes.session import Session
@@ -61,8 +64,12 @@ _FILES: dict[str, type[Record]] = {
 """The files of a folder of answers, in the order of `Answering`; and the cases."""
 
 
-class AnswerMetrics(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class AnswerMetrics(Shown):
     """All metrics of answers from runs, on the same queries; run `gold` is the gold answers."""
+
+    answering: Answering
+    account: "AnsweringAccount"
 
     agreement: Scores
     nuggets: Scores
@@ -77,6 +84,16 @@ class AnswerMetrics(NamedTuple):
     """By run: recall compared with agreement."""
     cases: tuple[FailureCase, ...]
     """By case, run and query."""
+
+    def __repr__(self) -> str:
+        answers = counted(len(self.answering.answers), "answer")
+        return f"AnswerMetrics({answers} from {', '.join(self.account.runs)})"
+
+    def page(self, out: Path = Path()) -> Page:
+        """Give all of it; `out` is the folder of the answers."""
+        from freshstack_dspy.answering.answers_page import answers_page
+
+        return answers_page(self, out)
 
 
 class AnsweringAccount(Record):
@@ -122,6 +139,8 @@ def answer_metrics(
         recalls[run.name] = rankings[run.name].values(f"{RECALL}@{k}", only_defined=True)
     cases = failure_cases(found, collection, account.scale, recalls)
     return AnswerMetrics(
+        answering=found,
+        account=account,
         agreement=score_agreement(found.agreements, account.comparers),
         nuggets=score_assignments(assigned),
         citations=score_citations(cited) if cited else None,

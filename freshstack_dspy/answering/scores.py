@@ -16,6 +16,8 @@ from freshstack_dspy.measures.statistics import (
     Interval,
     mean_interval,
 )
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
     AssignedAnswer,
@@ -58,7 +60,7 @@ class RunScore(Record):
     nothing; they are left out of the means."""
 
 
-class Scores(Record):
+class Scores(Record, Shown):
     """The scores of a set of answers."""
 
     measures: tuple[str, ...]
@@ -71,6 +73,12 @@ class Scores(Record):
         return f"Scores({', '.join(self.measures)}; {len(self.runs)} runs, {len(self.answers)} answers)"
 
     __str__ = __repr__
+
+    def page(self) -> Page:
+        """Give the means of each run, with intervals."""
+        from freshstack_dspy.answering.scores_page import scores_page
+
+        return scores_page(self)
 
 
 def _answer_score(

@@ -2,13 +2,15 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from freshstack_dspy.cli.build import plan_asking
 from freshstack_dspy.cli.options import (
     CollectionArgument,
+    FormatOption,
+    JsonOption,
     ModeOption,
     OutOption,
     PlanOption,
@@ -17,10 +19,7 @@ from freshstack_dspy.cli.options import (
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import Table, counted, say, show
-
-if TYPE_CHECKING:
-    from freshstack_dspy.answering.contexts import ContextTable
+from freshstack_dspy.cli.printing import present
 
 
 def contexts(
@@ -46,6 +45,8 @@ def contexts(
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
     plan: PlanOption = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure contexts and the reports from them, next to the bounds of CRUX."""
     from freshstack_dspy.collection.collection import Collection
@@ -72,33 +73,7 @@ def contexts(
         from freshstack_dspy.answering.contexts import evaluate_contexts
 
         found = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
-        model = session.config.model.name if session else None
     if out is not None:
         write_file(out, encode_records(found.reports))
-    size = f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size"
-    _show(found, size)
-    if model:
-        say(f"reports written and rated by {model}")
-    say(loaded.labels_by)
+    present(found.page(), form, as_json=as_json)
     raise typer.Exit(int(any(one.coverage is None for one in found.reports)))
-
-
-def _show(found: "ContextTable", size: str) -> None:
-    from freshstack_dspy.answering.contexts import COLUMNS
-
-    means = {row: found.means(row) for row in found.values}
-    columns = [name for name in COLUMNS if any(name in of for of in means.values())]
-    rows = [[row, *map(of.get, columns), found.unjudged.get(row)] for row, of in means.items()]
-    title = f"contexts Z of {size}" + (", reports y" if found.reports else "")
-    show(Table(("context", *columns, "unjudged"), rows, title))
-    for one in found.agreements:
-        tau = one.kendall.value
-        shown = one.kendall.reason if tau is None else f"{tau:.3f}"
-        say(f"Kendall's τ of {one.first} and {one.second} over the runs: {shown}")
-    if omitted := sum(len(one.omitted) for one in found.reports):
-        say(
-            f"{counted(omitted, 'chunk')} not shown to the writer, for there was no room or no text"
-        )
-    if failed := sum(one.coverage is None for one in found.reports):
-        say(f"{counted(failed, 'report')} without a rating, left out of Cov(y) and Den(y)")
-    say("unjudged: the share of a context's chunks that has no label, and answers nothing")

@@ -1,0 +1,162 @@
+"""The page of scores of answers: means with intervals, what was counted, and what is missing."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from freshstack_dspy.measures.statistics import Estimate
+from freshstack_dspy.pages.page import Cell, Page, Table, Text, Value, counted, cut, interval
+
+if TYPE_CHECKING:
+    from freshstack_dspy.answering.scores import RunScore, Scores
+
+By = Literal["run", "answer"]
+_REASONS = 5
+"""How many reasons for missing values are listed."""
+
+
+def scores_page(
+    scores: "Scores",
+    measures: Sequence[str] = (),
+    counts: Sequence[str] = (),
+    *,
+    by: By = "run",
+    run: str = "run",
+    pooled: Mapping[str, Mapping[str, Estimate]] | None = None,
+) -> Page:
+    """Give the page of scores.
+
+    Args:
+        scores: Of answers, or of nuggets.
+        measures: Those that are shown; by default all.
+        counts: What was counted that is shown.
+        by: What has a row.
+        run: What a run is: `annotator` of nuggets.
+        pooled: By run, the quality of its nuggets, each the same weight.
+    """
+    measures = measures or scores.measures
+    queries = {one.query_id for one in scores.answers}.union(*(one.absent for one in scores.runs))
+    number = counted(len(queries), "query", "queries")
+    title = f"{counted(len(scores.runs), run)}, {number}; each query the same weight"
+    if by == "answer":
+        parts: list[Table | Text] = list(_of_answers(scores, measures, counts, run))
+    else:
+        parts = list(scores_tables(scores, measures, counts, run=run))
+        title += "; with 95% bootstrap intervals"
+    lines = list(missing_lines(scores, measures, annotators=run == "annotator"))
+    for annotator, found in (pooled or {}).items():
+        values = ", ".join(
+            f"{name} {Value(of.value)}{f' ({of.reason})' if of.value is None else ''}"
+            for name, of in found.items()
+        )
+        lines.append(f"{cut(annotator)}, each nugget the same weight: {values}")
+    return Page(
+        title,
+        (*parts, *(Text(line, "note") for line in lines)),
+        data={**dict(scores), "pooled": pooled or {}},
+        rows=_rows(scores, measures, counts, by, run),
+    )
+
+
+def scores_tables(
+    scores: "Scores",
+    measures: Sequence[str],
+    counts: Sequence[str],
+    *,
+    run: str = "run",
+    last: str = "",
+) -> Iterator[Table]:
+    """Give the means by measure and run, and what was counted by run; run `last` is below all."""
+    runs = sorted(scores.runs, key=lambda one: (one.run == last, by_depth(one.run)))
+    values = [
+        (name, one.run, mean.number, mean.interval)
+        for name in measures
+        for one in runs
+        for mean in [interval(one.means[name])]
+    ]
+    yield Table(("measure", run, "mean", "95 %"), values, keys=2, ids=(1,))
+    yield Table(
+        (run, "answers", *counts, "absent"), [_counted(one, counts) for one in runs], ids=(0,)
+    )
+
+
+def by_depth(run: str) -> tuple[str, int]:
+    """Order NAME@5 before NAME@10."""
+    name, _, depth = run.rpartition("@")
+    return (name, int(depth)) if depth.isdecimal() else (run, 0)
+
+
+def _counted(one: "RunScore", counts: Sequence[str]) -> tuple[Cell, ...]:
+    return (one.run, one.answers, *(one.counts.get(name, 0) for name in counts), len(one.absent))
+
+
+def _of_answers(
+    scores: "Scores", measures: Sequence[str], counts: Sequence[str], run: str
+) -> Iterator[Table]:
+    keys = (run, "query_id")
+    values: list[tuple[Cell, ...]] = [
+        (one.run, one.query_id, *map(one.values.get, measures)) for one in scores.answers
+    ]
+    numbers: list[tuple[Cell, ...]] = [
+        (one.run, one.query_id, *(one.counts.get(name, 0) for name in counts))
+        for one in scores.answers
+    ]
+    names = (name.replace("_", " ") for name in measures)
+    yield Table((*keys, *names), values, keys=2, ids=(0, 1))
+    if counts:
+        yield Table((*keys, *counts), numbers, keys=2, ids=(0, 1))
+
+
+def _rows(
+    scores: "Scores", measures: Sequence[str], counts: Sequence[str], by: By, run: str
+) -> Table:
+    """A row for each run or answer, with all digits."""
+    rows: list[list[Cell]] = []
+    if by == "answer":
+        for each in scores.answers:
+            values = (*map(each.values.get, measures), *map(each.counts.get, counts))
+            rows.append([each.run, each.query_id, *values])
+        return Table((run, "query_id", *measures, *counts), rows)
+    for one in scores.runs:
+        name, answers, *numbers = _counted(one, counts)
+        means = (one.means[measure] for measure in measures)
+        ends = (end for mean in means for end in (mean.value, mean.low, mean.high))
+        rows.append([name, answers, *ends, *numbers])
+    columns = (f"{name}{end}" for name in measures for end in ("", "_low", "_high"))
+    return Table((run, "answers", *columns, *counts, "absent"), rows)
+
+
+def missing_lines(
+    scores: "Scores", measures: Sequence[str], *, annotators: bool = False
+) -> Iterator[str]:
+    """Say what was missing, how it counts, and why there is no value."""
+    total: Counter[str] = Counter()
+    for run in scores.runs:
+        total.update(run.counts)
+    for number, what in (
+        (total["failed"] + total["missing"], "nuggets without an assignment: they do not count"),
+        (total["outside"], "citations outside of the references: they support nothing"),
+        (total["undecided"], "answers without a verdict: they do not count"),
+        (total["unrated"], "nuggets without importance: they count in A and A_strict only"),
+        *((total[name], name) for name in sorted(total) if name.startswith("undecided: ")),
+    ):
+        if number:
+            yield f"{number:,} {what}"
+    pairs = [(run.run, query) for run in scores.runs for query in run.absent]
+    if pairs and not annotators:  # annotators need not read the same queries
+        yield (
+            f"absent, of queries that other runs answer or that nothing was retrieved for: "
+            f"{len(pairs):,}; they do not count, as of {pairs[0][0]!r} to query {pairs[0][1]!r}"
+        )
+    reasons: dict[str, list[str]] = {}
+    for answer in scores.answers:
+        for name in measures:
+            if (reason := answer.without.get(name)) is not None:
+                reasons.setdefault(cut(reason, 200), []).append(f"{name} of {answer.run}")
+    common = sorted(reasons.items(), key=lambda each: -len(each[1]))
+    for why, of in common[:_REASONS]:
+        yield f"no value, {counted(len(of), 'time')}, as {of[0]}: {why}"
+    if len(common) > _REASONS:
+        yield f"and {len(common) - _REASONS:,} more reasons; --json has them all"
+    whys = {run.means[name].reason for run in scores.runs for name in measures} - {None}
+    yield from (f"no interval: {why}" for why in sorted(map(str, whys)))
