@@ -176,7 +176,7 @@ class _Scale:
         return _short(20 + share * (_WIDTH - 40))
 
     def written(self, tick: float) -> str:
-        return f"{tick:.{self._digits}f}".replace("-", "−")
+        return f"{tick:.{self._digits}f}"
 
 
 def _svg(title: str, height: int, drawn: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ from freshstack_dspy.pages.page import (
 )
 from freshstack_dspy.pages.pictures import Dot, bars_picture, columns_picture, dots_picture
 from freshstack_dspy.records import DRY_RUN
+from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.manifest import is_baseline
 
 if TYPE_CHECKING:
@@ -160,12 +161,15 @@ def _retrievers(report: "Report") -> Section:
     elif comparison is not None:
         answer = (f"{cut(best)} has the highest {measure}, ", mean, *_found(comparison, best))
     if evaluation.mostly_unjudged and not report.dry_run:
-        tops = " and ".join(map(str, evaluation.mostly_unjudged))
+        tops = ", ".join(map(str, evaluation.mostly_unjudged))
         answer = (*answer, f"; most of its top {tops} is unjudged")
     page = evaluation_page(report.evaluations) if comparison is None else comparison.page()
     parts: list[Part] = [_means(report, measure) for measure in evaluation.measures]
     if comparison is not None:
         parts += (_differences(comparison, measure) for measure in comparison.measures)
+    else:
+        parts.append(Text("With another run, this section says which differences are real."))
+    parts.append(Text((_link("The values of each query", "queries"), " are at the end."), "note"))
     parts.append(replace(page, anchor="means"))
     return Section("retrievers", "Which retriever?", answer, parts)
 
@@ -433,36 +437,26 @@ def _cases(report: "Report") -> Iterator[Part]:
 
 def _costs(report: "Report") -> Section:
     manifest = report.collection.manifest
-    rows = [
-        (name, of.calls + of.cached, of.tokens + of.cached_tokens, of.cost + of.cached_cost)
-        for name, of in sorted(manifest.ledger.items())
-        if of.calls + of.cached
-    ]
-    requests, dollars = sum(row[1] for row in rows), sum(row[3] for row in rows)
+    counts = manifest.counts
+    requests = sum(one.calls + one.cached for one in manifest.ledger.values())
+    dollars = sum(one.cost + one.cached_cost for one in manifest.ledger.values())
     failures = [
         (step, status, number)
-        for step, by_status in sorted(manifest.counts.failures.items())
+        for step, by_status in sorted(counts.failures.items())
         for status, number in sorted(by_status.items())
     ]
-    asked, failed = counted(requests, "request"), sum(number for *_, number in failures)
-    cost = f"{asked}, ${dollars:,.2f}" if dollars else f"{asked}, of which no price is known"
-    answer: Words = (f"{cost}; {counted(failed, 'failure')}",)
-    parts: list[Part] = []
-    if rows:
-        note = "What replies cost when they were first asked for, whether or not this build paid."
-        parts += [Table(("step", "requests", "tokens", "US dollars"), rows), Text(note, "note")]
+    failed = counted(sum(number for *_, number in failures), "failure")
+    price = f"${dollars:,.2f}" if dollars else "of which no price is known"
+    answer: Words = ("No request is recorded",)
+    if requests:
+        answer = (f"{counted(requests, 'request')}, {price}; {failed}",)
+    parts: list[Part] = [*costs(manifest)]
     if failures:
         parts.append(Table(("step", "status", "failures"), failures, keys=2))
-    if (known := manifest.counts.contamination).scored:
+    if (known := counts.contamination).scored:
         nuggets = f"{part(known.known, known.nuggets)} of the nuggets"
         answer = (*answer, "; ", _link(f"the model knows {nuggets} by itself", "contamination"))
-        line = (
-            f"Closed-book answers to {counted(known.scored, 'query', 'queries')} support {nuggets}; "
-            f"half of them or more of {counted(known.contaminated, 'query', 'queries')}. What a "
-            "model knows, no retriever has to find: "
-        )
-        command = Span("freshstack evaluate COLLECTION RUN --exclude-contaminated 0.5", "code")
-        parts.append(Page("Contamination", (Text((line, command)),), anchor="contamination"))
+        parts.append(replace(contamination(manifest), anchor="contamination"))
     return Section("costs", "What did it cost?", answer, parts)
 
 

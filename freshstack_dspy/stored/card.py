@@ -110,7 +110,7 @@ def card_page(
         _counts(contents, manifest),
         _statistics(contents, chunks),
         _slices(contents, manifest),
-        _contamination(manifest),
+        contamination(manifest),
         *_pool(contents, manifest),
         Page("Limits", tuple(prose(line, "item") for line in _limits(contents, manifest))),
         _HOW_TO_EVALUATE,
@@ -328,7 +328,7 @@ def _making(manifest: Manifest) -> Iterator[Text | Table]:
     if manifest.prompts:
         prompts = [(name, _in_code(hash_)) for name, hash_ in sorted(manifest.prompts.items())]
         yield Table(("signature", "SHA-256 of its prompt"), prompts, keys=2)
-    yield from _costs(manifest)
+    yield from costs(manifest)
     if manifest.extensions:
         yield Text("It was extended with the unjudged chunks of these runs:")
         yield Table(
@@ -340,7 +340,7 @@ def _making(manifest: Manifest) -> Iterator[Text | Table]:
         )
 
 
-def _costs(manifest: Manifest) -> Iterator[Text | Table]:
+def costs(manifest: Manifest) -> Iterator[Text | Table]:
     """What every reply cost when it was first asked for, so that a replay says the same."""
     accounts = {
         name: (
@@ -461,7 +461,8 @@ def _slices(contents: Contents, manifest: Manifest) -> Page:
     )
 
 
-def _contamination(manifest: Manifest) -> Page:
+def contamination(manifest: Manifest) -> Page:
+    """Say how far the model knows the queries without the corpus."""
     found, settings = manifest.counts.contamination, _section(manifest, "contamination")
     queries = manifest.counts.queries if settings else 0
     cutoff, words = _shown(settings.get("cutoff")), _shown(settings.get("ngram")) or "n"
