@@ -55,10 +55,11 @@ def test_the_readme_prints_what_its_retrievers_reach(
     lines = README.splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith(f"│ {retriever}.run "))
 
-    means, _, unjudged = (line.split("│")[2:-1] for line in lines[place : place + 3])
-    assert [f"{value:.4f}" for value in evaluation.means.values()] == [*map(str.strip, means)]
-    shares = [f"unjudged {holes.mean:.3f}" for holes in evaluation.unjudged]
-    assert shares == [*map(str.strip, unjudged)]
+    rows = [line.split("│")[2:-1] for line in lines[place : place + 3]]
+    columns = [[*filter(None, map(str.strip, column))] for column in zip(*rows, strict=True)]
+    assert [f"{value:.4f}" for value in evaluation.means.values()] == [one[0] for one in columns]
+    shares = [f"unjudged {of.mean:.1%}" for of in evaluation.unjudged]
+    assert shares == [one[-1] for one in columns]
 
 
 def test_every_label_of_support_has_its_words_in_the_files(sample: Collection) -> None:
