@@ -36,6 +36,8 @@ Notify = Callable[[str, float], None]
 """Is called with the name of a stage and the fraction of it that is done."""
 BM25, LSA, TABLE = "bm25", "lsa", "table"
 """Names of stages, and of what is in the folder of a version."""
+VECTORS = "vectors.npy"
+"""The vectors of `lsa`, beside its model, as they are in the table too."""
 _log = logging.getLogger(__name__)
 
 
@@ -141,6 +143,7 @@ def _write(folder: Path, draft: Draft, before: IndexManifest | None) -> IndexMan
         report(LSA, 0)
         model, vectors[LSA] = fit_lsa(corpus, draft.dimensions, lambda done: report(LSA, done))
         model.save(version / LSA)
+        np.save(version / LSA / VECTORS, vectors[LSA])
     for embedder in draft.embedders:
         known = _known_vectors(embedder, folder, before)
         vectors[embedder.name] = _vectors(embedder, draft, known)

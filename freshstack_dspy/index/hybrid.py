@@ -8,9 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.building import BM25, LSA, TABLE, Draft, build
+from freshstack_dspy.index.building import BM25, LSA, TABLE, VECTORS, Draft, build
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
@@ -45,7 +48,7 @@ class HybridIndex:
         self.path, self.manifest = path, manifest
         self._folder = path / manifest.version
         self._table = ChunkTable(self._folder / TABLE)
-        self._matrix = functools.cache(self._table.matrix)
+        self._matrix = functools.cache(self._read_matrix)
         self._models = models
         self._embedders = {embedder.name: embedder for embedder in models.embedders}
         own = (BM25, LSA) if any(column.name == LSA for column in manifest.vectors) else (BM25,)
@@ -260,6 +263,14 @@ class HybridIndex:
                 queries = unit_rows(vectors, retriever, len(texts))
             rankings = nearest(queries, self._matrix(retriever), depth)
         return [[ScoredChunk(self._ids[row], score) for row, score in rows] for rows in rankings]
+
+    def _read_matrix(self, name: str) -> NDArray[np.float32]:
+        """All vectors of a name; those of `lsa` are mapped into memory."""
+        path = self._folder / LSA / VECTORS
+        if name == LSA and path.exists():
+            mapped: NDArray[np.float32] = np.load(path, mmap_mode="r")
+            return mapped
+        return self._table.matrix(name)
 
     def _reranked(
         self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]
