@@ -193,20 +193,29 @@ def open_index(
         CollectionError: No chunk has a text.
         IndexingError: The chunks cannot be indexed.
     """
+    recorded: Any = collection.manifest.config.get("index") or {}
+    dimensions: int = recorded.get("dimensions", DIMENSIONS)
+    name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
+    file = collection.corpus.file_sha256
+    places = [(name, dimensions), (own, dimensions), *[(f"{own}-{BM25}", 0)] * (retriever == BM25)]
+    for place, size in places if file else ():
+        known = HybridIndex.known(root, place, file or "", models=models, dimensions=size)
+        if known is not None:
+            return known
     chunks = list(collection.chunks())
     if not any(chunk.titled.strip() for chunk in chunks):
         raise CollectionError(
             f"{collection.name}: none of its {len(chunks)} chunks has a text to search; import it "
             "with its corpus: freshstack import … --corpus PATH"
         )
-    recorded: Any = collection.manifest.config.get("index") or {}
-    dimensions: int = recorded.get("dimensions", DIMENSIONS)
-    name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
     # The index of the collection's build may be of another state: it is never changed here.
     if not HybridIndex.holds(root, name, chunks, models=models, dimensions=dimensions):
         name = own
         if retriever == BM25 and not HybridIndex.holds(root, own, chunks, dimensions=dimensions):
             dimensions, name = 0, f"{own}-{BM25}"
-    return HybridIndex.build(
+    index = HybridIndex.build(
         root, name, chunks, models=models, dimensions=dimensions, progress=progress
     )
+    if file:
+        index.note(file, dimensions)
+    return index

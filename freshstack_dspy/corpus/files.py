@@ -125,7 +125,7 @@ def _content(
     found = _understood(path, data, max_file_bytes, pages=corpus.pages)
     if isinstance(found, Skip) or is_licence(path):
         return found
-    kind = optional_kind(path, found.text)
+    kind = optional_kind(path, found.text) if corpus.skip else None
     if kind in corpus.skip:
         return Skip(kind, "of a kind that the corpus is to skip")
     return skip_by_text(path, found.text, corpus.keep) or found

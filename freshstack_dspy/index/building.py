@@ -213,11 +213,20 @@ def _revisions(chunks: Sequence[Chunk]) -> dict[str, str | None]:
     return revisions
 
 
-def _fingerprint(chunks: Sequence[Chunk], dimensions: int) -> str:
-    """Hash all that rankings depend on: revisions are left out, for they change no ranking."""
+def mark_of(file_sha256: str, dimensions: int) -> str:
+    """The name of the empty file that says of a version: it is of the chunks in this file."""
+    return f"of-{hashlib.sha256(_settings(dimensions) + file_sha256.encode()).hexdigest()}"
+
+
+def _settings(dimensions: int) -> bytes:
     settings = [SCHEMA_VERSION, dimensions, K1, B]
     terms_by = [version("PyStemmer"), unicodedata.unidata_version]
-    digest = hashlib.sha256(json.dumps([settings, terms_by]).encode())
+    return json.dumps([settings, terms_by]).encode()
+
+
+def _fingerprint(chunks: Sequence[Chunk], dimensions: int) -> str:
+    """Hash all that rankings depend on: revisions are left out, for they change no ranking."""
+    digest = hashlib.sha256(_settings(dimensions))
     before = None
     for chunk in chunks:
         if chunk.chunk_id == before:

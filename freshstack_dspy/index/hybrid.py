@@ -4,6 +4,7 @@ import copy
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -13,11 +14,11 @@ from numpy.typing import NDArray
 
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.building import BM25, LSA, TABLE, VECTORS, Draft, build
+from freshstack_dspy.index.building import BM25, LSA, TABLE, VECTORS, Draft, build, mark_of
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import NO_MODELS, Models, Reranker
+from freshstack_dspy.index.models import NO_MODELS, HostedEmbedder, Models, Reranker
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     DIMENSIONS,
@@ -139,6 +140,33 @@ class HybridIndex:
         except IndexingError:
             return False
         return Draft(chunks, dimensions, models.embedders).is_in(Path(root, name), manifest)
+
+    @classmethod
+    def known(
+        cls, root: Path | str, name: str, file_sha256: str, *, models: Models, dimensions: int
+    ) -> Self | None:
+        """Open an index of which it was noted that it is of the chunks in this file, or None.
+
+        Of hosted embedders it cannot be known: their vectors are those that are recorded now.
+        """
+        path = Path(root, name)
+        try:
+            manifest = read_manifest(path)
+        except IndexingError:
+            return None
+        vectors = {(column.name, column.identity) for column in manifest.vectors}
+        has_all = all(
+            (each.name, each.identity) in vectors and not isinstance(each, HostedEmbedder)
+            for each in models.embedders
+        )
+        is_of = (path / manifest.version / mark_of(file_sha256, dimensions)).exists()
+        fused = [each.name for each in models.embedders]
+        return cls(path, manifest, models, fused) if is_of and has_all else None
+
+    def note(self, file_sha256: str, dimensions: int) -> None:
+        """Note that this index is of the chunks in a file, where it can be written to."""
+        with suppress(OSError):
+            (self._folder / mark_of(file_sha256, dimensions)).touch()
 
     @property
     def retrievers(self) -> tuple[str, ...]:

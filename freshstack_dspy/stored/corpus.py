@@ -81,6 +81,14 @@ class Corpus:
         return corpus
 
     @cached_property
+    def file_sha256(self) -> str | None:
+        """SHA-256 of the file as it is; None of chunks in memory."""
+        if self._held is not None or not self._path.is_file():
+            return None
+        with self._path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @cached_property
     def rows(self) -> dict[str, int]:
         """The row of every chunk id, in the order of the file."""
         ids = self._read(["chunk_id"])["chunk_id"].to_pylist()

@@ -1,6 +1,8 @@
 """Runs of a collection's queries, by every retriever that an index of its corpus has."""
 
 import dataclasses
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,6 +119,37 @@ def test_an_index_of_the_same_corpus_is_not_built_again(collection: Collection, 
     again = retrieve(collection, "hybrid", index_path=root, progress=heard)
 
     assert (again, list(heard.notes)) == (first, ["search"])
+
+
+def test_a_second_retrieval_needs_no_table_of_vectors(
+    collection: Collection, folder: Path, root: Path
+) -> None:
+    first = retrieve(collection, "hybrid", index_path=root)
+    code = (
+        "import sys; from freshstack_dspy.collection.retrieve import retrieve; "
+        f"run = retrieve({str(folder)!r}, 'hybrid', index_path={str(root)!r}); "
+        f"sys.exit(run.rankings != {first.rankings!r} or 'lancedb' in sys.modules)"
+    )
+    names = "from freshstack_dspy.records import ScoredChunk; "
+
+    assert subprocess.run([sys.executable, "-c", names + code], check=False).returncode == 0
+
+
+def test_an_index_is_not_taken_for_that_of_chunks_that_changed_since(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    for _ in range(2):
+        retrieve(collection, "bm25", index_path=tmp_path / "i")
+    other = write_collection(
+        tmp_path / "c",
+        CONTENTS,
+        [each.model_copy(update={"text": "alpha"}) for each in collection.chunks()],
+        PROVENANCE,
+    )
+
+    run = retrieve(other, "bm25", index_path=tmp_path / "i")
+
+    assert run != retrieve(collection, "bm25", index_path=tmp_path / "elsewhere")
+    assert run == retrieve(other, "bm25", index_path=tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize("whole", [True, False])
