@@ -26,29 +26,36 @@ HERE = Path(__file__).parent
 
 def main(requests: Path, replies: Path) -> int:
     """Write a reply line for every request that can be answered; return how many cannot."""
-    answers = {
-        path.stem: json.loads(path.read_text()) for path in (HERE / "answers").glob("*.json")
-    }
-    query_ids = {}
-    for line in (HERE / "questions.jsonl").read_text(encoding="utf-8").splitlines():
-        query = json.loads(line)
-        query_ids[query["title"]] = query["query_id"]
+    questions = read_answers()
     written, missing = [], []
     for line in requests.read_text(encoding="utf-8").splitlines():
         request = json.loads(line)
-        inputs = json.loads(request["body"]["messages"][-1]["content"])
-        query_id = query_ids[inputs["question"]["title"]]
-        task = request["body"]["response_format"]["json_schema"]["name"]
         try:
-            content = answer(task, inputs, answers.get(query_id, {}))
+            content = reply_to(request["body"], questions)
         except KeyError as error:
-            missing.append(f"{query_id} {task}: nothing written for {error}")
+            missing.append(f"{request['custom_id']}: nothing written for {error}")
             continue
-        reply = {"custom_id": request["custom_id"], "content": json.dumps(content)}
+        reply = {"custom_id": request["custom_id"], "content": content}
         written.append(json.dumps(reply) + "\n")
     replies.write_text("".join(written), encoding="utf-8")
     print(*missing, f"{len(written)} answered, {len(missing)} left", sep="\n")
     return len(missing)
+
+
+def read_answers() -> dict[str, Any]:
+    """What was written for each question, by its title."""
+    lines = (HERE / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    return {
+        query["title"]: json.loads((HERE / f"answers/{query['query_id']}.json").read_text())
+        for query in map(json.loads, lines)
+    }
+
+
+def reply_to(body: dict[str, Any], questions: dict[str, Any]) -> str:
+    """The content of the reply to one request, as the chat-completions protocol has it."""
+    inputs = json.loads(body["messages"][-1]["content"])
+    task = body["response_format"]["json_schema"]["name"]
+    return json.dumps(answer(task, inputs, questions[inputs["question"]["title"]]))
 
 
 def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:

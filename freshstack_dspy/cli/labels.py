@@ -82,6 +82,8 @@ def sample(
         say(f"there are no more {what}")
     if found.half_width is not None:
         say_wrapped(_tells(purpose, found))
+    if format == "freshstack":
+        say(f"label them: freshstack label {out} --annotator NAME")
 
 
 def _tells(purpose: Purpose, found: "Sample") -> str:

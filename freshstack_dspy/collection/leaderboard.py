@@ -72,7 +72,8 @@ class Topic(Record):
 
     path: str
     """Its folder, relative to the leaderboard."""
-    content_hash: str
+    content_hash: str | None = None
+    """What it must hold; left out, what the results were computed on."""
 
 
 class Board(Record):
@@ -180,7 +181,10 @@ def read_board(folder: Path | str) -> Board:
     try:
         board = Board.model_validate(tomllib.loads(path.read_text("utf-8")))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror}; it names collections, entries and their "
+            "runs, as docs/leaderboard.md shows"
+        ) from None
     except ValidationError as error:
         raise ConfigError(f"{path}: {in_one_line(error, Board)}") from None
     except ValueError as error:
@@ -205,7 +209,7 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
     for topic, named in sorted(board.collections.items()):
         collections[topic] = StoredCollection.load(folder / named.path)
         found = collections[topic].manifest.content_hash
-        if found != named.content_hash:
+        if named.content_hash not in (None, found):
             raise CollectionError(
                 f"{folder}: topic {topic} is of content hash {named.content_hash}, and "
                 f"{named.path} has {found}"
@@ -257,6 +261,7 @@ def _evaluate(
 
 def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
     intervals = mean_intervals(evaluation)
+    known = evaluation.about.query_ids
     return TopicResult(
         run=run,
         sha256=sha256,
@@ -264,7 +269,7 @@ def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
         unjudged={one.k: one.mean for one in evaluation.unjudged},
         absent=len(evaluation.absent),
         empty=len(evaluation.empty),
-        unknown=len(evaluation.unknown),
+        unknown=sum(query not in known for query in evaluation.unknown),
         tied=len(evaluation.tied),
     )
 

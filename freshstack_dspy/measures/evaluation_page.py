@@ -65,7 +65,7 @@ def evaluation_page(
         one.pop("about")
     return Page(
         title_of(first),
-        (*mean_parts(runs, means, paths or {}), *by_group),
+        (*mean_parts(runs, means, paths or {}), *by_group, *_next(first, paths or {})),
         data={**first.about.identity, "evaluations": found},
         rows=_rows(runs, means, groups or {}),
     )
@@ -103,7 +103,7 @@ def mean_parts(
     for name, run in runs.items():
         for line in _missing(run):
             yield Text(f"{name}: {line}", "note")
-        yield from _mostly_unjudged(name, run, paths.get(name))
+    yield from _mostly_unjudged(runs, paths)
     for line in first.about.origin:
         yield Text(line, "note")
 
@@ -182,21 +182,32 @@ def _missing(evaluation: "Evaluation") -> Iterator[str]:
             yield f"{counted(failed, 'failed judgment')} in the top {deepest.k}"
 
 
-def _mostly_unjudged(name: str, evaluation: "Evaluation", path: Path | None) -> Iterator[Text]:
-    if not (cutoffs := evaluation.mostly_unjudged):
-        return
-    *others, last = map(str, cutoffs)
-    tops = f"{', '.join(others)} and {last}" if others else last
-    line = (
-        f"{cut(name)}: most of the top {tops} is unjudged: these means depend on the judgments "
-        "more than on the run"
-    )
-    lowest = max((k for k in cutoffs if isinstance(k, int)), default=0)
-    depth = f" --k {lowest}" if lowest > _EXTENDED else ""
-    folder = evaluation.about.path
-    command = f"freshstack extend {folder} {path} --config FILE{depth}"
-    typed = ("; to judge it: ", Span(command, "code")) if folder and path else ()
-    yield Text((line, *typed))
+def _mostly_unjudged(runs: Mapping[str, "Evaluation"], paths: Mapping[str, Path]) -> Iterator[Text]:
+    """Name the runs of which too little is judged, together where it is the same tops."""
+    folder = next(iter(runs.values())).about.path
+    for cutoffs in dict.fromkeys(run.mostly_unjudged for run in runs.values()):
+        names = [name for name, run in runs.items() if run.mostly_unjudged == cutoffs]
+        if not cutoffs:
+            continue
+        *others, last = map(str, cutoffs)
+        tops = f"{', '.join(others)} and {last}" if others else last
+        line = (
+            f"{', '.join(map(cut, names))}: most of the top {tops} is unjudged: these means depend "
+            "on the judgments more than on the run"
+        )
+        lowest = max((k for k in cutoffs if isinstance(k, int)), default=0)
+        depth = f" --k {lowest}" if lowest > _EXTENDED else ""
+        files = " ".join(str(paths[name]) for name in names if name in paths)
+        command = f"freshstack extend {folder} {files} --config FILE{depth}"
+        typed = ("; to judge it: ", Span(command, "code")) if folder and files else ()
+        yield Text((line, *typed))
+
+
+def _next(first: "Evaluation", paths: Mapping[str, Path]) -> Iterator[Text]:
+    """Say what to type next, where the files are known."""
+    if first.about.path and paths:
+        command = f"freshstack analyze {first.about.path} {next(iter(paths.values()))}"
+        yield Text(("which questions fail, and why: ", Span(command, "code")))
 
 
 def _passage_notes(notes: "PassageNotes") -> Iterator[str]:

@@ -114,6 +114,8 @@ def _fitted(table: Table, columns: int) -> tuple[list[str], list[list[list[str]]
 
     if spare() < 0:
         header = [name.replace(" ", "\n") for name in header]
+    if spare() < 0:
+        frame = 2
     for column in sorted({*range(table.keys)} - {*table.ids}) if spare() < 0 else ():
         most = max(_LEAST_KEY, _widths(header, texts, frame)[column] - frame + spare())
         for row in texts:
@@ -122,8 +124,6 @@ def _fitted(table: Table, columns: int) -> tuple[list[str], list[list[list[str]]
                 for line in row[column]
                 for part in wrapped(line, most, hang=0, within_words=True)
             ]
-    if spare() < 0:
-        frame = 2
     # What reads a pipe wants whole ids.
     for column in table.ids if sys.stdout.isatty() or "COLUMNS" in os.environ else ():
         most = max(_LEAST_ID, _widths(header, texts, frame)[column] - frame + spare())

@@ -25,6 +25,7 @@ def test_a_sample_is_a_table_and_a_file_that_grows(freshstack: Command, built: P
     table = freshstack("sample", built, "--format", "csv", "--out", "tasks.jsonl")
 
     assert first.out.startswith("tasks.jsonl: 4 tasks of kind support\n")
+    assert first.out.endswith("label them: freshstack label tasks.jsonl --annotator NAME\n")
     assert "│ label 0 │" in first.out
     assert "4 of them were there before, and stay\n" in second.out
     assert "they do not tell the value of a run" in " ".join(first.out.split())

@@ -92,7 +92,8 @@ def test_tables_fit_eighty_columns_however_long_the_names(
         done = freshstack("evaluate", "small", *words)
 
         assert done.code == 0, done.err
-        assert max(map(len, done.out.splitlines())) <= 80
+        lines = [line for line in done.out.splitlines() if "freshstack analyze" not in line]
+        assert max(map(len, lines)) <= 80  # what is to be typed is whole
         assert any(
             LONG[:6] in cell and LONG[-6:] in cell for of in cells_of(done.out) for cell in of
         )
@@ -447,8 +448,7 @@ def test_where_most_of_a_top_is_unjudged_every_cutoff_is_named_and_what_judges_i
     text = " ".join(freshstack(command, "c", "one.run", "two.run", *measures).out.split())
 
     assert "most of the top 5 and 50 is unjudged" in text
-    assert "freshstack extend c one.run --config FILE --k 50" in text
-    assert "freshstack extend c two.run --config FILE --k 50" in text
+    assert "freshstack extend c one.run two.run --config FILE --k 50" in text
 
 
 # Passages

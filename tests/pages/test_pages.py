@@ -166,6 +166,11 @@ def test_an_excerpt_has_the_lines_around_its_marks_which_may_overlap() -> None:
     assert "".join(one.text for one in marked(text, (), 3)) == "first\n…"
 
 
+def test_a_name_is_whole_where_a_narrower_frame_is_enough() -> None:
+    table = Table(("step", "calls", "tokens"), [("closed_book_answer", 18, 124_750)])
+    assert "closed_book_answer" in page_text(Page("", (table,)), 38)
+
+
 def test_a_long_word_of_a_name_is_broken_where_there_is_no_room() -> None:
     table = Table(("query", "title", "nuggets"), [("1", f"of {'very' * 20}", 5)], keys=2)
     shown = page_text(Page("", (table,)), 50)

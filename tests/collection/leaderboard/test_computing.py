@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,16 @@ def test_what_is_missing_from_a_run_counts_0(folder: Path) -> None:
     assert (eve.absent, eve.unknown, eve.unjudged) == (1, 1, {1: 1.0})
 
 
+def test_queries_that_the_corpus_cannot_answer_are_passed_over_and_not_unknown(
+    folder: Path,
+) -> None:
+    first = {"12": "code/d.py_3_9", "123": "docs/a.md_0_5", "5": "docs/a.md_0_5"}
+    write_lists(folder / "runs/eve.run", "eve", first)
+    eve = compute(folder).entries[-1].topics["one"]
+
+    assert (eve.absent, eve.unknown) == (0, 0)
+
+
 def test_the_same_leaderboard_is_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     again = write_small_board(tmp_path / "again")
     head, *entries = (again / "leaderboard.toml").read_text().split("[[entries]]")
@@ -101,6 +112,16 @@ def test_a_collection_may_be_elsewhere_and_is_known_by_its_hash(
     edit(folder / "leaderboard.toml", 'path = "one"', 'path = "../outside"')
     with pytest.raises(CollectionError, match="topic one is of content hash"):
         compute(folder)
+
+
+def test_a_hash_that_is_not_said_is_that_of_the_stored_results(folder: Path) -> None:
+    write_results(folder, compute(folder))
+    board = folder / "leaderboard.toml"
+    board.write_text(re.sub("content_hash = .*", "", board.read_text()))
+
+    assert differences(folder, compute(folder)) == []
+    edit(board, 'path = "one"', 'path = "two"')
+    assert any("content_hash" in line for line in differences(folder, compute(folder)))
 
 
 @pytest.mark.parametrize(
