@@ -21,11 +21,11 @@ def answers_page(found: "AnswerMetrics", out: Path) -> Page:
     scores = {"agreement": found.agreement, "nuggets": found.nuggets, "citations": found.citations}
     rankings = {run: evaluation.means for run, evaluation in found.rankings.items()}
     data = {"account": found.account, **scores, "coverage": found.coverage, "rankings": rankings}
-    parts = (_agreement(found), _nuggets(found), *_citations(found), _rankings(found))
+    parts = (_agreement(found), _nuggets(found), *_citations(found), *_rankings(found))
     return Page(
         f"{out}: {counted(len(found.answering.answers), 'answer')} from "
         f"{counted(len(found.account.runs), 'run')}",
-        (*parts, _relations(found), *_cases(found, out), *map(Text, _notes(found, out))),
+        (*parts, *_relations(found), *_cases(found, out), *map(Text, _notes(found, out))),
         data={**data, "relations": found.relations},
         rows=Table(
             ("of", "run", "measure", "mean", "low", "high"),
@@ -71,7 +71,9 @@ def _citations(found: "AnswerMetrics") -> Iterator[Page]:
         yield _section(title, found.citations, names, "uncited", "unlabelled")
 
 
-def _rankings(found: "AnswerMetrics") -> Page:
+def _rankings(found: "AnswerMetrics") -> Iterator[Page]:
+    if not found.rankings:
+        return
     measures = next(iter(found.rankings.values())).measures
     if len(found.account.k) > 1:  # each run has its own cut-off, which its name says
         measures = tuple(name.partition("@")[0] for name in measures)
@@ -83,10 +85,12 @@ def _rankings(found: "AnswerMetrics") -> Page:
             rows.append((run, Value(mean.value), mean.groups, *means, *without))
     header = ("run", "Cov(y)", "answers", *measures)
     title = "answerable nuggets that the answers support, next to the rankings"
-    return Page(title, (Table(header, rows, ids=(0,)),))
+    yield Page(title, (Table(header, rows, ids=(0,)),))
 
 
-def _relations(found: "AnswerMetrics") -> Page:
+def _relations(found: "AnswerMetrics") -> Iterator[Page]:
+    if not found.relations:
+        return
     rows: list[tuple[Cell, ...]] = []
     lines = [
         "above: the measure's value is above 0; below: it is 0",
@@ -114,7 +118,7 @@ def _relations(found: "AnswerMetrics") -> Page:
     )
     notes = (Text(line, "note") for line in lines)
     title = "queries by the ranking measure and by whether the answer agrees"
-    return Page(title, (Table(header, rows, ids=(0,)), *notes))
+    yield Page(title, (Table(header, rows, ids=(0,)), *notes))
 
 
 def _cases(found: "AnswerMetrics", out: Path) -> Iterator[Text]:

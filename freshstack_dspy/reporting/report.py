@@ -57,7 +57,6 @@ class Report(Shown):
         agreement: None without labels of people.
         correction: None without labels of people.
         answers: What answers from runs are worth; None where none were given.
-        answered_by: The model that wrote and judged them.
     """
 
     collection: Collection
@@ -69,28 +68,11 @@ class Report(Shown):
     agreement: AgreementReport | None
     correction: Correction | None
     answers: "AnswerMetrics | None"
-    answered_by: str
 
     @property
     def dry_run(self) -> bool:
         """Whether a word counter made labels, so that nothing is concluded."""
         return is_dry_run(self.collection.manifest)
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """All results, for JSON."""
-        return {
-            "collection": self.collection.name,
-            "content_hash": self.collection.manifest.content_hash,
-            "dry_run": self.dry_run,
-            "evaluations": self.evaluations,
-            "comparison": self.comparison,
-            "analyses": self.analyses,
-            "diagnosis": self.diagnosis,
-            "agreement": self.agreement,
-            "correction": self.correction,
-            "answers": self.answers,
-        }
 
     @property
     def best(self) -> str | None:
@@ -142,9 +124,6 @@ def report(
         qrels = collection.qrels()
         evaluations = {name: evaluate(qrels, run, measures) for name, run in given.items()}
     comparison = compare_evaluations(evaluations) if len(evaluations) > 1 else None
-    scored, answered_by = None, ""
-    if answers is not None:
-        scored, answered_by = _scored(collection, Path(answers), given.values())
     agreement = correction = None
     if labels:
         people = pair_labels(labels, collection)
@@ -169,8 +148,7 @@ def report(
         diagnosis=diagnose(collection) if collection.queries_in(SUPPORTED) else None,
         agreement=agreement,
         correction=correction,
-        answers=scored,
-        answered_by=answered_by,
+        answers=None if answers is None else _scored(collection, Path(answers), given.values()),
     )
 
 
@@ -196,8 +174,8 @@ def _read(collection: Collection, runs: Any) -> dict[str, Run | PassageRun]:
 
 def _scored(
     collection: Collection, folder: Path, runs: Iterable[Run | PassageRun]
-) -> tuple["AnswerMetrics", str]:
-    """Say what answers are worth, next to the rankings of their runs; and which model wrote them."""
+) -> "AnswerMetrics":
+    """Say what answers are worth, next to the rankings of their runs."""
     from freshstack_dspy.answering.metrics import answer_metrics, read_answers
     from freshstack_dspy.answering.reteval import at_depths
 
@@ -213,7 +191,7 @@ def _scored(
         if isinstance(run, Run)
         if {depth.run.name for depth in at_depths([run], account.k)} <= {*account.runs}
     ]
-    return answer_metrics(found, account, collection, ranked), account.model
+    return answer_metrics(found, account, collection, ranked)
 
 
 def _grouped(

@@ -81,7 +81,7 @@ def report_page(report: "Report") -> Page:
     parts += _queries(report)
     hash_ = Span(collection.manifest.content_hash, "code")
     parts.append(Text(("The collection has the content hash ", hash_, "."), "note"))
-    return Page(f"Report on {collection.name}", tuple(parts), data=report.data)
+    return Page(f"Report on {collection.name}", tuple(parts))
 
 
 def _do(what: str, *commands: str) -> list[Part]:
@@ -356,22 +356,19 @@ def _answers(report: "Report") -> Section:
     ranked = {run: next(iter(of.means.values())) for run, of in found.rankings.items()}
     quality = {one.run: one.means["A_strict"].value or 0 for one in found.nuggets.runs}
     answer: Words = (_link(counted(len(found.agreement.answers), "answer"), "answered"),)
-    if report.dry_run or is_baseline(report.answered_by):
-        answer = (*answer, f" by {report.answered_by}; nothing is concluded")
+    if report.dry_run or is_baseline(found.account.model):
+        answer = (*answer, f" by {found.account.model}; nothing is concluded")
     elif len(ranked) > 1:
         best = min(ranked, key=lambda run: (-ranked[run], run))
         first = min(ranked, key=lambda run: (-quality[run], run))
         most = _link("the most nuggets in its answers", "answered")
         other = "has" if best == first else f"{cut(first)} has"
         answer = (f"{cut(best)} ranks best, and {other} ", most)
-    cases = Page(
-        "Where recall and answers differ",
-        tuple(_cases(report)),
-        anchor="cases",
-    )
-    return Section(
-        "answers", question, answer, [_side_by_side(found), *([cases] if found.cases else [])]
-    )
+    parts = [_side_by_side(found)]
+    if found.cases:
+        parts.append(Page("Where recall and answers differ", tuple(_cases(found)), anchor="cases"))
+    whole = replace(found.page(), title="All that was measured of the answers")
+    return Section("answers", question, answer, [*parts, _folded(whole, "measured")])
 
 
 def _side_by_side(found: "AnswerMetrics") -> Page:
@@ -412,14 +409,12 @@ def _side_by_side(found: "AnswerMetrics") -> Page:
     )
 
 
-def _cases(report: "Report") -> Iterator[Part]:
+def _cases(found: "AnswerMetrics") -> Iterator[Part]:
     """The answers about which recall and the gold answer are of two minds (LLM-retEval)."""
     from freshstack_dspy.answering.cases import CASES
 
-    assert report.answers is not None
-    found = report.answers.cases
     for case, what in CASES.items():
-        of = [one for one in found if one.case == case]
+        of = [one for one in found.cases if one.case == case]
         if not of:
             continue
         parts: list[Part] = []

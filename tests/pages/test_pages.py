@@ -193,3 +193,22 @@ def test_an_address_that_is_shown_is_a_plain_link() -> None:
     assert link("javascript:alert(1)") == "javascript:alert(1)\n"
     assert link("https://a.example/><b>") == "https://a.example/&gt;&lt;b&gt;\n"
     assert link("https://a.example/|x") == "https://a.example/\\|x\n"
+
+
+def test_a_folded_section_is_opened_by_its_heading_in_html_and_whole_elsewhere() -> None:
+    page = Page("Runs", (Page("Evidence", (Text("words"),), anchor="e", folded=True),))
+
+    (found,) = lxml.html.fromstring(html_document(page)).iterfind(".//details")
+
+    assert found.findtext("summary/h2") == "Evidence"
+    assert found.findtext("div[@id='e']/p") == "words"
+    assert page_text(page) == "Runs\nEvidence\nwords\n"
+    assert page_markdown(page) == '# Runs\n\n<a id="e"></a>\n\n## Evidence\n\nwords\n'
+
+
+def test_a_cell_without_words_is_no_heading_of_its_row() -> None:
+    table = Table(("without", "a", "lost"), [("bm25", "retriever", 1), ("all", "", 2)], keys=2)
+
+    found = lxml.html.fromstring(html_fragment(Page("", (table,))))
+
+    assert found.xpath("//tbody//th/text()") == ["bm25", "retriever", "all"]
