@@ -2,7 +2,8 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig, SkippedKind
@@ -37,36 +38,46 @@ def read_files(
     `url` has to be fetched before (`corpus.git.fetch`). Of a notebook or a PDF its text counts for
     `max_file_bytes`.
     """
+    return (read() for _, read in list_files(corpus, max_file_bytes))
+
+
+Entry = SourceFile | SkippedFile | LicenceFile
+
+
+def list_files(
+    corpus: CorpusConfig, max_file_bytes: int
+) -> Iterator[tuple[TreeEntry, Callable[[], Entry]]]:
+    """List what `read_files` reads, each with the function that reads it before the next is taken."""
     try:
         include = [Glob.of(text) for text in corpus.include]
         exclude = [Glob.of(text) for text in corpus.exclude]
     except ValueError as error:
         raise ConfigError(f"corpus {corpus.name!r}: {error}") from None
-    return _read(corpus, max_file_bytes, _open(corpus), include, exclude)
+    return _listed(corpus, max_file_bytes, _open(corpus), include, exclude)
 
 
-def _read(
+def _listed(
     corpus: CorpusConfig,
     max_file_bytes: int,
     tree: FileTree,
     include: Sequence[Glob],
     exclude: Sequence[Glob],
-) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
+) -> Iterator[tuple[TreeEntry, Callable[[], Entry]]]:
+    def read(entry: TreeEntry) -> Entry:
+        path = entry.path
+        licence = tree.of_files and is_licence(path)
+        skip = entry.skip or _outside(path, () if licence else include, exclude)
+        found = skip or _content(corpus, tree, entry, max_file_bytes)
+        if isinstance(found, Skip):
+            return SkippedFile(source=corpus.name, path=path, kind=found.kind, reason=found.reason)
+        if licence and "licence" not in corpus.keep:
+            return LicenceFile(source=corpus.name, path=path, text=found.text)
+        return SourceFile(corpus.name, path, found.data, tree.revision, found.encoding)
+
     with contextlib.closing(tree):
         entries = without_hidden(tree.entries()) if tree.of_files else tree.entries()
         for entry in sorted(entries, key=lambda entry: entry.path):
-            path = entry.path
-            licence = tree.of_files and is_licence(path)
-            skip = entry.skip or _outside(path, () if licence else include, exclude)
-            found = skip or _content(corpus, tree, entry, max_file_bytes)
-            if isinstance(found, Skip):
-                yield SkippedFile(
-                    source=corpus.name, path=path, kind=found.kind, reason=found.reason
-                )
-            elif licence and "licence" not in corpus.keep:
-                yield LicenceFile(source=corpus.name, path=path, text=found.text)
-            else:
-                yield SourceFile(corpus.name, path, found.data, tree.revision, found.encoding)
+            yield entry, partial(read, entry)
 
 
 def _open(corpus: CorpusConfig) -> FileTree:

@@ -33,6 +33,8 @@ class TreeEntry(NamedTuple):
     """Why it cannot be read."""
     key: Any = None
     """By which the tree finds its content."""
+    stamp: tuple[int, ...] | None = None
+    """Size, times of change and number of a file on disk: where these are the same, so is it."""
 
 
 class FileTree(ABC):
@@ -128,8 +130,9 @@ class Folder(FileTree):
                 skip = LINK if child.is_symlink() else None
                 if not skip and not child.is_file():
                     skip = Skip("unreadable", "not a regular file")
-                size = child.stat(follow_symlinks=False).st_size
-                yield named_entry(path, size, skip, key=path)
+                at = child.stat(follow_symlinks=False)
+                stamp = (at.st_size, at.st_mtime_ns, at.st_ctime_ns, at.st_ino)
+                yield named_entry(path, at.st_size, skip, key=path)._replace(stamp=stamp)
 
     def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Read a file."""

@@ -18,8 +18,9 @@ from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
-from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.corpus.files import Entry, list_files
 from freshstack_dspy.corpus.git import Repository
+from freshstack_dspy.corpus.seen import SeenFiles
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.lm.bundle import write_bundle
@@ -29,7 +30,7 @@ from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
-from freshstack_dspy.records import SourceFile
+from freshstack_dspy.records import SkippedFile, SourceFile
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Provenance, read_manifest
@@ -243,7 +244,7 @@ def fingerprint_inputs(
         }
         corpus = {
             "chunking": config.chunking.model_dump(mode="json"),
-            "corpora": [[one.name, list(_files(one, most))] for one in config.corpus],
+            "corpora": [[one.name, _files(one, most, config.index.path)] for one in config.corpus],
         }
         return {
             "code": code_sha256(),
@@ -258,20 +259,36 @@ def fingerprint_inputs(
 _CHOOSING = {"include", "exclude", "keep", "skip", "pages"}
 
 
-def _files(corpus: CorpusConfig, most: int) -> Iterator[Any]:
-    """The files that would be read and those that would not, as the build itself finds them."""
+def _files(corpus: CorpusConfig, most: int, kept: Path) -> list[Any]:
+    """The files that would be read and those that would not, as the build itself finds them.
+
+    What was found in the files of a folder is kept next to the indexes.
+    """
+    choosing = corpus.model_dump(mode="json", include=_CHOOSING)
     if corpus.revision:  # a commit names its content, so none of it need be read
         assert corpus.path is not None
         with closing(Repository(corpus.path, corpus.revision)) as repository:
-            yield repository.revision
-        yield corpus.model_dump(mode="json", include=_CHOOSING)
-        return
-    for file in read_files(corpus, most):
-        if isinstance(file, SourceFile):
-            content = hashlib.sha256(file.data).hexdigest()
-            yield "read", file.path, file.encoding, file.revision or "", content
-        else:
-            yield type(file).__name__, file.model_dump(mode="json")
+            return [repository.revision, choosing]
+    place = f"{sha256_of([corpus.name, str(corpus.path and corpus.path.resolve())])}.json"
+    seen = SeenFiles(kept / ".seen" / place, sha256_of([code_sha256(), most, choosing]))
+    found = []
+    for entry, read in list_files(corpus, most):
+        described = seen.get(entry)
+        if described is None:
+            file = read()
+            described = _described(file)
+            if not isinstance(file, SkippedFile) or file.kind != "unreadable":
+                seen.keep(entry, described)
+        found.append(described)
+    seen.save()
+    return found
+
+
+def _described(file: Entry) -> list[Any]:
+    if isinstance(file, SourceFile):
+        content = hashlib.sha256(file.data).hexdigest()
+        return ["read", file.path, file.encoding, file.revision or "", content]
+    return [type(file).__name__, file.model_dump(mode="json")]
 
 
 def own_programs(

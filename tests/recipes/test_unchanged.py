@@ -2,6 +2,8 @@
 
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,27 @@ def test_a_rerun_of_an_unchanged_build_writes_nothing_and_asks_nothing(
     assert again == usual.collection == Collection.load(config.out)
     assert (silent.calls.total(), files_of(config.out)) == (0, before)
     assert config.out.stat().st_ino == folder
+
+
+def test_a_rerun_of_an_unchanged_build_opens_no_file_of_the_corpus(config: BuildConfig) -> None:
+    (corpus,) = config.corpus
+    assert corpus.path is not None
+    time.sleep(2.1)  # what changed just now is read again
+    opened: list[str] = []
+    listening = True
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if listening and event == "open":
+            opened.append(str(arguments[0]))
+
+    assert found_unchanged(config) is not None
+    sys.addaudithook(heard)
+    assert found_unchanged(config) is not None
+    listening = False
+
+    assert [path for path in opened if path.startswith(str(corpus.path))] == []
+    next(corpus.path.rglob("*.md")).write_text("Something else.")
+    assert found_unchanged(config) is None
 
 
 def test_records_of_a_collection_replaced_meanwhile_are_not_taken_for_its_own(
