@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
+    Span,
     Table,
     Text,
     counted,
@@ -56,6 +57,7 @@ def agreement_page(report: "AgreementReport", disagreements: int) -> Page:
             *(Text(line, "note") for line in _left_out(report)),
             *map(_disagreement, worst),
             *([Text(report.labels_by, "note")] if report.labels_by else []),
+            *_next(report),
         ),
         data=report.model_copy(update={"disagreements": worst}),
         rows=_rows(
@@ -64,6 +66,16 @@ def agreement_page(report: "AgreementReport", disagreements: int) -> Page:
             for rater in ("judge", "people")
         ),
     )
+
+
+def _next(report: "AgreementReport") -> Iterator[Text]:
+    if report.kind == "support" and "calibrated: " not in report.labels_by:
+        yield Text(
+            (
+                "to have every result say so, name the labels in the configuration, and build again: ",
+                Span('[trust] labels = "FILE"', "code"),
+            )
+        )
 
 
 def metrics_parts(report: "AgreementReport") -> Iterator[Table | Text]:

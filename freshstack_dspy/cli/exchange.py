@@ -252,6 +252,8 @@ def _tables(results: "Results") -> "list[Table]":
             shares = (unjudged.get(k) for k in cutoffs)
             rows.append((*_cells(results, entry, means), *shares, note))
         header = ("entry", "type", *results.measures, *(f"unjudged@{k}" for k in cutoffs), "")
+        if not any(row[-1] for row in rows):
+            header, rows = header[:-1], [row[:-1] for row in rows]
         title = f"{topic}: {data.queries:,} queries, content hash {data.content_hash[:12]}"
         title = f"{DRY_RUN}. {title}" if data.dry_run else title
         tables.append(Table(header, rows, title, digits=3, keys=2))

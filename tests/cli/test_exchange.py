@@ -97,6 +97,7 @@ def test_leaderboard_has_an_average_and_every_topic(freshstack: Command, board: 
                  "[0.500, 1.000]", "unjudged@1", "no run for two", "labels by openai/some-model"):  # fmt: skip
         assert text in done.out
     assert (board / "leaderboard.json").is_file()
+    assert "unjudged@1 ┃\n" in done.out, "no column of remarks where there is none"
 
 
 def test_a_leaderboard_on_a_word_counters_labels_says_so_above_its_tables(

@@ -60,7 +60,8 @@ def test_agreement_is_a_table_or_json(
     assert report["metrics"]["share agreed"]["judge"]["value"] == 1.0
     assert "people with each other: no pair was labelled by two" in table.out
     assert "each pair counts the same" in table.out
-    assert table.out.splitlines()[-1] == "labels by extractive/baseline, a word counter"
+    assert "\nlabels by extractive/baseline, a word counter\n" in table.out
+    assert " ".join(table.out.split()).endswith('build again: [trust] labels = "FILE"')
 
 
 def test_labels_of_pairs_that_were_not_judged_are_counted(
