@@ -86,6 +86,13 @@ class _Grouped(TyperGroup):
                 rows = [(name, one.get_short_help_str(76)) for name, one in commands.items()]
                 formatter.write_dl(rows, col_max=16)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # of typer's pydantic
+            raise
+
 
 app = typer.Typer(
     name="freshstack",

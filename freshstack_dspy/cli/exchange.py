@@ -138,6 +138,7 @@ def import_(
     ):
         if number:
             complain(f"{number:,} {what}")
+    say(f"look at it: freshstack show {out}")
 
 
 def validate(

@@ -316,7 +316,10 @@ def compare(
     measure: MeasureOption = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="The run that all others are compared with; by default every two are."),
+        typer.Option(
+            help="The run that all others are compared with, a file or the name of one of these; by "
+            "default every two are."
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -344,8 +347,10 @@ def compare(
 
     if fail_on_regression and baseline is None:
         raise ConfigError("--fail-on-regression needs the run to compare with: --baseline RUN")
-    if baseline is not None and baseline not in runs:
-        runs = [baseline, *runs]
+    if baseline is not None:
+        named = [run for run in runs if str(baseline) in (str(run), run.name, run.stem)]
+        baseline = named[0] if len(named) == 1 else baseline
+        runs = runs if baseline in runs else [baseline, *runs]
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
     measured_on = _judgments(judgments, slices, nuggets)

@@ -188,6 +188,7 @@ def retrieve(
     if module:  # where the retriever decides, it may be fewer than measures look at
         line += f", at most {counted(max(found.values()), 'result')} each"
     say(line)
+    say(f"measure it: freshstack evaluate {collection} {path}")
 
 
 @contextmanager

@@ -25,7 +25,10 @@ def validate(path: Path | str) -> Report:
     if (description := read_description(folder)) is not None:
         return _validate_export(folder, description)
     if not (folder / MANIFEST_FILE).is_file():
-        raise CollectionError(f"{folder}: has no {MANIFEST_FILE} and no {EXPORT_FILE}")
+        raise CollectionError(
+            f"{folder}: neither a collection nor an export: it has no {MANIFEST_FILE} and no "
+            f"{EXPORT_FILE}"
+        )
     return validate_collection(folder)
 
 

@@ -43,7 +43,7 @@ from freshstack_dspy.lm.budget import (
     check_unpriced,
     upper_bound,
 )
-from freshstack_dspy.lm.dspy_parts import LMError
+from freshstack_dspy.lm.dspy_parts import LMError, engine_of
 from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.prices import Price, price_of
@@ -334,7 +334,7 @@ class RecordedLM(dspy.LM):
 
 
 def connect(
-    model: ModelConfig | str,
+    model: ModelConfig | dspy.BaseLM | str,
     *,
     mode: Mode = "live",
     store: ReplyStore | Path | str | None = None,
@@ -346,22 +346,26 @@ def connect(
     """Make a `dspy.LM` whose replies are recorded.
 
     Args:
-        model: Which model is asked, and how; or its name alone, as `openai/gpt-5-mini`.
+        model: Which model is asked, and how; its name alone, as `openai/gpt-5-mini`; or an LM of
+            DSPy, also one with an engine of its own and a `DummyLM` of tests. Replies are found by
+            its name: another engine needs another name, or another store.
         mode: `live`, `replay`, `defer` or `rerecord`, as in `SessionOptions`.
         store: Where replies are recorded, or its folder; every mode but `replay` needs one that can
-            be written. Of a name alone it is by default that of a build, `.freshstack/cache`.
+            be written. Of a name or an LM it is by default that of a build, `.freshstack/cache`.
         recorded: Replies of bundles, read next to the store.
-        provider: What answers, in place of the one that the model's name chooses.
+        provider: What answers, in place of the engine of the LM or the one that the name chooses.
         account: Who pays, what it costs, and how much at most.
         callback: Notified of every call, by many threads.
 
     Raises:
         FatalModelError: The model cannot be asked, or not at this endpoint.
-        ConfigError: The budget has a cap on dollars, and the model has no price.
+        ConfigError: The budget has a cap on dollars, and the model has no price; or an LM of DSPy
+            has what a configuration lacks.
     """
-    if isinstance(model, str):
-        model = ModelConfig(name=model)
+    if not isinstance(model, ModelConfig):
         store = CacheConfig().path if store is None and recorded is None else store
+        provider = provider or engine_of(model)
+        model = ModelConfig(name=model) if isinstance(model, str) else model_of(model)
     if isinstance(store, str | Path):
         store = open_store(Path(store), mode)
     if mode not in MODES:
@@ -386,18 +390,17 @@ def model_of(lm: Any) -> ModelConfig:
     """How a model that DSPy is configured with is asked.
 
     Raises:
-        ConfigError: It is another class or has an engine of its own, or a setting that a
-            configuration lacks.
+        ConfigError: It is another class with no engine, or has a setting that a configuration lacks.
     """
     given = {name: value for name, value in lm.kwargs.items() if value is not None}
     known = lm.client.model if isinstance(lm, RecordedLM) else ModelConfig(name=lm.model)
-    is_plain = type(lm) is dspy.LM and isinstance(lm.engine, str) and lm.model_type == "chat"
-    if not (is_plain or isinstance(lm, RecordedLM)) or not given.keys() <= _SETTINGS.keys():
+    is_asked = type(lm) is dspy.LM or engine_of(lm) is not None
+    if not is_asked or lm.model_type != "chat" or not given.keys() <= _SETTINGS.keys():
         others = ", ".join(sorted(given.keys() - _SETTINGS.keys()))
         raise ConfigError(
             f"the configured {type(lm).__name__} {lm.model} cannot be recorded as it is"
-            f"{f', with {others}' if others else ''}; give one of connect(…), or a model: "
-            f'ModelConfig(name="{lm.model}")'
+            f"{f', with {others}' if others else ''}; give one of connect(…), a dspy.LM(…, engine=…), "
+            f'or a model: ModelConfig(name="{lm.model}")'
         )
     values = {_SETTINGS[name]: value for name, value in given.items()}
     try:
@@ -416,4 +419,4 @@ def as_recorded(lm: Any = None) -> RecordedLM:
     lm = dspy.settings.lm if lm is None else lm
     if lm is None:
         raise ConfigError('no model; give connect("openai/…"), or dspy.configure(lm=…)')
-    return lm if isinstance(lm, RecordedLM) else connect(model_of(lm), store=CacheConfig().path)
+    return lm if isinstance(lm, RecordedLM) else connect(lm)

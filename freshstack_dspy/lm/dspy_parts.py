@@ -3,6 +3,8 @@
 A new version of DSPy that moves or changes a part is mended here.
 """
 
+from typing import Any
+
 from dspy import lm15
 from dspy.clients._litellm import get_litellm
 from dspy.clients.engines import LiteLLMEngine, LM15Engine
@@ -15,8 +17,15 @@ __all__ = [
     "LM15Engine",
     "LMError",
     "LiteLLMEngine",
+    "engine_of",
     "get_dependency_versions",
     "get_litellm",
     "lm15",
     "to_lm15_error",
 ]
+
+
+def engine_of(lm: Any) -> Any:
+    """The object that answers a `dspy.LM(…, engine=…)` or a `DummyLM`; None where DSPy chooses."""
+    engine = getattr(lm, "_engine_spec", None)
+    return None if isinstance(engine, str) else engine

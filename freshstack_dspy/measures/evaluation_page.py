@@ -133,9 +133,10 @@ def _notes(
     for reason in sorted({mean.reason for mean in found if mean.reason}):
         yield f"no interval: {reason}"
     if first.about.measured < FEW_QUERIES:
+        few = "is" if first.about.measured == 1 else "are"
         yield (
-            f"{_queries(first.about.measured)} are few: intervals of fewer than {FEW_QUERIES} are "
-            "too narrow"
+            f"{_queries(first.about.measured)} {few} few: intervals of fewer than {FEW_QUERIES} "
+            "are too narrow"
         )
     if first.unjudged:
         of_passages = ", of passages in bytes" if any(run.passages for run in runs.values()) else ""

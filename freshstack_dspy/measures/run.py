@@ -213,8 +213,11 @@ def read_run(path: Path | str) -> Run:
                 run_name = name
     except UnicodeDecodeError:
         raise CollectionError(f"{path}: the run is not UTF-8; save it as UTF-8") from None
-    except FileNotFoundError:
-        raise CollectionError(f"{path}: no such file") from None
+    except (FileNotFoundError, IsADirectoryError):
+        folder = f"a folder; name the runs in it, as {path}/*"
+        raise CollectionError(
+            f"{path}: {folder if Path(path).is_dir() else 'no such file'}"
+        ) from None
     except OSError as error:
         raise CollectionError(f"{path}: the run cannot be read: {error.strerror}") from None
     if not scores:

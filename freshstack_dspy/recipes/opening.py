@@ -81,11 +81,15 @@ def configured(
             f'alone; write under [model]: name = "{lm.model}", or name = "{BASELINE}"'
         )
     from freshstack_dspy.lm.client import RecordedLM, model_of
+    from freshstack_dspy.lm.dspy_parts import engine_of
 
     model = model_of(lm)
     own = {name: getattr(config.model, name) for name in config.model.model_fields_set}
     update: dict[str, Any] = {"model": model.model_copy(update=own)}
-    if isinstance(lm, RecordedLM):
+    recorded = isinstance(lm, RecordedLM)
+    if options is not None:
+        options.setdefault("provider", lm.client.provider if recorded else engine_of(lm))
+    if recorded:
         access = lm.client.access
         if access.recorded is not None:
             raise ConfigError(
@@ -93,7 +97,6 @@ def configured(
             )
         if options is not None:
             options.setdefault("mode", access.mode)
-            options.setdefault("provider", lm.client.provider)
         if access.store is not None and "path" not in config.cache.model_fields_set:
             update["cache"] = config.cache.model_copy(update={"path": access.store.path})
         of_account = {"budget": access.account.caps, "prices": access.account.prices}

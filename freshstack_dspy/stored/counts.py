@@ -101,6 +101,8 @@ class Counts(Record):
     def missing_evidence(self) -> str:
         """How many labels of support name no place in the file, as a sentence without its end."""
         lacking = self.supported - self.evidence
+        if not lacking:
+            return f"all {self.supported:,} labels of support have an evidence span"
         return f"{lacking:,} of {self.supported:,} labels of support have no evidence span"
 
 

@@ -173,7 +173,11 @@ def _read(folder: Path) -> dict[str, Any]:
         hint = f"; did you mean {folder.parent / near[0]}?" if near else ""
         raise CollectionError(f"{folder}: no such collection{hint}")
     if not path.is_file():
-        raise CollectionError(f"{folder}: not a collection, for it has no {MANIFEST_FILE}")
+        inside = [one.parent for one in sorted(folder.glob(f"*/{MANIFEST_FILE}"))[:3]]
+        if folder.is_file() and (folder.parent / MANIFEST_FILE).is_file():
+            inside = [folder.parent]
+        hint = f"; did you mean {', '.join(map(str, inside))}?" if inside else ""
+        raise CollectionError(f"{folder}: not a collection, for it has no {MANIFEST_FILE}{hint}")
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:

@@ -70,7 +70,7 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
                         line = _Line.model_validate_json(text)
                     except ValidationError as error:
                         raise CollectionError(
-                            f"{path}:{number}: {first_fault(error)}; {_LINE}"
+                            f"{path}:{number}: not a passage: {first_fault(error)}; {_LINE}"
                         ) from None
                     hit = Hit(**line.model_dump(exclude={"query_id"}))
                     if files and hit.path is not None and (fault := _fault(files, hit)):

@@ -26,7 +26,7 @@ def assert_one_line(done: Done, said: str) -> None:
         ("retrieve gone", "gone: no such collection"),
         ("retrieve folder", "not a collection"),
         ("explain bio.toml 1 a", "bio.toml: not a collection"),
-        ("validate bio.toml", "bio.toml: has no manifest.json"),
+        ("validate bio.toml", "bio.toml: neither a collection nor an export"),
         ("evaluate bio.toml bio.toml", "bio.toml: the qrels are empty"),
         ("optimize x gone.jsonl --out a", "gone.jsonl: cannot be read"),
         ("synthesize gone --config gone.toml --out a", "gone.toml: no such file"),
@@ -48,6 +48,17 @@ def test_a_run_that_is_missing_or_damaged_is_named(
 
     assert_one_line(freshstack("evaluate", built, "gone.run"), "gone.run: no such file")
     assert_one_line(freshstack("evaluate", built, "damaged.run"), "damaged.run:1: ")
+    (tmp_path / "questions.jsonl").write_text('{"query_id": "1", "title": "Why?"}\n')
+    assert_one_line(freshstack("evaluate", built, "questions.jsonl"), ":1: not a passage: ")
+    (tmp_path / "runs").mkdir()
+    assert_one_line(freshstack("evaluate", built, "runs"), "name the runs in it, as runs/*")
+
+
+def test_a_folder_or_a_file_beside_a_collection_leads_to_it(
+    freshstack: Command, built: Path
+) -> None:
+    for near in (built.parent, built / "manifest.json"):
+        assert_one_line(freshstack("show", near), f"did you mean {built}?")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +81,12 @@ def test_wrong_words_are_exit_code_2(freshstack: Command, words: str) -> None:
     assert done.code == 2
     assert "Usage: freshstack" in done.out + done.err
     assert "Traceback" not in done.err
+
+
+def test_a_word_that_is_none_of_an_option_s_is_answered_with_them(freshstack: Command) -> None:
+    done = freshstack("sample", "a", "--for", "kappa", "--out", "b")
+
+    assert "Invalid value for '--for': 'kappa' is not one of 'agreement'" in done.err
 
 
 def tune() -> Path:

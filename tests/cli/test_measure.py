@@ -335,6 +335,7 @@ def test_a_comparison_as_json_csv_and_markdown(freshstack: Command, small: Colle
     assert [(row["run"], row["against"]) for row in rows] == [("a.run", "b.run")] * 3
     assert float(rows[0]["difference"]) == comparison.differences[0].interval.value
     assert "| A − B |" in freshstack(*words, "--format", "markdown").out
+    assert freshstack(*words[:-1], "b", "--json").out == freshstack(*words, "--json").out
 
 
 @pytest.mark.usefixtures("small")

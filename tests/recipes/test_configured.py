@@ -12,6 +12,7 @@ from freshstack_dspy import BuildConfig, ModelConfig, ReplyStore, build, connect
 from freshstack_dspy.config import BudgetConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, FatalModelError
 from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.records import Query
 
 from .domain import domain, write_domain
 from .scripted import ScriptedProvider
@@ -63,10 +64,46 @@ def test_what_a_configuration_says_of_its_model_is_kept(tmp_path: Path) -> None:
     assert (planned.model, planned.missing_key) == ("openai/plain", None)
 
 
+class Own(dspy.BaseLM):
+    """A model as DSPy before 3.4 took them: it has no engine."""
+
+
+class Sentences(dspy.Module):
+    """Nuggets by a prompt of one's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = dspy.ChainOfThought("answer -> nuggets: list[str]")
+
+    def forward(self, query: Query) -> dspy.Prediction:
+        return self.list(answer=query.answer)
+
+
+def test_an_engine_of_ones_own_answers_a_build_and_is_recorded(tmp_path: Path) -> None:
+    engine: Any = ScriptedProvider()
+    config = without_model(tmp_path / "domain")
+    with dspy.context(lm=dspy.LM("openai/mine", engine=engine)):
+        made = build(config)
+        again = build(config, mode="replay", replace=True)
+
+    assert engine.calls["NuggetizeAnswer"] == 3
+    assert again.manifest.content_hash == made.manifest.content_hash
+
+
+def test_a_dummy_of_dspy_answers_a_program_of_ones_own(tmp_path: Path) -> None:
+    answers = [{"reasoning": "It says so.", "nuggets": ["A dial shows the moon."]}] * 3
+    program = Sentences()
+    program.set_lm(connect(DummyLM(answers, adapter=dspy.JSONAdapter()), store=tmp_path / "dummy"))
+
+    made = build(domain(tmp_path), provider=ScriptedProvider(), programs={"nuggetizer": program})
+
+    assert {one.text for one in made.nuggets} == {"A dial shows the moon."}
+
+
 @pytest.mark.parametrize(
     ("lm", "said"),
     [
-        (DummyLM([]), "DummyLM dummy cannot be recorded as it is; give one of connect"),
+        (Own("mine"), r"Own mine cannot be recorded as it is; give one of connect\(…\), a dspy.LM"),
         (
             dspy.LM("openai/x", top_p=0.5, seed=1),
             r"with seed, top_p; .*ModelConfig\(name=.openai/x",

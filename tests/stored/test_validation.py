@@ -92,5 +92,7 @@ def test_the_first_fault_of_an_export_is_named_by_its_line(tmp_path: Path) -> No
 
 
 def test_a_folder_that_is_neither_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match=r"has no manifest\.json and no export\.json"):
+    with pytest.raises(
+        CollectionError, match=r"neither a collection nor an export: it has no manifest\.json"
+    ):
         validate(tmp_path)
