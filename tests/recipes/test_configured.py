@@ -81,7 +81,7 @@ class Sentences(dspy.Module):
 
 def test_an_engine_of_ones_own_answers_a_build_and_is_recorded(tmp_path: Path) -> None:
     engine: Any = ScriptedProvider()
-    config = without_model(tmp_path / "domain")
+    config = without_model(tmp_path / "domain", cache={"path": tmp_path / "replies"})
     with dspy.context(lm=dspy.LM("openai/mine", engine=engine)):
         made = build(config)
         again = build(config, mode="replay", replace=True)
