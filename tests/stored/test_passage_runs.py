@@ -73,8 +73,8 @@ def test_a_text_that_is_in_no_file_is_counted_as_unplaced(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"query_id": "q"', "mine.jsonl:2: Invalid JSON"),
-        (LINE | {"start": -1, "end": 8}, "mine.jsonl:2: start: Input should be greater than"),
+        ('{"query_id": "q"', "mine.jsonl:2: not a passage: Invalid JSON"),
+        (LINE | {"start": -1, "end": 8}, "2: not a passage: start: Input should be greater"),
         (LINE | {"start": 8, "end": 8}, "starts at 8 and ends at 8"),
         (LINE, "start is missing; a passage has start and end, or text"),
         (LINE | {"start": 0, "end": 9999}, "ends at 9999, and 'docs/size.md' has 198 bytes"),
