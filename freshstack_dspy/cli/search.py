@@ -175,8 +175,7 @@ def retrieve(
     if isinstance(run, Run) and out is not None and out.suffix == ".jsonl":
         run = passages_of(searched.chunks(), run)
     if isinstance(run, PassageRun):
-        path = passages_path
-        write_passages(run, path)
+        write_passages(run, path := passages_path)
         found = {
             query: len(of) + len(run.unplaced.get(query, ())) for query, of in run.passages.items()
         }
