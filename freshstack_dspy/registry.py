@@ -59,14 +59,16 @@ def imported(name: str, what: str, folder: Path | None = None) -> Any:
 @contextmanager
 def _found_in(folder: Path | None) -> Iterator[None]:
     """Let modules in a folder be imported, behind all that is installed."""
-    if folder is None or str(folder) in sys.path:
+    place = "" if folder is None else str(folder.resolve())
+    importlib.invalidate_caches()  # a module may have been written just now
+    if not place or place in sys.path:
         yield
         return
-    sys.path.append(str(folder))
+    sys.path.append(place)
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
+        sys.path.remove(place)
 
 
 @dataclass(frozen=True)

@@ -158,20 +158,25 @@ def evaluate_contexts(
         for name, value in (("Cov(y)", one.coverage), ("Den(y)", one.density)):
             if value is not None:
                 values[one.run_id].setdefault(name, {})[one.query_id] = value
-    names = [run for run in rows if run != RETRIEVAL]
-    agreements = [
-        ranking_agreement(*({run: values[run][name] for run in names} for name in pair), names=pair)
-        for pair in _PAIRS
-        if len(names) > 2 and all(values[run].get(name) for run in names for name in pair)
-    ]
     return ContextTable(
         tuple(reports),
         values,
         unjudged,
-        tuple(agreements),
+        _agreements(values, [run for run in rows if run != RETRIEVAL]),
         size=f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size",
         model=session.config.model.name if session else None,
         labels_by=collection.labels_by,
+    )
+
+
+def _agreements(
+    values: Mapping[str, Mapping[str, Mapping[str, float]]], runs: Sequence[str]
+) -> tuple[RankingAgreement, ...]:
+    """How alike a measure of contexts and one of reports order three runs or more."""
+    return tuple(
+        ranking_agreement(*({run: values[run][name] for run in runs} for name in pair), names=pair)
+        for pair in _PAIRS
+        if len(runs) > 2 and all(values[run].get(name) for run in runs for name in pair)
     )
 
 
