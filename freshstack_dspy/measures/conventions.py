@@ -6,6 +6,7 @@ The formulas are the same everywhere; what differs is in `CONVENTIONS`, one row 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from statistics import fmean
 from typing import Literal
 
@@ -16,6 +17,9 @@ from freshstack_dspy.measures.run import Run
 Ties = Literal["ascending", "descending", "listed"]
 """Which of two chunks with one score comes first: the smaller id, the larger id, or the one that
 was listed first. Ids are compared by code point, which is the order of their UTF-8 bytes too."""
+
+
+_ID = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,8 @@ class Order:
         """Give the chunk ids of a query, best first; none where the run does not have it."""
         listed = run.listed.get(query_id)
         ranking = run.rankings.get(query_id, ())
-        if self == Order():
-            return [chunk_id for chunk_id, _ in ranking]
+        if self == _OURS:
+            return list(map(_ID, ranking))
         if self.by == "rank":
             ranked = run.by_rank.get(query_id)
             if ranked == ():
@@ -55,6 +59,9 @@ class Order:
         if self.ties != "listed":
             chunks.sort(reverse=self.ties == "descending")
         return sorted(chunks, key=scores.__getitem__, reverse=True)
+
+
+_OURS = Order()
 
 
 @dataclass(frozen=True)

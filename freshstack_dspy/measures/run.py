@@ -5,6 +5,8 @@ Chunk ids may hold spaces, so a line is taken apart from both ends.
 """
 
 import math
+import operator
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,8 +15,9 @@ from typing import Self
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.spans import Place
-from freshstack_dspy.records import ScoredChunk, ranked
+from freshstack_dspy.records import ScoredChunk, ranked_ids, scored_chunks
 
+_ID = operator.itemgetter(0)
 _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
 
 
@@ -45,9 +48,15 @@ class Run(Mapping[str, Mapping[str, float]]):
         listed = dict(self.listed)
         rankings = {}
         for query, ranking in self.rankings.items():
-            rankings[query] = _in_order(query, ranking)
-            if query not in listed and tuple(ranking) != rankings[query]:
-                listed[query] = tuple(chunk_id for chunk_id, _ in ranking)
+            scores = _scores(query, ranking)
+            ids = ranked_ids(scores)
+            in_order = list(scores) == ids
+            if in_order and set(map(type, ranking)) == {ScoredChunk}:
+                rankings[query] = tuple(ranking)
+                continue
+            rankings[query] = tuple(scored_chunks(scores, ids))
+            if query not in listed and not in_order:
+                listed[query] = tuple(scores)
         object.__setattr__(self, "rankings", rankings)
         object.__setattr__(self, "listed", listed)
 
@@ -70,13 +79,14 @@ class Run(Mapping[str, Mapping[str, float]]):
 
         A query without chunks stays one, with an empty ranking.
         """
-        return cls(
-            name,
-            {
-                query: tuple(ScoredChunk(chunk, float(score)) for chunk, score in found.items())
-                for query, found in scores.items()
-            },
-        )
+        rankings, listed = {}, {}
+        for query, of in scores.items():
+            found = dict(zip(of, map(float, of.values()), strict=True))
+            ids = ranked_ids(found)
+            rankings[query] = tuple(scored_chunks(found, ids))
+            if ids != list(found):
+                listed[query] = tuple(found)
+        return cls(name, rankings, listed)
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
@@ -157,18 +167,19 @@ def to_run(source: RunSource, name: str = "run") -> Run | PassageRun:
     return Run.from_scores(source, name=name)
 
 
-def _in_order(query_id: str, ranking: Iterable[ScoredChunk]) -> tuple[ScoredChunk, ...]:
-    scores: dict[str, float] = {}
-    for chunk_id, score in ranking:
-        if chunk_id in scores:
-            raise CollectionError(f"query {query_id!r}: chunk {chunk_id!r} is twice in the ranking")
-        if not math.isfinite(score):
-            raise CollectionError(
-                f"query {query_id!r}: the score of chunk {chunk_id!r} is {score!r}; "
-                "scores are finite numbers"
-            )
-        scores[chunk_id] = float(score)
-    return tuple(ranked(scores))
+def _scores(query_id: str, ranking: Sequence[ScoredChunk]) -> dict[str, float]:
+    """Give the score of each chunk, in the order of the ranking."""
+    scores = dict(ranking)
+    if len(scores) < len(ranking):
+        chunk_id, _ = Counter(map(_ID, ranking)).most_common(1)[0]
+        raise CollectionError(f"query {query_id!r}: chunk {chunk_id!r} is twice in the ranking")
+    if not all(map(math.isfinite, scores.values())):
+        chunk_id, score = next(of for of in scores.items() if not math.isfinite(of[1]))
+        raise CollectionError(
+            f"query {query_id!r}: the score of chunk {chunk_id!r} is {score!r}; "
+            "scores are finite numbers"
+        )
+    return dict(zip(scores, map(float, scores.values()), strict=True))
 
 
 def read_run(path: Path | str) -> Run:
@@ -222,9 +233,7 @@ def read_run(path: Path | str) -> Run:
         raise CollectionError(f"{path}: the run cannot be read: {error.strerror}") from None
     if not scores:
         raise CollectionError(f"{path}: the run is empty; {_LINE}")
-    rankings = {
-        query: tuple(map(ScoredChunk._make, found.items())) for query, found in scores.items()
-    }
+    rankings = {query: tuple(scored_chunks(found, list(found))) for query, found in scores.items()}
     by_rank = {
         query: _by_rank(list(scores[query]), of)
         for query, of in ranks.items()
