@@ -148,7 +148,7 @@ def _spans(spans: Iterable[Span]) -> str:
 def _table(table: Table) -> str:
     right = [' class="n"' if flush else "" for flush in table.flush_right()]
     head = "".join(
-        f'<th scope="col"{flush}>{escape(name)}</th>'
+        f'<th scope="col"{flush}>{"<br>".join(map(escape, name.splitlines()))}</th>'
         for name, flush in zip(table.header, right, strict=True)
     )
     rows = []

@@ -69,8 +69,7 @@ def report_page(report: "Report") -> Page:
     ]
     parts: list[Part] = []
     if report.dry_run:
-        line = f"{DRY_RUN}: {collection.labels_by}. Nothing on this page says which is better."
-        parts.append(Text(line, "warning"))
+        parts.append(Text(f"{DRY_RUN}. Nothing on this page says which is better.", "warning"))
     for one in sections:
         question = Span(one.question, "strong", f"#{one.anchor}")
         summary = (question, " ", *one.answer, ".")
