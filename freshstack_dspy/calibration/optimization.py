@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
@@ -49,6 +50,8 @@ from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.kappa import Values
 from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import is_demonstration
@@ -77,7 +80,7 @@ class OnTest(Record):
     """After less before; all three by the same draws of queries."""
 
 
-class OptimizationReport(Record):
+class OptimizationReport(Record, Shown):
     """What `optimize` did. Only the test split says how good the program is."""
 
     optimizer: str
@@ -110,6 +113,25 @@ class OptimizationReport(Record):
     tokens: int
     cost: float | None
     """Of all replies used, recorded ones too; None where the price is not known."""
+
+    def __repr__(self) -> str:
+        found = next(
+            (
+                f"{name} {of.before.value:.3f} to {of.after.value:.3f}"
+                for name, of in self.test.items()
+                if of.before.value is not None and of.after.value is not None
+            ),
+            "no metric",
+        )
+        return f"OptimizationReport({self.optimizer}, {self.model}: {found})"
+
+    __str__ = __repr__
+
+    def page(self, program: str = "program", path: Path | None = None) -> Page:
+        """Give the test split, and how the program of this name, at `path`, is used in a build."""
+        from freshstack_dspy.calibration.optimization_page import optimization_page
+
+        return optimization_page(self, program, path)
 
 
 class Optimized(NamedTuple):

@@ -5,8 +5,9 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from freshstack_dspy.calibration.labels import ItemId, PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
@@ -18,6 +19,8 @@ from freshstack_dspy.files import (
     encode_records,
     write_file,
 )
+from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
     Answer,
@@ -47,7 +50,8 @@ LabelT = TypeVar("LabelT", bound=GivenLabel)
 Strata = dict[ItemId, str]
 
 
-class Sample(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Sample(Shown):
     """What was drawn."""
 
     tasks: tuple[LabelTask, ...]
@@ -58,6 +62,19 @@ class Sample(NamedTuple):
     """How many of the tasks were drawn before."""
     half_width: float | None = None
     """What so many labels of pairs will tell: `expected_half_width`."""
+    kind: str = "support"
+    purpose: Purpose = "agreement"
+    limit: int = 0
+    """How many tasks were wished for."""
+
+    def __repr__(self) -> str:
+        return f"Sample({counted(len(self.tasks), 'task')} of kind {self.kind})"
+
+    def page(self, name: str = "sample") -> Page:
+        """Give how many were drawn of which part, and what so many labels will tell."""
+        from freshstack_dspy.calibration.sample_page import sample_page
+
+        return sample_page(self, name)
 
 
 def expected_half_width(purpose: Purpose, drawn: int, items: int) -> float:
@@ -193,7 +210,7 @@ def sample(
     )
     others = [task for task in before if task.kind != kind]
     write_file(out, encode_records([header, *others, *found.tasks]))
-    return found._replace(kept=len(drawn))
+    return replace(found, kept=len(drawn))
 
 
 def draw(
@@ -274,7 +291,7 @@ def draw(
     if of_pairs:
         half_width = expected_half_width(purpose, counts.total(), sizes.total())
     found = {name: (size, counts[name]) for name, size in sorted(sizes.items())}
-    return Sample(tasks, found, 0, half_width)
+    return Sample(tasks, found, 0, half_width, kind, purpose, limit)
 
 
 def allocated(sizes: Mapping[str, int], limit: int) -> Counter[str]:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,12 +15,10 @@ from freshstack_dspy.cli.options import (
     ReplaceOption,
     SlicesOption,
     one_of,
+    slices_named,
 )
 from freshstack_dspy.formats import FORMATS
-
-if TYPE_CHECKING:
-    from freshstack_dspy.cli.printing import Cell, Table
-    from freshstack_dspy.collection.leaderboard import EntryResult, Mean, Results
+from freshstack_dspy.pages.page import counted
 
 _FORMATS = f"{', '.join(FORMATS.ours)}, or one of an installed package (a wrong name lists all)"
 
@@ -35,7 +33,7 @@ def export(
         ),
     ] = "freshstack",
     replace: ReplaceOption = False,
-    slices: SlicesOption = "supported",
+    slices: SlicesOption = None,
     nuggets: NuggetsOption = "supported",
     push: Annotated[
         str | None,
@@ -56,14 +54,15 @@ def export(
         raise ConfigError(
             "name a folder: --out FOLDER, or a data set: --format hf --push OWNER/NAME"
         )
+    chosen = slices_named(slices)
     if push is not None:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
-        address = push_collection(collection, push, slices=slices, replace=replace)
+        address = push_collection(collection, push, slices=chosen, replace=replace)
         say(f"{address}: {collection} was pushed")
         return
     assert out is not None
     done = export_collection(
-        collection, format, out, slices=slices, nuggets=nuggets, replace=replace
+        collection, format, out, slices=chosen, nuggets=nuggets, replace=replace
     )
     say(f"{out}: {done.counts['queries']:,} queries and {done.counts['chunks']:,} chunks")
     say(done.agreement)
@@ -99,7 +98,7 @@ def import_(
 ) -> None:
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.options import check_out
-    from freshstack_dspy.cli.printing import complain, counted, say
+    from freshstack_dspy.cli.printing import complain, say
     from freshstack_dspy.collection.importing import import_collection
     from freshstack_dspy.formats.imported import NO_TEXT
     from freshstack_dspy.stored.counts import listed
@@ -138,7 +137,6 @@ def import_(
     ):
         if number:
             complain(f"{number:,} {what}")
-    say(f"look at it: freshstack show {out}")
 
 
 def validate(
@@ -150,23 +148,15 @@ def validate(
         Literal["calibrated"] | None,
         typer.Option(help="Exit with 1 where labels do not agree with people as [trust] asks."),
     ] = None,
+    form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check every reference, count and hash; list all faults."""
-    from freshstack_dspy.cli.printing import complain, counted, say, show_json
+    from freshstack_dspy.cli.printing import complain, present
     from freshstack_dspy.formats.validate import validate as find
 
     report = find(path)
-    if as_json:
-        show_json(report)
-    else:
-        for fault in report.faults:
-            say(f"fault: {fault}")
-        found = counted(len(report.faults), "fault") if report.faults else "ok"
-        counts = ", ".join(f"{number:,} {name}" for name, number in report.counts.items() if number)
-        say(f"{path}: {found}, {report.format}: {counts}")
-        if report.agreement:
-            say(report.agreement)
+    present(report.page(path), form, as_json=as_json)
     missing = report.missing if strict else ""
     if missing:
         complain(f"{path}: {missing}; see {path / 'failures.jsonl'}")
@@ -186,9 +176,10 @@ def leaderboard(
         typer.Option("--check", help="Write nothing; fail where leaderboard.json differs."),
     ] = False,
     form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Compute a leaderboard from its stored runs; write leaderboard.json."""
-    from freshstack_dspy.cli.printing import counted, say, show
+    from freshstack_dspy.cli.printing import present, say
     from freshstack_dspy.collection.leaderboard import (
         RESULTS_FILE,
         compute,
@@ -211,65 +202,6 @@ def leaderboard(
         say(f"{folder}: {differ if found else stored}")
         raise typer.Exit(int(bool(found)))
     write_results(folder, results)
-    for table in _tables(results):
-        show(table, form)
-    if form is None:
-        makers = sorted({topic.labels for topic in results.collections.values()})
-        say(f"labels by {', '.join(makers)}; 95 % bootstrap intervals over queries")
+    present(results.page(), form, as_json=as_json)
+    if form is None and not as_json:
         say(f"{folder / RESULTS_FILE} written, measures version {results.measures_version}")
-
-
-def _tables(results: "Results") -> "list[Table]":
-    """The average over topics, if there are several, then each topic; in the order of the first."""
-    from freshstack_dspy.cli.printing import Table
-    from freshstack_dspy.records import DRY_RUN
-
-    tables = []
-    dry = [topic for topic, data in results.collections.items() if data.dry_run]
-    ranked = results.ranked()
-    if len(results.collections) > 1:
-        rows = [
-            (
-                *_cells(results, entry, entry.average),
-                f"no run for {', '.join(entry.missing)}" if entry.missing else "",
-            )
-            for entry in ranked
-        ]
-        title = f"{results.name}: mean over {len(results.collections)} topics"
-        title = f"{DRY_RUN} ({', '.join(dry)}). {title}" if dry else title
-        tables.append(Table(("entry", "type", *results.measures, ""), rows, title, keys=2))
-    for topic, data in results.collections.items():
-        found = [entry.topics.get(topic) for entry in ranked]
-        cutoffs = list(dict.fromkeys(k for result in found if result for k in result.unjudged))
-        rows = []
-        for entry, result in zip(ranked, found, strict=True):
-            means, unjudged, note = None, {}, "no run"
-            if result:
-                means, unjudged = result.means, result.unjudged
-                odd = {
-                    name: getattr(result, name) for name in ("absent", "empty", "unknown", "tied")
-                }
-                note = ", ".join(f"{number} {name}" for name, number in odd.items() if number)
-            shares = (unjudged.get(k) for k in cutoffs)
-            rows.append((*_cells(results, entry, means), *shares, note))
-        header = ("entry", "type", *results.measures, *(f"unjudged@{k}" for k in cutoffs), "")
-        if not any(row[-1] for row in rows):
-            header, rows = header[:-1], [row[:-1] for row in rows]
-        title = f"{topic}: {data.queries:,} queries, content hash {data.content_hash[:12]}"
-        title = f"{DRY_RUN}. {title}" if data.dry_run else title
-        tables.append(Table(header, rows, title, digits=3, keys=2))
-    return tables
-
-
-def _cells(
-    results: "Results", entry: "EntryResult", means: "dict[str, Mean] | None"
-) -> "tuple[Cell, ...]":
-    size = "" if entry.info.size == "-" else f"{entry.info.size}, "
-    values = (_cell(means[name]) if means else None for name in results.measures)
-    return (entry.info.name, f"{size}{entry.info.type}", *values)
-
-
-def _cell(mean: "Mean") -> str:
-    if mean.low is None or mean.high is None:
-        return f"{mean.value:.3f}"
-    return f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]"

@@ -2,15 +2,13 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from freshstack_dspy.cli.options import CollectionArgument, ReplaceOption, check_out, one_of
-from freshstack_dspy.cli.printing import Table, complain, counted, say, say_wrapped, show
-
-if TYPE_CHECKING:
-    from freshstack_dspy.calibration.sampling import Sample
+from freshstack_dspy.cli.printing import complain, present, say
+from freshstack_dspy.pages.page import counted
 
 Purpose = Literal["agreement", "share", "runs"]
 
@@ -57,7 +55,7 @@ def sample(
 ) -> None:
     """Draw judgments for people to label, and say what so many labels will tell."""
     from freshstack_dspy.calibration.label_files import tasks_as
-    from freshstack_dspy.calibration.sampling import DEFAULT_LIMITS, draw
+    from freshstack_dspy.calibration.sampling import draw
     from freshstack_dspy.calibration.sampling import sample as add_sample
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.files import write_file
@@ -71,39 +69,9 @@ def sample(
         check_out(out)
         found = draw(loaded, kind, limit, **options)
         write_file(out, tasks_as(format, found.tasks, loaded))
-    rows = [(name, size, drawn, drawn / size) for name, (size, drawn) in found.strata.items()]
-    what = {"nuggets": "queries", "answer": "answers"}.get(kind, "pairs")
-    title = f"{out}: {counted(len(found.tasks), 'task')} of kind {kind}"
-    header = ("part", "queries" if purpose == "runs" else what, "drawn", "probability")
-    show(Table(header, rows, title))
-    if found.kept:
-        say(f"{found.kept:,} of them were there before, and stay")
-    if purpose != "runs" and len(found.tasks) < (limit or DEFAULT_LIMITS[purpose]):
-        say(f"there are no more {what}")
-    if found.half_width is not None:
-        say_wrapped(_tells(purpose, found))
+    present(found.page(str(out)))
     if format == "freshstack":
         say(f"label them: freshstack label {out} --annotator NAME")
-
-
-def _tells(purpose: Purpose, found: "Sample") -> str:
-    """Say in a line what so many labels will tell."""
-    from freshstack_dspy.measures.ppi import FEWEST_ITEMS
-
-    about, number = f"about ±{found.half_width:.2f}", len(found.tasks)
-    hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"
-    not_runs = "they do not tell the value of a run, which takes --for runs"
-    if purpose == "agreement":
-        return f"for agreement ({hours}): expect kappa to {about}; {not_runs}"
-    if purpose == "share":
-        return f"for the share of pairs that support ({hours}): expect it to {about}; {not_runs}"
-    queries = sum(drawn for _, drawn in found.strata.values())
-    if queries < FEWEST_ITEMS:
-        return f"for runs ({hours}): {queries} queries are too few, {FEWEST_ITEMS} are needed"
-    return (
-        f"for runs ({hours}): expect a run's alpha_nDCG@10 to {about}; of measures that most queries "
-        "have at 1, as RR, it can take 40 queries or more"
-    )
 
 
 def _label_formats() -> tuple[str, ...]:

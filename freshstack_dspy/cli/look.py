@@ -12,6 +12,7 @@ from freshstack_dspy.cli.options import (
     FormatOption,
     JsonOption,
     SlicesOption,
+    slices_named,
 )
 from freshstack_dspy.cli.printing import present, say_wrapped
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def show(
     collection: CollectionArgument,
     query: Annotated[str | None, typer.Argument(help="Id of a query.")] = None,
-    slices: SlicesOption = "all",
+    slices: SlicesOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,7 +32,11 @@ def show(
     from freshstack_dspy.collection.query_pages import queries_page, query_page
 
     loaded = Collection.load(collection)
-    page = queries_page(loaded, slices) if query is None else query_page(loaded, query)
+    page = (
+        queries_page(loaded, slices_named(slices) or "all")
+        if query is None
+        else query_page(loaded, query)
+    )
     present(page, form, as_json=as_json)
 
 

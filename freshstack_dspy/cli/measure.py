@@ -16,6 +16,7 @@ from freshstack_dspy.cli.options import (
     JsonOption,
     NuggetsOption,
     SlicesOption,
+    slices_named,
 )
 from freshstack_dspy.cli.printing import complain, present
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -23,11 +24,12 @@ from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.correction import Correction
-    from freshstack_dspy.cli.options import NuggetsName, SlicesName
+    from freshstack_dspy.cli.options import NuggetsName
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.groups import QueryGroups
     from freshstack_dspy.measures.qrels import NuggetQrels
+    from freshstack_dspy.stored.slices import Slices
 
 JudgmentsArgument = Annotated[
     Path, typer.Argument(help="Folder of a collection, or a file of TREC or BEIR qrels.")
@@ -88,7 +90,7 @@ class _Judgments(NamedTuple):
     """What runs are measured on."""
 
     qrels: "NuggetQrels"
-    slices: "SlicesName"
+    slices: "Slices"
     nuggets: "NuggetsName" = "supported"
     excluded: tuple[str, ...] = ()
     """Queries left out as contaminated."""
@@ -127,14 +129,14 @@ class _Judgments(NamedTuple):
 
 
 def _judgments(
-    path: Path, slices: "SlicesName", nuggets: "NuggetsName", exclude: float | None = None
+    path: Path, slices: "Slices", nuggets: "NuggetsName", exclude: float | None = None
 ) -> _Judgments:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.formats.description import EXPORT_FILE
     from freshstack_dspy.measures.qrels import About, read_qrels
 
     if path.is_file():
-        if (slices, nuggets, exclude) != ("supported", "supported", None):
+        if (slices or "supported", nuggets, exclude) != ("supported", "supported", None):
             raise ConfigError(
                 f"{path} is a file of qrels; --slices, --nuggets and --exclude-contaminated need a "
                 "collection"
@@ -213,7 +215,7 @@ def evaluate(
         int | None,
         typer.Option(min=1, help="With --by: list at most so many groups, the largest; 20."),
     ] = None,
-    slices: SlicesOption = "supported",
+    slices: SlicesOption = None,
     nuggets: NuggetsOption = "supported",
     conventions: ConventionsOption = "ours",
     unknown_ids: UnknownIdsOption = "error",
@@ -231,7 +233,7 @@ def evaluate(
 
     bounds = [_bound(each) for each in fail_under or ()]
     measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
-    measured_on = _judgments(judgments, slices, nuggets, exclude_contaminated)
+    measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
     rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
     if limit is None and form != "csv" and not as_json:
@@ -325,7 +327,7 @@ def compare(
         int | None,
         typer.Option(min=1, help="Also list so many queries, of the largest differences."),
     ] = None,
-    slices: SlicesOption = "supported",
+    slices: SlicesOption = None,
     nuggets: NuggetsOption = "supported",
     unknown_ids: UnknownIdsOption = "error",
     covered: CoveredOption = 1.0,
@@ -353,7 +355,7 @@ def compare(
         runs = runs if baseline in runs else [baseline, *runs]
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
-    measured_on = _judgments(judgments, slices, nuggets)
+    measured_on = _judgments(judgments, slices_named(slices), nuggets)
     rules = {"unknown_ids": unknown_ids, "covered": covered}
     evaluations = _evaluations(runs, measured_on, measure, **rules)
     names = dict(zip(runs, evaluations, strict=True))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.progress import ProgressBars
     from freshstack_dspy.recipes.opening import SessionOptions
     from freshstack_dspy.recipes.session import Session
+    from freshstack_dspy.stored.slices import Slices
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
 ConfigArgument = Annotated[
@@ -34,20 +35,13 @@ LogOption = Annotated[
     Path | None, typer.Option(help="Append one JSON line for each request to this file.")
 ]
 
-SlicesName = Literal[
-    "supported",
-    "all",
-    "answerable",
-    "partly_supported",
-    "unanswerable",
-    "undetermined",
-    "without_nuggets",
-]
 SlicesOption = Annotated[
-    SlicesName,
+    list[str] | None,
     typer.Option(
-        help="Which queries: those with a supported nugget, all, those whose every nugget is "
-        "supported (answerable, the paper's filter), or those of another slice."
+        metavar="NAME",
+        help="Which queries: supported, those with a supported nugget; all; answerable, those whose "
+        "every nugget is (the paper's filter); partly_supported, unanswerable, undetermined or "
+        "without_nuggets; may be repeated.",
     ),
 ]
 NuggetsName = Literal["supported", "all"]
@@ -70,6 +64,12 @@ FormatOption = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option(help="File or folder to write.")]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is at --out.")]
+
+
+def slices_named(given: list[str] | None) -> "Slices":
+    """Give the slices that an option names: one as its name; they are checked where they are read."""
+    named: Any = given[0] if given and len(given) == 1 else given
+    return named  # type: ignore[no-any-return]
 
 
 def one_of(names: Callable[[], Sequence[str]]) -> Callable[[str], str]:

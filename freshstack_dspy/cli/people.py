@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from freshstack_dspy.cli.options import JsonOption, ReplaceOption, check_out, judging
-from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
-from freshstack_dspy.pages.page import interval
+from freshstack_dspy.cli.options import FormatOption, JsonOption, ReplaceOption, check_out, judging
+from freshstack_dspy.cli.printing import present
 
 if TYPE_CHECKING:
-    from freshstack_dspy.calibration.optimization import OptimizationReport
     from freshstack_dspy.recipes.freshstack import FreshStack
 
 _KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
@@ -62,6 +60,7 @@ def optimize(
         typer.Option(help="live: ask for what is not recorded. replay: no network."),
     ] = "live",
     replace: ReplaceOption = False,
+    form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a program against what people say, tested on queries it never saw."""
@@ -93,10 +92,7 @@ def optimize(
             progress=session.progress,
         )
     save_program(optimized.program, out, optimized.report)
-    if as_json:
-        show_json(optimized.report)
-    else:
-        _show(optimized.report, program, out)
+    present(optimized.report.page(program, out), form, as_json=as_json)
 
 
 def _own(name: Any, option: str, folder: Path) -> Any:
@@ -120,34 +116,3 @@ def _program(recipe: "FreshStack", name: str, folder: Path) -> Any:
         allowed = ", ".join(sorted({*_KINDS, *there, "recipe"}))
         raise ConfigError(f"no program {name!r}; allowed: {allowed}, or MODULE:NAME")
     return found
-
-
-def _show(report: "OptimizationReport", program: str, path: Path) -> None:
-    queries = report.queries
-    title = (
-        f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
-        f"{queries['dev']} to choose by, {queries['test']} to test "
-        f"({counted(report.pairs, 'pair' if program in _KINDS else 'example')})"
-    )
-    header = ("on the test split", "before", "after", "difference", "its 95 % interval")
-    values = [
-        (name, of.before.value, of.after.value, difference.number, difference.interval)
-        for name, of in report.test.items()
-        for difference in [interval(of.difference, "+.3f", "+.3f")]
-    ]
-    show(Table(header, values, title, digits=3))
-    if report.unchanged is not None:
-        say(f"the plain program stays: {report.unchanged}")
-    if any(report.failed):
-        say("failed examples: {} before, {} after".format(*report.failed))
-    tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
-    cost = f", ${report.cost:.4f}" if report.cost else ""
-    instructions = "new" if report.new_instructions else "the plain"
-    named = f'{program} = "{path}"'
-    if ":" in program:
-        named = f'NAME = {{program = "{program}", state = "{path}"}}'
-    say(
-        f"{path} written, with {instructions} instructions and "
-        f"{counted(report.demonstrations, 'demonstration')}{tokens}{cost}; "
-        f"name it in a build as [programs] {named}"
-    )

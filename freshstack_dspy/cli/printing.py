@@ -1,4 +1,4 @@
-"""What commands print: lines, pages, and tables for a screen or to paste.
+"""What commands print: lines and pages, for a screen or to paste.
 
 Texts of others (names of runs, questions, files) are shown on one line, without control
 characters, so that nothing in them moves the cursor.
@@ -10,24 +10,8 @@ from typing import Any, Literal
 from freshstack_dspy.pages.data import page_csv, page_json, page_latex
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
-from freshstack_dspy.pages.page import Cell, Page, Table, counted, cut, one_line
+from freshstack_dspy.pages.page import Page, one_line
 from freshstack_dspy.pages.terminal import page_text, width, wrapped
-
-__all__ = [
-    "Cell",
-    "PageFormat",
-    "Table",
-    "complain",
-    "counted",
-    "cut",
-    "one_line",
-    "present",
-    "say",
-    "say_wrapped",
-    "show",
-    "show_json",
-    "width",
-]
 
 PageFormat = Literal["markdown", "html", "latex", "csv"]
 
@@ -40,9 +24,9 @@ def say(text: str) -> None:
     print(one_line(text))
 
 
-def say_wrapped(text: str, indent: int = 0) -> None:
+def say_wrapped(text: str) -> None:
     """Print a long text in as many lines as the screen takes; those after the first hang."""
-    for line in wrapped(text, width(), indent):
+    for line in wrapped(text, width()):
         print(line)
 
 
@@ -68,11 +52,6 @@ def present(page: Page, form: PageFormat | None = None, *, as_json: bool = False
         print(page_json(page), end="")
     else:
         print(page_text(page) if form is None else _WRITERS[form](page), end="")
-
-
-def show(table: Table, form: PageFormat | None = None) -> None:
-    """Print a table."""
-    present(Page("", (table,)), form)
 
 
 def show_json(value: Any) -> None:

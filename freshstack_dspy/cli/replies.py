@@ -14,7 +14,8 @@ from freshstack_dspy.cli.options import (
     ReplaceOption,
     check_out,
 )
-from freshstack_dspy.cli.printing import complain, counted, say, show_json
+from freshstack_dspy.cli.printing import complain, say, show_json
+from freshstack_dspy.pages.page import counted
 
 if TYPE_CHECKING:
     from freshstack_dspy.lm.batch.jobs import Batches, Job, Submission

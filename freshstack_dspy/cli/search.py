@@ -14,6 +14,7 @@ import typer
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ConfigArgument,
+    FormatOption,
     JsonOption,
     OutOption,
     ReplaceOption,
@@ -21,12 +22,11 @@ from freshstack_dspy.cli.options import (
 )
 from freshstack_dspy.cli.printing import (
     complain,
-    counted,
-    cut,
-    one_line,
+    present,
     say,
     show_json,
 )
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from freshstack_dspy.index.hybrid import HybridIndex
     from freshstack_dspy.recipes.corpus import ChunkedCorpora
 
-_LINE_WIDTH = 100
 RetrieverHelp = "bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank."
 
 
@@ -66,12 +65,13 @@ def search(
     text: Annotated[list[str], typer.Argument(help="What to search for.")],
     retriever: Annotated[str, typer.Option(help=RetrieverHelp)] = "hybrid",
     k: Annotated[int, typer.Option("--k", min=1, help="Chunks to show.")] = 10,
+    form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Search the index of a build for a text."""
     from freshstack_dspy.config import load_config
+    from freshstack_dspy.index.search_page import search_page
     from freshstack_dspy.recipes.corpus import open_index, search_models
-    from freshstack_dspy.text import terms
 
     settings = _without_unused(load_config(config), retriever)
     searched = " ".join(text)
@@ -79,28 +79,11 @@ def search(
         opened = open_index(settings, models)
         (ranking,) = opened.search(retriever, [searched], k, fusion=settings.fusion)
         chunks = opened.chunks_by_id(chunk_id for chunk_id, _ in ranking)
-    if as_json:
-        show_json(
-            [
-                {"rank": rank, "score": score, **chunks[chunk_id].model_dump(mode="json")}
-                for rank, (chunk_id, score) in enumerate(ranking, 1)
-            ]
-        )
-        return
-    if not ranking:
-        say("nothing found")
-    wanted = set(terms(searched))
-    for rank, (chunk_id, score) in enumerate(ranking, 1):
-        # The first of the lines that have the most of the words.
-        lines = chunks[chunk_id].passage.splitlines() or [""]
-        line = max(lines, key=lambda line: len(wanted.intersection(terms(line))))
-        say(f"{rank:>3}  {score:.6f}  {chunk_id}")
-        say(f"     {cut(one_line(line).strip(), _LINE_WIDTH)}")
-    if retriever == "hybrid" and ranking:
+    scored_by = ""
+    if retriever == "hybrid":
         fused = (name for name in opened.retrievers if not name.startswith("hybrid"))
-        say(
-            f"score: {settings.fusion.method} of {' and '.join(fused)}; not to be compared between searches"
-        )
+        scored_by = f"{settings.fusion.method} of {' and '.join(fused)}"
+    present(search_page(searched, ranking, chunks, scored_by), form, as_json=as_json)
 
 
 def retrieve(

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from freshstack_dspy.cli.options import (
+    FormatOption,
     JsonOption,
     ReplaceOption,
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import Table, complain, counted, say, show, show_json
+from freshstack_dspy.cli.printing import complain, present, say
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import ReadQueries
-    from freshstack_dspy.questions.tags import TagCoverage
     from freshstack_dspy.recipes.documents import Harvest
 
 DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
@@ -44,6 +44,7 @@ def suggest(
     limit: Annotated[
         int, typer.Option(min=1, help="List at most so many of each: those that add the most.")
     ] = 10,
+    form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the tags, repositories, packages and sites of a topic's questions, for a corpus."""
@@ -56,6 +57,7 @@ def suggest(
     from freshstack_dspy.errors import SourceError, file_named
     from freshstack_dspy.questions.links import corpus_entries, link_coverage
     from freshstack_dspy.questions.reading import read_queries
+    from freshstack_dspy.questions.suggest_page import suggest_page
     from freshstack_dspy.questions.tags import question_tags, tag_coverage
 
     config = _queries(source)
@@ -75,32 +77,10 @@ def suggest(
         unlimited = config.model_copy(update={"limit": None})
         read = read_queries(unlimited, answered=of_dump).queries
     linked = link_coverage(read, limit=limit)
-    if as_json:
-        show_json({**found.model_dump(), "links": linked})
-        return
-    title = counted(found.questions, "question") + (f" with {', '.join(topic)}" if topic else "")
-    title += f", {sum(bool(one.answer) for one in read):,} with an accepted answer"
-    if found.distinct:
-        show(_covered("tag", found, title))
-        say(
-            f"{found.distinct:,} tags to choose from; {found.without:,} questions have none of them"
-        )
-    else:
-        say(f"{title}; none has a tag")
-    for kind, coverage in linked.items():
-        if coverage.tags:
-            linking = counted(coverage.questions - coverage.without, "question")
-            which = " with accepted answers" * of_dump
-            title = f"{linking} of {coverage.questions:,}{which} name a {kind}"
-            show(_covered(kind, coverage, title))
-    for line in corpus_entries(linked, packages_distributions()):
-        say(line)
-
-
-def _covered(kind: str, coverage: "TagCoverage", title: str) -> Table:
-    header = (kind, "questions", "added", "coverage")
-    rows = [(one.tag, one.questions, one.added, one.coverage) for one in coverage.tags]
-    return Table(header, rows, title, digits=3)
+    entries = corpus_entries(linked, packages_distributions())
+    answered = sum(bool(one.answer) for one in read)
+    page = suggest_page(found, linked, entries, topic=topic, answered=answered, of_dump=of_dump)
+    present(page, form, as_json=as_json)
 
 
 def synthesize(

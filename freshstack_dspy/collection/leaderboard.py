@@ -29,6 +29,8 @@ from freshstack_dspy.measures.evaluation import (
 )
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
+from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Record
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_dry_run, makers
@@ -156,7 +158,7 @@ class TopicData(Record):
     queries: int
 
 
-class Results(Record):
+class Results(Record, Shown):
     """Everything that `compute` finds; collections by topic, entries in the order of their names."""
 
     schema_version: Literal[3] = 3
@@ -165,6 +167,18 @@ class Results(Record):
     measures: tuple[str, ...]
     collections: dict[str, TopicData]
     entries: tuple[EntryResult, ...]
+
+    def __repr__(self) -> str:
+        topics = counted(len(self.collections), "topic")
+        return f"Results({self.name!r}: {counted(len(self.entries), 'entry', 'entries')}, {topics})"
+
+    __str__ = __repr__
+
+    def page(self) -> Page:
+        """Give the average over topics, if there are several, and each topic."""
+        from freshstack_dspy.collection.leaderboard_page import leaderboard_page
+
+        return leaderboard_page(self)
 
     def ranked(self) -> list[EntryResult]:
         """Order entries by the average of the first measure; those without one last; ties by name."""

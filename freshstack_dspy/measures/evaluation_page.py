@@ -200,7 +200,11 @@ def _mostly_unjudged(runs: Mapping[str, "Evaluation"], paths: Mapping[str, Path]
         depth = f" --k {lowest}" if lowest > _EXTENDED else ""
         files = " ".join(str(paths[name]) for name in names if name in paths)
         command = f"freshstack extend {folder} {files} --config FILE{depth}"
-        typed = ("; to judge it: ", Span(command, "code")) if folder and files else ()
+        typed = (
+            ("; to judge it, by a [model] that can be asked: ", Span(command, "code"))
+            if folder and files
+            else ()
+        )
         yield Text((line, *typed))
 
 

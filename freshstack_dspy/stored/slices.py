@@ -19,21 +19,19 @@ from freshstack_dspy.stored.contents import SLICES, Contents, NuggetsName
 SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
 """The queries with a supported nugget, on which measures are taken by default."""
 SlicesName = Literal["supported", "all"] | SliceName
-Slices = SlicesName | Sequence[SliceName] | None
-"""Which queries: a name, or the names of several slices; None: those with a supported nugget."""
+Slices = SlicesName | Sequence[SlicesName] | None
+"""Which queries: a name, or several; None: those with a supported nugget."""
 
 
 def slices_of(slices: Slices) -> tuple[SliceName, ...]:
     """Give the slices of a name, in their one order."""
-    if slices is None or slices == "supported":
-        return SUPPORTED
-    if slices == "all":
-        return SLICES
-    given = [slices] if isinstance(slices, str) else slices
-    if unknown := [name for name in given if name not in SLICES]:
-        allowed = ", ".join(("supported", "all", *SLICES))
-        raise CollectionError(f"{unknown[0]!r} is no slice; allowed: {allowed}")
-    return tuple(name for name in SLICES if name in given)
+    given = [slices] if isinstance(slices, str) else ["supported"] if slices is None else slices
+    names: dict[str, tuple[SliceName, ...]] = {"supported": SUPPORTED, "all": SLICES}
+    names |= {name: (name,) for name in SLICES}
+    if unknown := [name for name in given if name not in names]:
+        raise CollectionError(f"{unknown[0]!r} is no slice; allowed: {', '.join(names)}")
+    chosen = {slice_ for name in given for slice_ in names[name]}
+    return tuple(name for name in SLICES if name in chosen)
 
 
 def left_out(

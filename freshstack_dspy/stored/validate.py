@@ -3,11 +3,14 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
+from freshstack_dspy.pages.page import Page, Table, Text, counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
 from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
 from freshstack_dspy.stored.corpus import CORPUS_FILE, Corpus, corpus_sha256
@@ -15,7 +18,8 @@ from freshstack_dspy.stored.counts import Counts, count, missing_of
 from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
 
 
-class Report(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
     """What was validated, and what is wrong with it."""
 
     format: str
@@ -30,6 +34,27 @@ class Report(NamedTuple):
     """Of a collection: what failed in the making of it, in one line; see `counts.missing_of`."""
     calibrated: bool = False
     """Of a collection: whether its labels agree with people as far as `[trust]` asks."""
+
+    def __repr__(self) -> str:
+        return f"Report({self._found}, {self.format})"
+
+    @property
+    def _found(self) -> str:
+        return counted(len(self.faults), "fault") if self.faults else "ok"
+
+    def page(self, path: Path | None = None) -> Page:
+        """Give every fault, and what was read at `path`."""
+        counts = ", ".join(f"{number:,} {name}" for name, number in self.counts.items() if number)
+        agreement = (Text(self.agreement),) if self.agreement else ()
+        return Page(
+            f"{path or self.format}: {self._found}, {self.format}: {counts}",
+            (*(Text(f"fault: {fault}", "warning") for fault in self.faults), *agreement),
+            data={name: getattr(self, name) for name in _FIELDS},
+            rows=Table(("fault",), [(fault,) for fault in self.faults]),
+        )
+
+
+_FIELDS = ("format", "faults", "counts", "agreement", "missing", "calibrated")
 
 
 def validate_collection(folder: Path) -> Report:

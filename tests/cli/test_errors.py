@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.cli.printing import one_line
+from freshstack_dspy.pages.page import one_line
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command, Done

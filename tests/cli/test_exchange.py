@@ -94,10 +94,9 @@ def test_leaderboard_has_an_average_and_every_topic(freshstack: Command, board: 
 
     assert done.code == 0, done.err
     for text in ("Small: mean over 2 topics", "one: 2 queries", "two: 2 queries", "0.625",
-                 "[0.500, 1.000]", "unjudged@1", "no run for two", "labels by openai/some-model"):  # fmt: skip
+                 "[0.500, 1.000]", "unjudged ", "no run for two", "labels by openai/some-model"):  # fmt: skip
         assert text in done.out
     assert (board / "leaderboard.json").is_file()
-    assert "unjudged@1 ┃\n" in done.out, "no column of remarks where there is none"
 
 
 def test_a_leaderboard_on_a_word_counters_labels_says_so_above_its_tables(
@@ -116,7 +115,7 @@ def test_leaderboard_takes_token_budgets(freshstack: Command, board: Path) -> No
     done = freshstack("leaderboard", board)
 
     assert done.code == freshstack("leaderboard", board, "--check").code == 0
-    assert "unjudged@5tok" in "".join(done.out.split())
+    assert "Recall@5tok" in done.out
 
 
 def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
@@ -138,7 +137,7 @@ def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
 def test_leaderboard_is_printed_for_papers(freshstack: Command, board: Path) -> None:
     rows = list(csv.reader(io.StringIO(freshstack("leaderboard", board, "--format", "csv").out)))
 
-    assert [*rows[2][:2], rows[2][2].split(" ")[0]] == ["bob", "9B, proprietary", "0.500"]
+    assert ["", "bob", "9B, proprietary", "Coverage@1", "0.5"] in [row[:5] for row in rows]
 
 
 PROFILED = """

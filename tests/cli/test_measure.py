@@ -99,6 +99,19 @@ def test_tables_fit_eighty_columns_however_long_the_names(
         )
 
 
+def test_several_slices_may_be_named(freshstack: Command, small: Collection) -> None:
+    words = ("evaluate", "small", "a.run", "--slices", "unanswerable", "--json")
+
+    several = json.loads(freshstack(*words, "--slices", "supported").out)
+    wrong = freshstack(*words, "--slices", "hard")
+
+    assert several["slices"] == ["unanswerable", "supported"]
+    assert set(several["evaluations"][0]["per_query"]) == set(
+        small.query_ids(("answerable", "partly_supported", "unanswerable"))
+    )
+    assert (wrong.code, "'hard' is no slice; allowed: supported, all" in wrong.err) == (1, True)
+
+
 def test_groups_are_shown_with_both_averages(
     freshstack: Command, small: Collection, tmp_path: Path
 ) -> None:

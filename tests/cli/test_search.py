@@ -66,7 +66,7 @@ def test_search_prints_rank_score_id_and_the_line_with_the_words(
     rank, score, chunk_id = first.split("  ")[-3:]
     assert (rank.strip(), chunk_id.split("_")[0]) == ("1", "dial/docs/reset.md")
     assert float(score) > 0
-    assert second == "     If the dial sticks, call reset twice."
+    assert second == "    If the dial sticks, call reset twice."
 
 
 def test_what_is_found_moves_no_cursor(freshstack: Command, config: Path, tmp_path: Path) -> None:
