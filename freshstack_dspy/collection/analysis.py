@@ -1,7 +1,7 @@
 """What `analyze` says of a run: the nuggets of each query that it found and missed, and why."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from freshstack_dspy.errors import CollectionError
@@ -113,6 +113,11 @@ class Result(Record):
     """How its text begins; empty where it has no place in the corpus."""
 
 
+def is_perfect(score: float | None, kinds: "Iterable[Kind | None]") -> bool:
+    """Tell whether a query has nothing to look at: no nugget is missed, and the score is the best."""
+    return score is not None and score > 1 - 1e-9 and not any(kinds)
+
+
 class QueryAnalysis(Record):
     """What a run has for one query."""
 
@@ -151,6 +156,11 @@ class QueryAnalysis(Record):
     def missed(self) -> tuple[AnalyzedNugget, ...]:
         """The others."""
         return tuple(nugget for nugget in self.nuggets if nugget.kind is not None)
+
+    @property
+    def is_perfect(self) -> bool:
+        """Whether nothing is missed and the score is 1."""
+        return is_perfect(self.score, (nugget.kind for nugget in self.nuggets))
 
     @property
     def kinds(self) -> dict[Kind, int]:
@@ -226,6 +236,11 @@ class Analysis(Record, Shown):
         """How many nuggets are missed."""
         return sum(kind.nuggets for kind in self.kinds)
 
+    @property
+    def worst(self) -> tuple[QueryAnalysis, ...]:
+        """The listed queries that its page shows: those that are not perfect."""
+        return tuple(query for query in self.queries if not query.is_perfect)
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Give a row for each nugget of the listed queries."""
         return [
@@ -269,7 +284,7 @@ class Analysis(Record, Shown):
                         tuple(self._query(query)),
                         anchor=query.query_id,
                     )
-                    for query in self.queries
+                    for query in self.worst
                 ),
             ),
             self,
@@ -334,6 +349,8 @@ class Analysis(Record, Shown):
                 yield Table((by, "queries", "nuggets", "missed", "why"), rows, f"by {by}{most}")
 
     def _worst(self) -> Iterator[Table]:
+        if not self.worst:
+            return
         rows: list[tuple[Cell, ...]] = [
             (
                 (Span(query.query_id, href=f"#{query.query_id}"), cut(query.question, 30)),
@@ -342,7 +359,7 @@ class Analysis(Record, Shown):
                 f"{len(query.found)} of {len(query.nuggets)}",
                 _lines(query.kinds),
             )
-            for query in self.queries
+            for query in self.worst
         ]
         header = ("query", "score", *(["change"] if self.against else []), "found", "missed")
         yield Table(header, rows, f"the worst {len(rows):,} of {self.total:,}")

@@ -23,6 +23,7 @@ from freshstack_dspy.collection.analysis import (
     QueryAnalysis,
     Result,
     Support,
+    is_perfect,
 )
 from freshstack_dspy.collection.evaluating import runs_of
 from freshstack_dspy.collection.explain import find_query
@@ -360,11 +361,12 @@ class _Known:
 
 def _badness(
     query: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
-) -> tuple[bool, float, int, str]:
-    """What queries are ordered by, the worst first."""
+) -> tuple[bool, bool, float, int, str]:
+    """What queries are ordered by, the worst first, those that miss nothing last."""
     score, than = run.score(query), 0.0 if other is None else other.score(query)
     missed = sum(one.kind not in (None, "not_in_corpus") for one in seen.values())
-    return score is None, (score or 0.0) - (than or 0.0), -missed, query
+    perfect = is_perfect(score, (one.kind for one in seen.values()))
+    return perfect, score is None, (score or 0.0) - (than or 0.0), -missed, query
 
 
 def _counted(

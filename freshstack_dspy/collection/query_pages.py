@@ -1,7 +1,6 @@
 """The pages of a collection's queries: a list, and one query with its nuggets and chunks."""
 
 import sys
-import textwrap
 from typing import Any
 
 from freshstack_dspy.collection.explain import find_query
@@ -12,8 +11,8 @@ from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import NOT_MEASURED
 from freshstack_dspy.stored.slices import Slices, slices_of
 
-_SUPPORTS = 24
-"""How many characters of nugget ids are in a line of a table."""
+_QUOTED = 600
+"""How many characters of a question and of its answer are shown."""
 
 
 def queries_page(collection: StoredCollection, slices: Slices = "all") -> Page:
@@ -69,16 +68,18 @@ def query_page(collection: StoredCollection, query_id: str) -> Page:
         for each in nuggets_by_query(collection.nuggets, doubtful=True).get(query_id, [])
     ]
     slice_ = next(part.slice for part in collection.slices if part.query_id == query_id)
-    rows = [
-        (one["chunk_id"], one["best_rank"], textwrap.fill(", ".join(one["supports"]), _SUPPORTS))
-        for one in chunks
-    ]
+    rows = [(one["chunk_id"], one["best_rank"], "\n".join(one["supports"])) for one in chunks]
     table = Table(("chunk", "best rank", "supports"), rows, ids=(0, 2))
     one_chunk = Span(f"freshstack explain COLLECTION {query_id} CHUNK", "code")
     return Page(
         title_of(query),
         (
             about_query(query, slice_),
+            *(
+                Text((Span(f"{name}: ", "strong"), cut(text, _QUOTED)), "item")
+                for name, text in (("question", query.body), ("answer", query.answer))
+                if text
+            ),
             Page(f"nuggets ({len(nuggets)})", tuple(map(_nugget, nuggets))),
             Page(f"chunks pooled or judged ({len(chunks):,})", (table,)),
             Text(collection.labels_by, "note"),

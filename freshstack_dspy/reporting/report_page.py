@@ -479,5 +479,5 @@ def _queries(report: "Report") -> Iterator[Page]:
 def _query_link(report: "Report", query_id: str) -> Span:
     """A query's id, which leads to its evidence where that is on the page."""
     found = report.analyses.get(report.best or "")
-    listed = found is not None and any(one.query_id == query_id for one in found.queries)
+    listed = found is not None and any(one.query_id == query_id for one in found.worst)
     return Span(query_id, "code", f"#{query_id}" if listed else "")

@@ -101,6 +101,7 @@ def test_show_of_a_query_has_what_explain_asks_for(
     assert (done.code, done.err) == (0, "")
     assert supporting.chunk_id in done.out
     assert supporting.nugget_id in done.out
+    assert "  answer: " in done.out
     first = found["chunks"][0]
     assert first["supports"]
     assert freshstack("explain", built, supporting.query_id, first["chunk_id"]).code == 0
