@@ -34,9 +34,11 @@ def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> J
     threshold. A task or inputs of others are a FatalModelError, and a blank text a ReplyError.
     """
     if task not in _TASKS:
+        named = "" if task == "answer" else f", {task}"  # `typed.UNNAMED`
         raise FatalModelError(
-            f"extractive/baseline cannot do {task!r}; it does {', '.join(sorted(_TASKS))}. "
-            "For anything else name a real model in [model] name, as openai/gpt-4o"
+            "extractive/baseline answers the signatures of this package alone, and was asked for "
+            f"another{named}: name a real model in [model] name, "
+            "as openai/gpt-4o, or give the program a model of its own, set_lm(connect(…))"
         )
     answered = _TASKS[task]
     if task in ("JudgeSupport", "JudgeSupportLevel"):

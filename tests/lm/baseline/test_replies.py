@@ -178,7 +178,7 @@ def test_strict_demonstrations_make_a_stricter_judge() -> None:
 
 
 def test_an_unknown_task_and_a_changed_signature_are_refused() -> None:
-    with pytest.raises(FatalModelError, match=r"it does AnswerClosedBook.*\[model\] name"):
+    with pytest.raises(FatalModelError, match=r"was asked for another, .*\[model\] name"):
         reply("Translate", {})
     with pytest.raises(FatalModelError, match="cannot read DecomposeQuestion: limit"):
         reply("DecomposeQuestion", {"question": QUESTION, "limit": "a few"})
