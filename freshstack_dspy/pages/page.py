@@ -6,9 +6,13 @@ Texts of others (questions, chunks, names of runs) stand in pages as they are: e
 them harmless.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, Union
+
+_NUMBER = re.compile(r"[-+−–±<$]?([\d.,]+%?)?( \([\d.,]+%\)| of [\d,]+|(/[\d,]+)+)?|\[.+, .+\]")
+"""A number, its share, a part of a whole, counts with strokes, an interval; or nothing."""
 
 
 @dataclass(frozen=True)
@@ -171,14 +175,12 @@ class Table:
         return [[cell_lines(cell, self.digits) for cell in row] for row in self.rows]
 
     def flush_right(self) -> list[bool]:
-        """Of each column but ids, whether it holds numbers, or texts that begin as numbers do."""
+        """Of each column but keys and ids, whether it holds numbers."""
         texts = self.texts()
         return [
             column >= self.keys
             and column not in self.ids
-            and all(
-                not row[column][0] or row[column][0][0] in "0123456789+-−–.$±<[" for row in texts
-            )
+            and all(_NUMBER.fullmatch(row[column][0]) for row in texts)
             for column in range(len(self.header))
         ]
 

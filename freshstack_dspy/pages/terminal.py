@@ -65,11 +65,13 @@ def _page(page: Page, columns: int) -> Iterator[str]:
 def _text(text: Text, columns: int) -> Iterator[str]:
     shown = "".join(map(_span, text))
     if text.kind == "excerpt":
-        margin = " " * (2 * text.indent)
+        margin = " " * (2 * text.indent + 2) + "| "
         for line in shown.splitlines():
-            yield f"{margin}  | {one_line(line.rstrip().expandtabs(4))}".rstrip().replace(
-                _SPACE, " "
-            )
+            whole = one_line(line.rstrip().expandtabs(4)).replace(_SPACE, " ")
+            further = " " * (len(whole) - len(whole.lstrip()))
+            room = max(columns - len(margin), len(further) + _LEAST_ID)
+            for piece in textwrap.wrap(whole, room, subsequent_indent=further) or [""]:
+                yield f"{margin}{piece}".rstrip()
     elif text.kind == "code":
         for line in shown.splitlines():
             yield f"    {one_line(line)}".rstrip()

@@ -212,3 +212,23 @@ def test_a_cell_without_words_is_no_heading_of_its_row() -> None:
     found = lxml.html.fromstring(html_fragment(Page("", (table,))))
 
     assert found.xpath("//tbody//th/text()") == ["bm25", "retriever", "all"]
+
+
+def test_a_long_line_of_a_document_is_wrapped_below_its_beginning() -> None:
+    lines = page_text(Page("", (Text("  one two three four five six", "excerpt"),)), 24)
+    assert lines == "  |   one two three four\n  |   five six\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "right"),
+    [
+        (["1,200", "3 (25.0%)", "–", ""], True),
+        (["+0.25", "<0.0001", "12/1/3", "3 of 4"], True),
+        (["[0.1, 0.5]", "$0.0250"], True),
+        (["1001_1", "2"], False),
+        (["1 ranked low"], False),
+    ],
+)
+def test_columns_of_numbers_are_flush_right(cells: list[str], right: bool) -> None:
+    table = Table(("key", "value"), [("k", cell) for cell in cells])
+    assert table.flush_right() == [False, right]
