@@ -144,5 +144,6 @@ def _source(kind: type) -> str:
     except (OSError, TypeError):  # typed into a notebook
         try:
             return inspect.getsource(kind)
-        except (OSError, TypeError):
-            return kind.__qualname__
+        except (OSError, TypeError, SyntaxError):  # the last of a cell with a magic
+            codes = [one.__code__ for one in vars(kind).values() if inspect.isfunction(one)]
+            return repr([(one.co_name, one.co_code, one.co_names) for one in codes])

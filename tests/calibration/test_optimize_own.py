@@ -382,7 +382,6 @@ def test_an_invalid_reply_is_feedback_to_gepa_that_asks_for_it(store: ReplyStore
     ("labels", "options", "kind", "said"),
     [
         ([], {}, CollectionError, "there are no labels"),
-        (synthetic_labels(), {"lm": DummyLM([])}, ConfigError, "DummyLM dummy cannot .* connect"),
         (synthetic_labels(), {"lm": None}, ConfigError, "no model; give connect"),
         (synthetic_labels(), {"optimizer": 7}, ConfigError, "optimizer 7 has no compile"),
         (synthetic_labels(), {"program": Nuggetizer()}, ConfigError, "are for a SupportJudge"),
