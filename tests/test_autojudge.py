@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy import FreshStack
+from freshstack_dspy import FreshStack, Nugget, Query
 from freshstack_dspy.autojudge import (
     CITATION_SUPPORTS,
     Judge,
@@ -26,7 +26,7 @@ from freshstack_dspy.autojudge import (
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.without_answers import WithoutAnswers
-from freshstack_dspy.records import Importance, Nugget, Query
+from freshstack_dspy.records import Importance
 from tests.formats.loading import lines_of, needs, stopwords
 
 LOOP = "Each for loop calls the next method until StopIteration is raised. That ends the loop."

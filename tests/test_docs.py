@@ -23,11 +23,9 @@ from pydantic import ValidationError
 from typer.exceptions import TyperException
 
 import freshstack_dspy
+from freshstack_dspy import BuildConfig, build, retrieve
 from freshstack_dspy.cli import main
 from freshstack_dspy.cli.app import app
-from freshstack_dspy.collection.retrieve import retrieve
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.recipes.build import build
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

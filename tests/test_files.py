@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Query
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import (
     canonical_json,
@@ -21,7 +22,6 @@ from freshstack_dspy.files import (
     read_lines,
     write_file,
 )
-from freshstack_dspy.records import Query
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import build
 from freshstack_dspy.progress import NoProgress, Progress, ProgressBars, showing
-from freshstack_dspy.recipes.build import build
 from tests.heard import Heard
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import build, evaluate, load_config, retrieve
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy import Collection, build, evaluate, load_config, retrieve
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "examples/quickstart"

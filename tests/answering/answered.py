@@ -7,11 +7,9 @@ says that an answer agrees if it holds all that a reference says.
 from pathlib import Path
 from typing import Any
 
+from freshstack_dspy import Collection, Run, build, read_run, write_run
 from freshstack_dspy.answering.reteval import Answering, answer_from_runs
-from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_judging
-from freshstack_dspy.measures.run import Run, read_run, write_run
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.records import ScoredChunk
 from tests.recipes.domain import domain

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import Collection, Run, load_config
 from freshstack_dspy.answering.contexts import ContextTable, answer_density, evaluate_contexts
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.config import load_config
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.measures.run import Run
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.plan import plan_asking
 from freshstack_dspy.stored.contents import Contents

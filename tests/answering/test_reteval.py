@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import Collection, build, read_run
 from freshstack_dspy.answering.metrics import (
     AnsweringAccount,
     answer_metrics,
@@ -15,7 +16,6 @@ from freshstack_dspy.answering.metrics import (
 from freshstack_dspy.answering.reading import read_agreement, read_assignments, read_citations
 from freshstack_dspy.answering.reteval import Answering, gold_chunks
 from freshstack_dspy.answering.scores import score_agreement, score_assignments, score_citations
-from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import (
     CollectionError,
@@ -24,8 +24,6 @@ from freshstack_dspy.errors import (
     FatalModelError,
 )
 from freshstack_dspy.measures.qrels import Judged
-from freshstack_dspy.measures.run import read_run
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.records import OmittedChunk
 from tests.lm.chat_server import ChatServer, Scripted

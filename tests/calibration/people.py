@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from freshstack_dspy.records import HumanLabel
+from freshstack_dspy import HumanLabel
 from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider, judge
 
 QUERIES = 6

@@ -5,22 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration.agreement import (
-    AgreementReport,
-    agree,
-    agree_on_answers,
-    nugget_ratings,
-)
-from freshstack_dspy.calibration.optimization import optimize
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy import Collection, HumanLabel, ModelConfig, agree, connect, optimize
+from freshstack_dspy.calibration.agreement import AgreementReport, agree_on_answers, nugget_ratings
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.lm.client import connect
 from freshstack_dspy.records import (
     Agreement,
     AnswerLabel,
-    HumanLabel,
     ListedNugget,
     NuggetLabel,
     NuggetList,

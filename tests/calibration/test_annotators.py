@@ -2,15 +2,10 @@
 
 import random
 
+from freshstack_dspy import HumanLabel
 from freshstack_dspy.calibration.annotators import labelled, random_annotators
 from freshstack_dspy.calibration.labels import AnyLabel, PairId
-from freshstack_dspy.records import (
-    AnswerLabel,
-    Comment,
-    HumanLabel,
-    LabelTask,
-    NuggetList,
-)
+from freshstack_dspy.records import AnswerLabel, Comment, LabelTask, NuggetList
 
 from .people import label
 

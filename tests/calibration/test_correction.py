@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from freshstack_dspy.calibration.agreement import agree, measured_trust
-from freshstack_dspy.calibration.correction import ALL_PAIRS, ROGAN_GLADEN, correct
+from freshstack_dspy import Collection, HumanLabel, Judgment, Nugget, agree, correct
+from freshstack_dspy.calibration.agreement import measured_trust
+from freshstack_dspy.calibration.correction import ALL_PAIRS, ROGAN_GLADEN
 from freshstack_dspy.calibration.sampling import draw
-from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.ppi import FEWEST_ITEMS
-from freshstack_dspy.records import HumanLabel, Judgment, LabelTask, Nugget
+from freshstack_dspy.records import LabelTask
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.slices import slice_queries
 from tests.collection.small import A, B, D, judgment, query, write_small

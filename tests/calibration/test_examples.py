@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from freshstack_dspy import Collection, HumanLabel
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
-from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import HumanLabel, Scale
+from freshstack_dspy.records import Scale
 from freshstack_dspy.signatures.checks import ShownQuestion
 from tests.collection.small import A, write_small
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.calibration.label_files import import_labels, tasks_as
+from freshstack_dspy import Collection, FreshstackError, HumanLabel, import_labels
+from freshstack_dspy.calibration.label_files import tasks_as
 from freshstack_dspy.calibration.sampling import draw
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.errors import FreshstackError
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.records import AnswerLabel, HumanLabel, LabelTask, Scale
+from freshstack_dspy.records import AnswerLabel, LabelTask, Scale
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, B
 
 IDS = {"query_id": "12", "nugget_id": "12_0", "chunk_id": B}

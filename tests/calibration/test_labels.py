@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration.labels import AnyLabel, read_label, read_labels
+from freshstack_dspy import FreshstackError, HumanLabel, read_labels
+from freshstack_dspy.calibration.labels import AnyLabel, read_label
 from freshstack_dspy.collection.collection import write_collection
-from freshstack_dspy.errors import FreshstackError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import (
     AnswerLabel,
     Comment,
-    HumanLabel,
     ListedNugget,
     NuggetLabel,
     NuggetList,

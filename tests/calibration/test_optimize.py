@@ -12,14 +12,18 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
-from freshstack_dspy.calibration.metrics import AgreementMetric, JudgeAgreement, NuggetAgreement
-from freshstack_dspy.calibration.optimization import (
-    OptimizationReport,
-    Optimized,
+from freshstack_dspy import (
+    HumanLabel,
+    ModelConfig,
+    Query,
+    ReplyStore,
+    SupportJudge,
+    connect,
     optimize,
 )
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
+from freshstack_dspy.calibration.metrics import AgreementMetric, JudgeAgreement, NuggetAgreement
+from freshstack_dspy.calibration.optimization import OptimizationReport, Optimized
 from freshstack_dspy.errors import (
     BudgetError,
     CollectionError,
@@ -27,23 +31,12 @@ from freshstack_dspy.errors import (
     FatalModelError,
     ReplyError,
 )
-from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.engine import Provider
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import messages_of, name_of, plain
 from freshstack_dspy.measures.kappa import table_of
 from freshstack_dspy.programs.saved import load_program, save_program
-from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import (
-    SCALES,
-    AnswerLabel,
-    HumanLabel,
-    ListedNugget,
-    NuggetList,
-    Query,
-    Scale,
-    ScaleName,
-)
+from freshstack_dspy.records import SCALES, AnswerLabel, ListedNugget, NuggetList, Scale, ScaleName
 from freshstack_dspy.signatures.checks import ShownQuestion
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, question_of
 

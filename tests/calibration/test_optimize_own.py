@@ -12,22 +12,29 @@ from typing import Any
 import dspy
 import pytest
 from dspy.lm15 import Message, Response, Usage
-from dspy.utils import DummyLM
 from dspy.utils.exceptions import AdapterParseError
 
-from freshstack_dspy.calibration.optimization import optimize
-from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, ReplyError
-from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.programs.answers import AnswerComparer
-from freshstack_dspy.programs.documents import QuerySynthesizer
-from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
-from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy import (
+    AnswerComparer,
+    Chunk,
+    ClosedBookAnswerer,
+    FreshStack,
+    FreshstackError,
+    ModelConfig,
+    Nugget,
+    Nuggetizer,
+    Query,
+    QuerySynthesizer,
+    QuestionDecomposer,
+    ReplyStore,
+    SupportJudge,
+    connect,
+    optimize,
+)
+from freshstack_dspy.errors import CollectionError, ConfigError, ReplyError
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.programs.saved import load_program, save_program
-from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.records import Chunk, Nugget, NuggetLabel, Query
+from freshstack_dspy.records import NuggetLabel
 from tests.recipes.domain import domain
 from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider
 

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import (
+    AnswerComparer,
+    FreshStack,
+    ModelConfig,
+    ReplyStore,
+    build,
+    connect,
+    optimize,
+)
 from freshstack_dspy.answering.comparing import answer_comparer
-from freshstack_dspy.calibration.optimization import optimize
-from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.bundle import Bundle
-from freshstack_dspy.lm.client import connect
-from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.saved import save_program
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.provenance import export_replies
 from tests.recipes.domain import domain

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Collection, FreshstackError, HumanLabel, Judgment, sample
 from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.calibration.sampling import (
     WHOLE_QUERIES,
@@ -19,22 +20,12 @@ from freshstack_dspy.calibration.sampling import (
     allocated,
     draw,
     read_tasks,
-    sample,
     strata,
     weights,
 )
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import ConfigError, FreshstackError
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.records import (
-    Agreement,
-    Answer,
-    CitedSentence,
-    HumanLabel,
-    Judgment,
-    LabelTask,
-    Vote,
-)
+from freshstack_dspy.records import Agreement, Answer, CitedSentence, LabelTask, Vote
 from tests.collection.small import A, B, judgment, write_small
 
 from .people import label

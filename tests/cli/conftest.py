@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from freshstack_dspy import Collection, build, load_config
 from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.cli import main
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import load_config
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.recipes.build import build
 from tests.calibration.people import label, synthetic_labels
 from tests.recipes.domain import write_domain
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.measures.run import Run, write_run
+from freshstack_dspy import Run, write_run
 from tests.collection.small import A, B, write_small
 
 from .conftest import Command

@@ -4,11 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from freshstack_dspy.config import load_config
+from freshstack_dspy import build, load_config, plan
 from freshstack_dspy.pages.terminal import page_text
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.built_page import built_page
-from freshstack_dspy.recipes.plan import plan
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import Said, ScriptedProvider, judge, when
 from tests.recipes.test_failures import DIAL

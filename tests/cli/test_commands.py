@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy import Collection
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command

@@ -5,8 +5,8 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from freshstack_dspy import read_labels
 from freshstack_dspy.calibration.label_files import LabelFormat
-from freshstack_dspy.calibration.labels import read_labels
 from freshstack_dspy.calibration.metrics import METRICS
 from freshstack_dspy.calibration.optimization import OPTIMIZERS
 from freshstack_dspy.calibration.sampling import Purpose

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.config import load_config
-from freshstack_dspy.records import Judgment, Vote
+from freshstack_dspy import Collection, Judgment, load_config
+from freshstack_dspy.collection.collection import write_collection
+from freshstack_dspy.records import Vote
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, D, write_small
 from tests.recipes.domain import write_domain
 

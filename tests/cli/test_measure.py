@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.collection.evaluating import evaluate as evaluate_any
+from freshstack_dspy import Collection, Run, read_run, write_run
+from freshstack_dspy import evaluate as evaluate_any
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.groups import grouped
-from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.measures.statistics import mean_intervals
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import (

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import Collection, HumanLabel, load_config
 from freshstack_dspy.calibration.labels import pair_of
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import load_config
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.records import AnswerLabel, HumanLabel, NuggetLabel
+from freshstack_dspy.records import AnswerLabel, NuggetLabel
 from tests.calibration.people import label
 from tests.recipes.domain import write_domain
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import Collection, ReplyStore, build
 from freshstack_dspy.cli import replies as commands
-from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.lm.reply import Numbers
 from freshstack_dspy.lm.request import text_hash
-from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.recipes.build import build
 from tests.lm.batch.batch_server import BatchServer
 from tests.lm.batch.batching import PROVIDERS, SECRET, Provider, model_at
 from tests.lm.chat_server import ChatServer, Scripted

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy import Collection, read_run
 from freshstack_dspy.index import models
-from freshstack_dspy.measures.run import read_run
 from freshstack_dspy.stored.passage_runs import read_passages
 from tests.index.pieces import Letters
 

@@ -9,19 +9,16 @@ query  slice         nuggets and their chunks
 
 from pathlib import Path
 
-from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy import Chunk, Collection, Judgment, Nugget, Query
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.records import (
     Attribution,
     Candidate,
-    Chunk,
     Contamination,
     Expansion,
     Failure,
     Found,
-    Judgment,
     LicenceFile,
-    Nugget,
-    Query,
     QuerySlice,
     Scale,
     SkippedFile,

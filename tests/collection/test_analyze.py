@@ -6,19 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import Chunk, Collection, Run, analyze, build, rechunk, retrieve
 from freshstack_dspy.collection.analysis import KINDS, AnalyzedNugget
-from freshstack_dspy.collection.analyze import analyze
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.rechunk import rechunk
-from freshstack_dspy.collection.retrieve import retrieve
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.pages.terminal import page_text
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.records import DRY_RUN, Candidate, Chunk, TechniqueRank
+from freshstack_dspy.records import DRY_RUN, Candidate, TechniqueRank
 
 ROOT = Path(__file__).parents[2]
 A, B, C, D, E = (f"docs/a.md_{start}_{start + 20}" for start in range(0, 100, 20))

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy import evaluate
-from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy import Collection, Nugget, Run, evaluate, write_run
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.run import Run, write_run
-from freshstack_dspy.records import Nugget, Scale, ScoredChunk
+from freshstack_dspy.records import Scale, ScoredChunk
 from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
 from freshstack_dspy.stored.slices import slice_queries
 from tests.formats.odd import odd_chunks, odd_contents

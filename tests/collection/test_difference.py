@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Chunk, Nugget, Query
 from freshstack_dspy.collection.diff import (
     Difference,
     JudgmentChange,
@@ -14,7 +15,7 @@ from freshstack_dspy.collection.diff import (
     difference,
     match_chunks,
 )
-from freshstack_dspy.records import Chunk, Nugget, Query, QuerySlice
+from freshstack_dspy.records import QuerySlice
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
 from . import small

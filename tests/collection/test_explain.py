@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.explain import explain
+from freshstack_dspy import Collection, explain
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import receive
 from freshstack_dspy.lm.request import ChatMessage, ChatRequest

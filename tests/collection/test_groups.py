@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from freshstack_dspy import Query
 from freshstack_dspy.collection.grouping import found_shares, query_groups
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Candidate, Found, Query, TechniqueRank
+from freshstack_dspy.records import Candidate, Found, TechniqueRank
 from freshstack_dspy.stored.contents import Contents
 
 from .small import CONTENTS, A, B, D, candidate, judgment, query

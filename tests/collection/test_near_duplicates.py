@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Chunk, Nugget, Query
 from freshstack_dspy.collection.near_duplicates import (
     MOST_LISTED,
     alike_pairs,
@@ -11,7 +12,6 @@ from freshstack_dspy.collection.near_duplicates import (
     near_duplicates,
     same_texts,
 )
-from freshstack_dspy.records import Chunk, Nugget, Query
 from freshstack_dspy.text import jaccard, terms
 
 TEXTS = st.lists(

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.collection.rechunk import rechunk
+from freshstack_dspy import Chunk, Collection, Judgment, Nugget, rechunk
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.records import Chunk, Judgment, Nugget, Relevance, SourceFile
+from freshstack_dspy.records import Relevance, SourceFile
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.passage_runs import place_all
 from freshstack_dspy.stored.placing import Files, Hit

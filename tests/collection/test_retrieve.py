@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.collection.retrieve import retrieve
+from freshstack_dspy import Collection, HybridIndex, retrieve
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index.fusion import fuse
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.records import ScoredChunk
 from tests.heard import Heard

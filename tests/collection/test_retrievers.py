@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.collection.evaluating import compare, evaluate
-from freshstack_dspy.collection.retrieve import retrieve
+from freshstack_dspy import Collection, Run, compare, evaluate, retrieve
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.collection.retrievers import hits_of
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import SourceFile
 from freshstack_dspy.stored.passage_runs import place_all, read_passages, write_passages

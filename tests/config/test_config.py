@@ -6,15 +6,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from freshstack_dspy.config import (
-    BuildConfig,
-    HuggingFaceQueries,
-    JsonlQueries,
-    ModelConfig,
-    SyntheticQueries,
-    load_config,
-    load_judging,
-)
+from freshstack_dspy import BuildConfig, ModelConfig, load_config
+from freshstack_dspy.config import HuggingFaceQueries, JsonlQueries, SyntheticQueries, load_judging
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import TECHNIQUES
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import cli
-from freshstack_dspy.config import BuildConfig, CsvQueries, StackExchangeQueries, load_config
+from freshstack_dspy import BuildConfig, cli, load_config
+from freshstack_dspy.config import CsvQueries, StackExchangeQueries
 
 EXAMPLE = Path(cli.__file__).with_name("example.toml").read_text(encoding="utf-8")
 

@@ -1,8 +1,9 @@
 """What must hold for the chunks of any file."""
 
+from freshstack_dspy import Chunk
 from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.records import Chunk, SourceFile
+from freshstack_dspy.records import SourceFile
 
 
 def chunks_of(

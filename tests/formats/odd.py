@@ -8,8 +8,9 @@ The last nugget of the last query has no judgment at all, and `unseen` was never
 from collections.abc import Sequence
 from pathlib import Path
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.records import Chunk, Nugget, Query, QuerySlice, Scale
+from freshstack_dspy import Chunk, Collection, Nugget, Query
+from freshstack_dspy.collection.collection import write_collection
+from freshstack_dspy.records import QuerySlice, Scale
 from freshstack_dspy.stored.contents import Contents
 from tests.collection.small import PROVENANCE, candidate, judgment
 

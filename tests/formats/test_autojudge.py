@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.collection.importing import import_collection
+from freshstack_dspy import Collection, export_collection, import_collection
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.records import Scale
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.slices import slice_queries

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import export_collection
 from freshstack_dspy.formats.selection import word
 from tests.collection.small import A, B, write_small
 from tests.formats.loading import METADATA, lines_of, loaded, needs

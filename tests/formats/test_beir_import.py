@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.importing import import_collection
+from freshstack_dspy import import_collection
 from freshstack_dspy.errors import SourceError
 
 from .foreign import beir, json_lines

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import export_collection
 from tests.collection.small import A, B, D, write_small
 from tests.formats.loading import METADATA, lines_of
 from tests.formats.odd import ODD_IDS, write_odd

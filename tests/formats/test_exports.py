@@ -7,10 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy import Collection, export_collection
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
-from freshstack_dspy.formats.exports import export_collection
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, files_of, write_small
 from tests.formats.odd import ODD_IDS, write_odd
 

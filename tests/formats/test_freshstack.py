@@ -6,8 +6,7 @@ import pytest
 from freshstack.datasets import DataLoader
 from freshstack.retrieval.evaluation import EvaluateRetrieval
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import Collection, export_collection
 from freshstack_dspy.measures.evaluation import evaluate
 from tests.formats.odd import write_odd
 

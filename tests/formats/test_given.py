@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import freshstack_dspy as fs
-from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, SourceError
-from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy import FreshstackError, NuggetQrels
+from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 
 QUERIES = [{"query_id": 1, "title": "How do I undo?"}, {"query_id": 2, "title": "How do I push?"}]
 NUGGETS = [

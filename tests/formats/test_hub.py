@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import export_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.hugging_face import push_collection
 from tests.collection.small import files_of, write_small
 from tests.formats.hub_server import TOKEN, Hub, serving_hub

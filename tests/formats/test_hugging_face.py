@@ -6,8 +6,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import Collection, export_collection
 from tests.collection.small import CONTENTS, A, B, D, write_small
 from tests.formats.loading import loaded
 from tests.formats.odd import write_odd

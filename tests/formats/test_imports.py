@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from freshstack_dspy.collection.importing import import_collection
+from freshstack_dspy import export_collection, import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
-from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.imported import NO_TEXT
 from tests.collection.small import files_of, write_small
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import export_collection
 from tests.formats.loading import loaded, needs
 from tests.formats.odd import ODD_IDS, write_odd
 

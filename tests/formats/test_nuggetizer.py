@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import export_collection
 from freshstack_dspy.formats.nuggetizer import assignment
 from freshstack_dspy.records import Scale
 from tests.collection.small import A, B, D, write_small

@@ -10,14 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.collection.importing import import_collection
+from freshstack_dspy import (
+    Chunk,
+    Collection,
+    Format,
+    Nugget,
+    Query,
+    export_collection,
+    import_collection,
+)
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats import FORMATS
-from freshstack_dspy.formats.exports import export_collection
-from freshstack_dspy.formats.format import Format, Part
+from freshstack_dspy.formats.format import Part
 from freshstack_dspy.formats.validate import validate
-from freshstack_dspy.records import Chunk, Nugget, Query, Scale
+from freshstack_dspy.records import Scale
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.slices import slice_queries
 from tests.collection.small import (

@@ -6,12 +6,9 @@ from pathlib import Path
 import ir_measures
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import Collection, Run, export_collection, read_qrels, write_run
 from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.qrels import read_qrels
-from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import A, B, write_small
 from tests.formats.loading import lines_of

@@ -11,13 +11,11 @@ import ir_measures
 import pyarrow.parquet as pq
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.collection.importing import import_collection
-from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy import Chunk, Collection, export_collection, import_collection, read_qrels
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.measure import FAMILIES
-from freshstack_dspy.measures.qrels import read_qrels
-from freshstack_dspy.records import Chunk, Scale
+from freshstack_dspy.records import Scale
 from freshstack_dspy.stored.slices import slice_queries
 from tests.collection.small import CONTENTS, PROVENANCE, judgment, query
 from tests.collection.small import chunk as chunk_of

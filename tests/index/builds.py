@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy import HybridIndex
 from tests.index.pieces import many, piece
 
 NAME = "index"

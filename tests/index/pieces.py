@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.records import Chunk, ScoredChunk
+from freshstack_dspy import Chunk, HybridIndex
+from freshstack_dspy.records import ScoredChunk
 
 
 def piece(

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import Chunk, HybridIndex
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.index.storage import IndexedFile
-from freshstack_dspy.records import Chunk
 from tests.heard import Heard
 from tests.index.builds import AFTER, BEFORE, DIMENSIONS, NAME
 from tests.index.pieces import Letters, many, piece, rankings

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from freshstack_dspy import Chunk, HybridIndex
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.fusion import fuse
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
-from freshstack_dspy.records import Chunk
 from tests.index.pieces import (
     CAMEL,
     GREEK,

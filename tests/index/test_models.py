@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freshstack_dspy.config import BuildConfig, EmbedderConfig, RerankerConfig
+from freshstack_dspy import BuildConfig, ReplyStore
+from freshstack_dspy.config import EmbedderConfig, RerankerConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.models import (
     Embedder,
@@ -18,7 +19,6 @@ from freshstack_dspy.index.models import (
     connected,
     estimate_embedding,
 )
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.vectors import Access
 from tests.index.tiny_models import MOST_TOKENS, tiny_cross_encoder, tiny_embedder

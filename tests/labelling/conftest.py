@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy import Collection
 from freshstack_dspy.labelling.judged import Judged
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.server import ADDRESS, Labelling

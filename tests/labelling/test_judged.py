@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from freshstack_dspy import HumanLabel
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.labelling.judged import Filters, Judged
-from freshstack_dspy.records import HumanLabel
 from tests.collection.small import CONTENTS, A, B, D, write_small
 from tests.labelling.conftest import Serve
 from tests.labelling.test_browser import start, stop

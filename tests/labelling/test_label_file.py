@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.calibration.labels import read_labels
+from freshstack_dspy import HumanLabel, read_labels
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.labelling.judged import Judged
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.tasks import Tasks
-from freshstack_dspy.records import HumanLabel
 from tests.collection.small import write_small
 
 ODD = [

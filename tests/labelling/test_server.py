@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.calibration.labels import read_labels
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy import Collection, read_labels
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.labelling.server import ADDRESS

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import pytest
 import tenacity.nap
 
-from freshstack_dspy.config import Mode, ModelConfig
-from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy.config import Mode
+from freshstack_dspy.lm.client import RecordedLM
 
 from .chat_server import ChatServer, Scripted
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from freshstack_dspy import ReplyStore
 from freshstack_dspy.lm import bundle
 from freshstack_dspy.lm.reply import Entry, Reply, entry_json, receive_numbers, receive_search
 from freshstack_dspy.lm.request import (
@@ -19,7 +20,7 @@ from freshstack_dspy.lm.request import (
     sha256_of,
     text_hash,
 )
-from freshstack_dspy.lm.store import Recorded, ReplyStore
+from freshstack_dspy.lm.store import Recorded
 
 
 def ask(text: str = "hello", **fields: Any) -> ChatRequest:

@@ -10,11 +10,11 @@ from dspy.lm15 import Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.config import BudgetConfig, ModelConfig, PricesConfig
+from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy.config import BudgetConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError
 from freshstack_dspy.lm.budget import Account, Spent, upper_bound
-from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import Scribe, request

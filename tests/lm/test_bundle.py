@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from freshstack_dspy import ReplyStore
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.lm import bundle as bundles
 from freshstack_dspy.lm.bundle import (
@@ -16,7 +17,6 @@ from freshstack_dspy.lm.bundle import (
     verify,
 )
 from freshstack_dspy.lm.reply import Entry, Reply
-from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import Listed, ask, every_entry, reply, write_bundle
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy.config import CacheConfig, ModelConfig
+from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy.config import CacheConfig
 from freshstack_dspy.errors import (
     DamagedReplyError,
     DeferredError,
@@ -17,8 +18,8 @@ from freshstack_dspy.errors import (
     ReplyError,
 )
 from freshstack_dspy.lm.bundle import Bundle, verify
-from freshstack_dspy.lm.client import as_recorded, connect
-from freshstack_dspy.lm.store import ReplyStore, open_store
+from freshstack_dspy.lm.client import as_recorded
+from freshstack_dspy.lm.store import open_store
 from tests.lm.recording import write_bundle
 
 from .asking import BERN, ask_cities, request

@@ -17,9 +17,8 @@ import pytest
 from dspy.clients.engines import LiteLLMEngine, LM15Engine
 from pydantic import SecretStr
 
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy import ModelConfig, ReplyStore, connect
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.engine import (
     BaselineProvider,
     NetworkProvider,
@@ -27,7 +26,6 @@ from freshstack_dspy.lm.engine import (
     presentable,
     provider_for,
 )
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedAdapter
 
 from .asking import BERN, ask_cities, request

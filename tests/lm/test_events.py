@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import ModelConfig, PricesConfig
+from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.events import CallEvent, event_log
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.usage import step
 
 from .asking import PROSE, ask_cities, request

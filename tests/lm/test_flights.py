@@ -9,11 +9,11 @@ from typing import TypeVar
 import pytest
 from dspy.lm15 import Request, Response, Usage
 
-from freshstack_dspy.config import BudgetConfig, ModelConfig
+from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy.config import BudgetConfig
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.budget import Account, Spent
-from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.client import RecordedLM
 
 from .asking import Scribe, request
 from .chat_server import ChatServer, Scripted

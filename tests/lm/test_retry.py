@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy import ModelConfig, ReplyStore
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.engine import answer_within
 from freshstack_dspy.lm.retry import Retries, Throttle
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import Scribe, request

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import ReplyStore
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.bundle import Bundle, merge_bundle, verify
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReplyStore, fingerprint
+from freshstack_dspy.lm.store import fingerprint
 from tests.lm.recording import ask, every_entry, every_value, reply, rows, write_bundle
 
 ROOT = Path(__file__).parents[2]

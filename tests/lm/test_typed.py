@@ -8,12 +8,10 @@ import dspy
 import pytest
 from dspy.utils import DummyLM
 
+from freshstack_dspy import Nuggetizer, Query, ReplyStore
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedAdapter, instructions, json_object
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.records import Query
 from tests.lm.asking import BERN, PROSE, City, ListCities, Scribe, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect

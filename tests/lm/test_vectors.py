@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.config import BudgetConfig, Mode, ModelConfig, PricesConfig
+from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy.config import BudgetConfig, Mode, PricesConfig
 from freshstack_dspy.errors import (
     BudgetError,
     ConfigError,
@@ -24,7 +25,6 @@ from freshstack_dspy.errors import (
 )
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.bundle import Bundles
-from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.events import CallEvent
 from freshstack_dspy.lm.prices import Price, rerank_price_of
 from freshstack_dspy.lm.request import (
@@ -33,7 +33,6 @@ from freshstack_dspy.lm.request import (
     sha256_of,
     text_hash,
 )
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.usage import Ledger, StepLedger
 from freshstack_dspy.lm.vectors import (
     RERANK_STEP,

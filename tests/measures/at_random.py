@@ -9,8 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from freshstack_dspy.measures.qrels import NuggetQrels
-from freshstack_dspy.measures.run import Run
+from freshstack_dspy import NuggetQrels, Run
 from freshstack_dspy.records import ScoredChunk
 
 CHUNKS = [

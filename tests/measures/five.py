@@ -12,9 +12,9 @@ n3 is supported by no chunk.
 
 from collections.abc import Iterable
 
+from freshstack_dspy import NuggetQrels, Run
 from freshstack_dspy.measures.measure import parse_measure
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels
-from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.records import ScoredChunk
 
 LABELS = {"n1": {"a": 1, "b": 1, "c": 0}, "n2": {"a": 1, "c": 0, "d": 1}, "n3": {"c": 0}}

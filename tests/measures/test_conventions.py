@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import NuggetQrels, Run, read_run
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import CONVENTIONS
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.measure import parse_measure
-from freshstack_dspy.measures.qrels import NuggetQrels
-from freshstack_dspy.measures.run import Run, read_run
 from tests.measures.five import QRELS, in_order, run
 
 TIED = run({"q": {"c": 1.0, "a": 1.0, "b": 1.0}})

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import NuggetQrels
 from freshstack_dspy.answering.contexts import answer_coverage
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.density import (
@@ -14,7 +15,7 @@ from freshstack_dspy.measures.density import (
     required_subset,
 )
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.qrels import Judged
 from tests.measures import strategies
 from tests.measures.five import LABELS, in_order, run, value
 

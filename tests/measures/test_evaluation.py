@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import NuggetQrels, Run
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.conventions import CONVENTIONS
 from freshstack_dspy.measures.evaluation import MEASURES_VERSION, evaluate
 from freshstack_dspy.measures.measure import FAMILIES
-from freshstack_dspy.measures.qrels import NuggetQrels
-from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import macro_interval, mean_interval
 from freshstack_dspy.records import ScoredChunk
 from tests.measures.five import QRELS, in_order, run

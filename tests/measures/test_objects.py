@@ -6,8 +6,8 @@ from typing import Any
 import ir_measures
 import pytest
 
-from freshstack_dspy import Collection, NuggetQrels, Run, compare, evaluate
-from freshstack_dspy.errors import ConfigError, FreshstackError
+from freshstack_dspy import Collection, FreshstackError, NuggetQrels, Run, compare, evaluate
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.qrels import Judged
 
 QRELS = NuggetQrels.from_diversity_qrels({"q": {"1": {"a": 1, "b": 0}, "2": {"c": 2}}})

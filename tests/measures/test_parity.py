@@ -15,8 +15,9 @@ from freshstack.retrieval.evaluation import EvaluateRetrieval
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import read_qrels
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
-from freshstack_dspy.measures.qrels import Judged, read_qrels
+from freshstack_dspy.measures.qrels import Judged
 from tests.measures.at_random import Example, example
 from tests.measures.five import value
 from tests.measures.strategies import SHARED, NuggetLabels, labels, rankings

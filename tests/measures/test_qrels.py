@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import NuggetQrels, Run, read_qrels, write_run
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.qrels import NuggetQrels, read_qrels
-from freshstack_dspy.measures.run import Run, write_run
 from tests.collection.small import write_small
 from tests.measures.five import LABELS, QRELS
 

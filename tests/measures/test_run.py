@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Run, read_run, write_run
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.records import ScoredChunk
 from tests.measures.five import run
 

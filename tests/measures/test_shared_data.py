@@ -11,17 +11,15 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import NuggetQrels, Run, import_collection, read_run
 from freshstack_dspy.answering.reading import read_assignments, read_citations
 from freshstack_dspy.answering.scores import (
     Scores,
     score_assignments,
     score_citations,
 )
-from freshstack_dspy.collection.importing import import_collection
 from freshstack_dspy.measures.density import required_chunks
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.qrels import NuggetQrels
-from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.stored.contents import NuggetsName
 from tests.measures.strategies import SHARED
 from tests.measures.test_density import as_crux

@@ -6,9 +6,7 @@ from pathlib import Path
 import dspy
 import pytest
 
-from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.lm.client import connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy import ModelConfig, ReplyStore, connect
 
 from .scripted import ScriptedModel
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage
 
-from freshstack_dspy.records import Query
+from freshstack_dspy import Query
 
 QUERY = Query(query_id="q7", title="Widths?", body="How are they read?", answer="Use `width`.")
 

@@ -14,13 +14,17 @@ import dspy
 import pytest
 from dspy.utils import DummyLM
 
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy import (
+    ModelConfig,
+    Nugget,
+    Nuggetizer,
+    Query,
+    ReplyStore,
+    SupportJudge,
+    connect,
+)
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import Nugget, Query
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from tests.lm.asking import Scribe
 

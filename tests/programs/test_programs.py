@@ -4,18 +4,19 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator
-from freshstack_dspy.programs.documents import PassageDecontextualizer, QuerySynthesizer
-from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
-from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
-from freshstack_dspy.records import (
-    Answer,
+from freshstack_dspy import (
+    AnswerComparer,
+    AnswerGenerator,
     Chunk,
-    CitedSentence,
-    Expansion,
-    Failure,
+    ClosedBookAnswerer,
     Nugget,
+    Nuggetizer,
+    PassageDecontextualizer,
+    QuerySynthesizer,
+    QuestionDecomposer,
 )
+from freshstack_dspy.programs.nuggetizer import with_near_duplicates
+from freshstack_dspy.records import Answer, CitedSentence, Expansion, Failure
 
 from .conftest import Answering
 from .scripted import QUERY

@@ -7,11 +7,10 @@ from typing import Any
 import dspy
 import pytest
 
+from freshstack_dspy import Nuggetizer, SupportJudge
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.typed import messages_of
-from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program, save_program
-from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import (
     ChunkSupport,

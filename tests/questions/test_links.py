@@ -4,9 +4,9 @@ import tomllib
 
 import pytest
 
+from freshstack_dspy import Query
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.questions.links import corpus_entries, link_coverage, links
-from freshstack_dspy.records import Query
 
 
 @pytest.mark.parametrize(

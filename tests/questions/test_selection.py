@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from freshstack_dspy import Query
 from freshstack_dspy.questions.selection import corpus_overlap
-from freshstack_dspy.records import Query
 
 
 def query(title: str, answer: str) -> Query:

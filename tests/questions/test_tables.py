@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import TypeAdapter
 
+from freshstack_dspy import Query
 from freshstack_dspy.config import HuggingFaceQueries, QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.questions.reading import QueryReading, query_files, read_queries
-from freshstack_dspy.records import Query
 
 ANY_QUERIES: TypeAdapter[Any] = TypeAdapter(QueriesConfig)
 HEAD = "query_id,title,body,answer"

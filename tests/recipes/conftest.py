@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.recipes.build import build
+from freshstack_dspy import BuildConfig, Collection, build
 from freshstack_dspy.recipes.provenance import export_replies
 from tests.heard import Heard
 

@@ -15,7 +15,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.config import BuildConfig, FileQueries, load_config
+from freshstack_dspy import BuildConfig, load_config
+from freshstack_dspy.config import FileQueries
 
 FILES = {
     "docs/install.md": "# Installing\n\nInstall it with pip. Python 3.11 is needed.\n",

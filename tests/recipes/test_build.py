@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, JudgeConfig
+from freshstack_dspy import BuildConfig, Collection, FreshStack, HybridIndex, build, connect
+from freshstack_dspy.config import JudgeConfig
 from freshstack_dspy.errors import (
     CollectionError,
     ConfigError,
@@ -18,11 +18,7 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     SourceError,
 )
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.bundle import Bundle
-from freshstack_dspy.lm.client import connect
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.provenance import export_replies
 
 from .conftest import Built

@@ -8,11 +8,19 @@ import dspy
 import pytest
 from dspy.utils import DummyLM
 
-from freshstack_dspy import BuildConfig, ModelConfig, ReplyStore, build, connect, plan, rejudge
+from freshstack_dspy import (
+    BuildConfig,
+    ModelConfig,
+    Query,
+    ReplyStore,
+    build,
+    connect,
+    plan,
+    rejudge,
+)
 from freshstack_dspy.config import BudgetConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, FatalModelError
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.records import Query
 
 from .domain import domain, write_domain
 from .scripted import ScriptedProvider

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy import build, plan
 
 from .domain import domain
 from .scripted import Said, ScriptedProvider, judge, when

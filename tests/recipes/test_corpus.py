@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, HybridIndex
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.corpus import chunk_corpora, index_corpora, open_index

@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import load_config
+from freshstack_dspy import Collection, build, load_config, plan
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.text import unsupported_words
 from tests.questions.dump import write_dump
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, ReplyStore, build
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies, requests_file
-from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.recipes.build import build
 
 from .domain import domain
 from .scripted import SCRIPTS, ScriptedProvider, inputs_of

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.config import load_config, load_judging
+from freshstack_dspy import Query, build, load_config
+from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.documents import decontextualize, synthesize
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Query
 
 from .scripted import Inputs, Said, ScriptedProvider
 from .scripted import synthesize as synthesize_script

@@ -5,13 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, Collection, Judgment, build, plan, refresh
 from freshstack_dspy.formats.validate import validate
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.plan import plan
-from freshstack_dspy.recipes.refresh import refresh
-from freshstack_dspy.records import Judgment
 from tests.recipes.domain import FILES, domain
 from tests.recipes.scripted import ScriptedProvider
 from tests.recipes.test_extend import chunk_ids, extended, written

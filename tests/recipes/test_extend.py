@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection, write_collection
-from freshstack_dspy.config import BuildConfig, ModelConfig
+from freshstack_dspy import BuildConfig, Collection, ModelConfig, Run, build, extend, write_run
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.extend import Extended, extend, plan_extension
+from freshstack_dspy.recipes.extend import Extended, plan_extension
 from freshstack_dspy.records import RunRank, ScoredChunk
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Extension, Provenance

@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy import BuildConfig, Collection, build, export_collection, plan
+from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
-from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.validate import validate
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.recipes.pooling import technique_texts
 
 from .conftest import Built

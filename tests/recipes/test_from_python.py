@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, load_config
-from freshstack_dspy.errors import ConfigError, FreshstackError, SourceError
+from freshstack_dspy import BuildConfig, Collection, FreshstackError, Query, build, load_config
+from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.questions.reading import read_queries
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.records import Query
 
 from .workshop import TOOLS, page, question
 

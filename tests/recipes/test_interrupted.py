@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy import Collection, build, refresh
 from freshstack_dspy.errors import BudgetError, ConfigError
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import export_replies
-from freshstack_dspy.recipes.refresh import refresh
 
 from .conftest import Built
 from .domain import QUESTIONS, domain, files_of, write_domain

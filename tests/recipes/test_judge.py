@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, Collection, SupportJudge, build
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.programs.saved import save_program
-from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.stored.diagnose import self_agreement
 from tests.recipes.conftest import Built

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.config import BuildConfig, ModelConfig
+from freshstack_dspy import BuildConfig, Chunk, Judgment, ModelConfig, Nugget, Query, SupportJudge
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.programs.support_judge import ChunkPart, SupportJudge, judge_inputs, whole
+from freshstack_dspy.programs.support_judge import ChunkPart, judge_inputs, whole
 from freshstack_dspy.recipes.judge import (
     MARGIN,
     JudgeCall,
@@ -22,7 +22,7 @@ from freshstack_dspy.recipes.judge import (
     prompt_tokens,
     split_text,
 )
-from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, Status
+from freshstack_dspy.records import Status
 
 
 def settings_of(judge: dict[str, Any], model: dict[str, Any] | None = None) -> BuildConfig:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import BuildConfig, load_config
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy import BuildConfig, build, load_config, plan
 from freshstack_dspy.recipes.provenance import export_replies
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import answer, embeddings, reranked, vector

@@ -13,6 +13,7 @@ import pytest
 from freshstack_dspy import (
     FreshStack,
     ModelConfig,
+    Nugget,
     Nuggetizer,
     ReplyStore,
     build,
@@ -24,7 +25,7 @@ from freshstack_dspy import (
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.recipes.flow import Work, ask
-from freshstack_dspy.records import Note, Nugget
+from freshstack_dspy.records import Note
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from freshstack_dspy.stored.contents import Contents
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, build, plan
 from freshstack_dspy.errors import ConfigError, FatalModelError
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.plan import SAMPLE, Plan, plan
+from freshstack_dspy.recipes.plan import SAMPLE, Plan
 from tests.recipes.domain import QUESTIONS, domain, questions_file, write_domain
 from tests.recipes.scripted import ScriptedProvider
 from tests.recipes.test_build import NoStep

@@ -7,22 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Chunk, HybridIndex, Nugget, Query, Run
 from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import fuse
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.run import Run
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.records import (
-    Candidate,
-    Chunk,
-    Expansion,
-    Nugget,
-    Query,
-    ScoredChunk,
-    Technique,
-    ranked,
-)
+from freshstack_dspy.records import Candidate, Expansion, ScoredChunk, Technique, ranked
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.diagnose import depth_curve, leave_one_out, pooled, pooling_results
 from tests.collection.small import judgment, query

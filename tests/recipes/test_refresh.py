@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy import BuildConfig, Collection, build, refresh
 from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, QueryChange, Tally
-from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, DeferredError
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.refresh import Refreshed, refresh
+from freshstack_dspy.recipes.refresh import Refreshed
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, questions_file
 from tests.recipes.scripted import (

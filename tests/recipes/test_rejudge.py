@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import BuildConfig, Collection, import_collection, rejudge
 from freshstack_dspy.calibration.agreement import agree_with_judge
-from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, JudgmentChange
-from freshstack_dspy.collection.importing import import_collection
-from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.validate import validate
-from freshstack_dspy.recipes.rejudge import Rejudged, rejudge
+from freshstack_dspy.recipes.rejudge import Rejudged
 from tests.formats.foreign import freshstack, freshstack_row, json_lines
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import ScriptedProvider, question_of

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import compare, read_run, retrieve, retrieve_all
+from freshstack_dspy import FreshstackError, compare, read_run, retrieve, retrieve_all
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.config import load_judging
-from freshstack_dspy.errors import ConfigError, FreshstackError
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.corpus import search_models
 from tests.collection.small import CONTENTS, PROVENANCE, chunk, query
 from tests.heard import Heard

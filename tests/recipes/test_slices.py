@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.records import Judgment, Nugget, Query, SliceName
+from freshstack_dspy import Judgment, Nugget, Query
+from freshstack_dspy.records import SliceName
 from freshstack_dspy.stored.slices import slice_queries
 
 # What the judgments of each nugget say: 1, 0, or ! for one that failed.

@@ -16,11 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, Collection, ReplyStore, build
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import Status
 from tests.lm.chat_server import ChatServer, Scripted
 

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import Collection, HumanLabel, build, export_collection, load_config
 from freshstack_dspy.calibration.agreement import measured_trust
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import TrustConfig, load_config
+from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.formats.exports import export_collection
-from freshstack_dspy.recipes.build import build
-from freshstack_dspy.records import HumanLabel
 from freshstack_dspy.stored.manifest import Kappa, Trust
 
 from .domain import write_domain

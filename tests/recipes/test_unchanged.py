@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
+from freshstack_dspy import BuildConfig, Collection, ReplyStore, build
+from freshstack_dspy.config import CorpusConfig, Mode
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.bundle import Bundle, Bundles
-from freshstack_dspy.lm.store import Recorded, ReplyStore
-from freshstack_dspy.recipes.build import build
+from freshstack_dspy.lm.store import Recorded
 from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, fingerprint_inputs, unchanged
 from freshstack_dspy.recipes.session import Replies
 from tests.lm.recording import write_bundle

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, load_config
+from freshstack_dspy import (
+    BuildConfig,
+    Collection,
+    HybridIndex,
+    Query,
+    build,
+    diagnose,
+    load_config,
+    plan,
+    refresh,
+)
 from freshstack_dspy.errors import (
     CollectionError,
     ConfigError,
@@ -15,14 +24,9 @@ from freshstack_dspy.errors import (
     FatalModelError,
 )
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.edited import edited_nuggets
-from freshstack_dspy.recipes.plan import plan
-from freshstack_dspy.recipes.refresh import refresh
 from freshstack_dspy.recipes.without_answers import WithoutAnswers
-from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList, Query
-from freshstack_dspy.stored.diagnose import diagnose
+from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
 from tests.recipes.test_extend import extended, written

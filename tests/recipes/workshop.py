@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.config import BuildConfig, load_config
+from freshstack_dspy import BuildConfig, load_config
 
 from .scripted import Inputs
 

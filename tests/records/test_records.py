@@ -11,16 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from freshstack_dspy import records
-from freshstack_dspy.records import (
-    Chunk,
-    Judgment,
-    Query,
-    Record,
-    ScoredChunk,
-    Status,
-    ranked,
-)
+from freshstack_dspy import Chunk, Judgment, Query, records
+from freshstack_dspy.records import Record, ScoredChunk, Status, ranked
 
 RECORDS = [
     value

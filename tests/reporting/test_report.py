@@ -11,10 +11,9 @@ from typing import Any
 import lxml.html
 import pytest
 
-from freshstack_dspy import report
-from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy import Collection, HumanLabel, report
+from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.records import HumanLabel
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, query
 
 QUESTIONS = [

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from freshstack_dspy import Query
 from freshstack_dspy.lm.reask import correction
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, answer_model, plain, validating_against
-from freshstack_dspy.records import SCALES, Query, ScaleName
+from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion

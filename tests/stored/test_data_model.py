@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.records import Chunk
+from freshstack_dspy import Chunk
 from freshstack_dspy.stored.contents import RECORD_FILES, RecordFile
 from freshstack_dspy.stored.corpus import corpus_schema
 from freshstack_dspy.stored.writing import COLLECTION_FILES

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Chunk, NuggetQrels
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
-from freshstack_dspy.records import Chunk, SourceFile
+from freshstack_dspy.records import SourceFile
 from freshstack_dspy.stored.passage_runs import CollectionSpans, place_all, read_passages
 from freshstack_dspy.stored.placing import Files, Hit
 from tests.collection.small import judgment

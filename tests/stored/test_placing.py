@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Chunk
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.measures.spans import Place
-from freshstack_dspy.records import Chunk, SourceFile
+from freshstack_dspy.records import SourceFile
 from freshstack_dspy.stored.placing import Files, FileText, Hit
 
 TEXT = "# Größe\n\nHow large it is.\r\n\r\nUse `len(a)`.\n\nHow large it is.\n" * 3 + "The end.\n"

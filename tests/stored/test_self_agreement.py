@@ -1,6 +1,7 @@
 import pytest
 
-from freshstack_dspy.records import Judgment, Vote
+from freshstack_dspy import Judgment
+from freshstack_dspy.records import Vote
 from freshstack_dspy.stored.diagnose import self_agreement
 from tests.collection.small import CONTENTS
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import export_collection
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
-from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.validate import validate
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, write_small
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from freshstack_dspy import FreshstackError
 from freshstack_dspy.collection.leaderboard import Results, compute, differences, write_results
-from freshstack_dspy.errors import CollectionError, FreshstackError
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import MEASURES_VERSION
 
 from .boards import edit, write_lists, write_small_board

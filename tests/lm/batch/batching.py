@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 import pytest
 
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, ReplyStore
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import Batches, Job
 from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
-from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.chat_server import Script, Scripted
 from tests.lm.recording import ask
 from tests.recipes.domain import domain

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy import connect
 from freshstack_dspy.errors import FatalModelError, TransientModelError
-from freshstack_dspy.lm.client import connect
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import Scripted
 

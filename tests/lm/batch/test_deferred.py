@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 from pydantic import ValidationError
 
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy import ModelConfig, ReplyStore
 from freshstack_dspy.errors import DeferredError, StoreError
 from freshstack_dspy.lm.batch.deferred import (
     ImportReport,
@@ -22,7 +22,6 @@ from freshstack_dspy.lm.batch.deferred import (
     write_requests,
 )
 from freshstack_dspy.lm.request import ChatRequest
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import answer_model, answer_schema
 from tests.lm.asking import BERN, PROSE, ListCities, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Chunk, Query
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.recipes.synthesis import (
     COPIED,
@@ -16,7 +17,6 @@ from freshstack_dspy.recipes.synthesis import (
     refusal,
     shown_examples,
 )
-from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.text import is_alike, terms
 
 TEXT = "# Dials\n\nThe dial shows the phase of the moon, and sticks when it rains."

@@ -5,11 +5,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Chunk, Query
 from freshstack_dspy.config import SyntheticQueries
 from freshstack_dspy.recipes.pooling import with_seeds
 from freshstack_dspy.recipes.questions import known_seeds
 from freshstack_dspy.recipes.synthesis import sampled
-from freshstack_dspy.records import Candidate, Chunk, Query
+from freshstack_dspy.records import Candidate
 
 
 def chunk(source: str, number: int, tokens: int = 100) -> Chunk:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy import BuildConfig, Collection, FreshStack, build
 from freshstack_dspy.errors import (
     DeferredError,
     FatalModelError,
@@ -17,9 +16,7 @@ from freshstack_dspy.errors import (
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.reading import QueryReading, query_files
-from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import chunk_corpora
-from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.provenance import export_replies

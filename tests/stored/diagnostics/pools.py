@@ -12,11 +12,10 @@ Query q is answerable; r is partly supported, for nothing supports r_1; u has no
 
 from collections.abc import Sequence
 
+from freshstack_dspy import Judgment, Nugget
 from freshstack_dspy.records import (
     Candidate,
     Found,
-    Judgment,
-    Nugget,
     QuerySlice,
     RunRank,
     SliceName,

@@ -2,11 +2,11 @@
 
 import pytest
 
+from freshstack_dspy import diagnose
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Candidate
 from freshstack_dspy.stored.diagnose import (
     Pooled,
-    diagnose,
     estimated_relevant,
     finders,
     leave_one_out,
