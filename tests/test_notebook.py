@@ -3,6 +3,7 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import nbclient
 import nbformat
@@ -62,9 +63,9 @@ def test_results_present_themselves(
 
 def test_the_same_lines_in_threads(tmp_path: Path) -> None:
     def made(out: Path) -> str:
-        names: dict[str, object] = {"OUT": str(out)}
+        names: dict[str, Any] = {"OUT": str(out)}
         exec(TEN_LINES, names)
-        return names["collection"].manifest.content_hash  # type: ignore[attr-defined]
+        return str(names["collection"].manifest.content_hash)
 
     with ThreadPoolExecutor(4) as threads:
         hashes = set(threads.map(made, [tmp_path / str(number) for number in range(4)]))

@@ -114,7 +114,9 @@ def _depths(found: "Diagnosis") -> Page:
 
 
 def _results(found: "Diagnosis") -> Page:
-    rows = [(one.technique, one.retriever, *one.means.values()) for one in found.results]
+    rows: list[tuple[Cell, ...]] = [
+        (one.technique, one.retriever, *one.means.values()) for one in found.results
+    ]
     knowing = ", ".join(
         dict.fromkeys(one.technique for one in found.results if one.knows == "answer")
     )
