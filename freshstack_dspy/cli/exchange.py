@@ -45,7 +45,7 @@ def export(
     ] = None,
 ) -> None:
     """Export a collection to another tool's layout."""
-    from freshstack_dspy.cli.printing import complain, say
+    from freshstack_dspy.cli.printing import complain, say, say_wrapped
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.formats.exports import export_collection
     from freshstack_dspy.formats.hugging_face import push_collection
@@ -65,7 +65,7 @@ def export(
         collection, format, out, slices=chosen, nuggets=nuggets, replace=replace
     )
     say(f"{out}: {done.counts['queries']:,} queries and {done.counts['chunks']:,} chunks")
-    say(done.agreement)
+    say_wrapped(done.agreement)
     for line in done.left_out:
         complain(line)
     if (ids := out / "ids.json").exists():
@@ -98,7 +98,7 @@ def import_(
 ) -> None:
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.options import check_out
-    from freshstack_dspy.cli.printing import complain, say
+    from freshstack_dspy.cli.printing import complain, say, say_wrapped
     from freshstack_dspy.collection.importing import import_collection
     from freshstack_dspy.formats.imported import NO_TEXT
     from freshstack_dspy.stored.counts import listed
@@ -115,7 +115,7 @@ def import_(
         replace=replace,
     )
     counts, scale = collection.manifest.counts, collection.manifest.scale
-    say(
+    say_wrapped(
         f"{out}: {counted(counts.queries, 'query', 'queries')}, "
         f"{counted(counts.nuggets, 'nugget')}, {counted(counts.chunks, 'chunk')}, "
         f"{counted(counts.judgments - counts.unlabelled, 'label')}, {counts.supported:,} of "
@@ -124,7 +124,8 @@ def import_(
     say(f"slices: {listed(counts.slices)}")
     if collection.plain:
         complain(f"{format} has no nuggets: each query is its own one, by its text")
-    say(f"{collection.labels_by}; content hash {collection.manifest.content_hash}")
+    say_wrapped(collection.labels_by)
+    say(f"content hash {collection.manifest.content_hash}")
     skipped = [file.reason for file in collection.skipped]
     failures = sum(n for statuses in counts.failures.values() for n in statuses.values())
     for number, what in (
