@@ -27,6 +27,16 @@ CELLS = (
     "from freshstack_dspy import compare, retrieve\nrun = retrieve(collection, 'bm25')",
     "collection.evaluate(run)",
     "compare(collection, [run, retrieve(collection, 'lsa')])",
+    "collection.analyze(run)",
+    "collection.diagnose()",
+    "judged = collection.judgments[0]\ncollection.explain(judged.query_id, judged.chunk_id)",
+    (
+        "from freshstack_dspy import HumanLabel, agree\n"
+        "labels = [HumanLabel(query_id=one.query_id, nugget_id=one.nugget_id, chunk_id=one.chunk_id,\n"
+        "    annotator='ana', label=one.label) for one in collection.judgments]\n"
+        "agree(collection, labels)"
+    ),
+    "from freshstack_dspy import plan\nplan(config)",
     "collection",
 )
 
@@ -50,7 +60,19 @@ def test_a_build_of_a_frame_and_a_list_in_a_notebook(
     assert re.search(r"Collection git: 2 queries, \d nuggets, 2 chunks", shown["text/plain"])
 
 
-@pytest.mark.parametrize(("cell", "words"), [(3, "alpha_nDCG@10"), (4, "A − B|B − A")])
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (3, "alpha_nDCG@10"),
+        (4, "A − B|B − A"),
+        (5, "what bm25 misses"),
+        (6, "pooled chunks"),
+        (7, "support"),
+        (8, "kappa"),
+        (9, "requests"),
+        (10, "How it was made"),
+    ],
+)
 def test_results_present_themselves(
     outputs: list[list[nbformat.NotebookNode]], cell: int, words: str
 ) -> None:
