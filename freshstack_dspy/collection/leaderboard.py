@@ -28,7 +28,7 @@ from freshstack_dspy.measures.evaluation import (
     evaluate,
 )
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
-from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
+from freshstack_dspy.measures.statistics import Interval, macro_interval
 from freshstack_dspy.pages.page import Page, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Record
@@ -274,12 +274,11 @@ def _evaluate(
 
 
 def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
-    intervals = mean_intervals(evaluation)
     known = evaluation.about.query_ids
     return TopicResult(
         run=run,
         sha256=sha256,
-        means={measure: Mean.of(interval) for measure, interval in intervals.items()},
+        means={measure: Mean.of(interval) for measure, interval in evaluation.intervals.items()},
         unjudged={one.k: one.mean for one in evaluation.unjudged},
         absent=len(evaluation.absent),
         empty=len(evaluation.empty),

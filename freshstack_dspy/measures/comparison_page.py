@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshstack_dspy.measures.evaluation_page import mean_parts, means_of, title_of
+from freshstack_dspy.measures.evaluation_page import mean_parts, title_of
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -44,7 +44,6 @@ def comparison_page(
     parts: list[Text | Table | Page] = [
         *mean_parts(
             lettered,
-            {name: means_of(of) for name, of in lettered.items()},
             {f"{letters[name]} {name}": path for name, path in (paths or {}).items()},
         )
     ]

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +15,7 @@ from freshstack_dspy.measures.measure import Cutoff, Measure, MeasureSource, par
 from freshstack_dspy.measures.passage_labels import judge_passages, read_run_of
 from freshstack_dspy.measures.qrels import About, Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
+from freshstack_dspy.measures.statistics import Interval, mean_intervals
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Record
@@ -127,6 +129,15 @@ class Evaluation(Record, Shown):
         return f"Evaluation({self.run!r}, {len(self.per_query):,} queries{placed}, {means}{dry})"
 
     __str__ = __repr__
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """The means with their 95% bootstrap intervals over queries, by measure."""
+        return {
+            # Some conventions round the mean.
+            name: mean.model_copy(update={"value": self.means[name]}) if mean.groups else mean
+            for name, mean in mean_intervals(self).items()
+        }
 
     def page(self) -> Page:
         """Give the page of this run alone."""

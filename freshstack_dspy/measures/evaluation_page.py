@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.measures.conventions import conventions_named
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
-from freshstack_dspy.measures.statistics import Interval, mean_intervals
+from freshstack_dspy.measures.statistics import Interval
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -46,28 +46,24 @@ def evaluation_page(
         paths: The files of the runs, for what to type next.
     """
     first = next(iter(runs.values()))
-    means = {name: means_of(run) for name, run in runs.items()}
     by_group = [
-        group_page(runs, means, {name: of[place] for name, of in groups.items()})
+        group_page(runs, {name: of[place] for name, of in groups.items()})
         for place in range(len(next(iter(groups.values()))))
     ] if groups else []  # fmt: skip
     found = [
         {
             "file": name,
-            **dict(run),
-            "intervals": means[name],
+            **run.model_dump(),
+            "intervals": run.intervals,
             "groups": (groups or {}).get(name, ()),
         }
         for name, run in runs.items()
     ]
-    for one in found:
-        one.pop("questions")
-        one.pop("about")
     return Page(
         title_of(first),
-        (*mean_parts(runs, means, paths or {}), *by_group, *_next(first, paths or {})),
+        (*mean_parts(runs, paths or {}), *by_group, *_next(first, paths or {})),
         data={**first.about.identity, "evaluations": found},
-        rows=_rows(runs, means, groups or {}),
+        rows=_rows(runs, groups or {}),
     )
 
 
@@ -77,28 +73,17 @@ def title_of(evaluation: "Evaluation") -> str:
     return f"{dry}{about.name}: {_queries(about.measured)}{about.choice}"
 
 
-def means_of(evaluation: "Evaluation") -> dict[str, Interval]:
-    """Give the means of an evaluation with their intervals."""
-    return {
-        # Some conventions round the mean.
-        name: mean.model_copy(update={"value": evaluation.means[name]}) if mean.groups else mean
-        for name, mean in mean_intervals(evaluation).items()
-    }
-
-
 def mean_parts(
-    runs: Mapping[str, "Evaluation"],
-    means: Mapping[str, Mapping[str, Interval]],
-    paths: Mapping[str, Path],
+    runs: Mapping[str, "Evaluation"], paths: Mapping[str, Path]
 ) -> Iterator[Table | Text]:
     """Give a table with a row for each run, and what has to be known to read it."""
     rows: list[tuple[Cell, ...]] = []
     for name, run in runs.items():
         placed = () if run.passages is None else (f"{percent(run.passages.placed_share)} placed",)
-        rows.append(((name, *placed), *mean_cells(means[name], unjudged_shares(run))))
+        rows.append(((name, *placed), *mean_cells(run.intervals, unjudged_shares(run))))
     first = next(iter(runs.values()))
     yield Table(("run", *first.measures), rows, ids=(0,))
-    for line in _notes(runs, means):
+    for line in _notes(runs):
         yield Text(line, "note")
     for name, run in runs.items():
         for line in _missing(run):
@@ -123,11 +108,9 @@ def unjudged_shares(evaluation: "Evaluation") -> dict[Cutoff, float | None]:
     return {of.k: of.mean for of in evaluation.unjudged}
 
 
-def _notes(
-    runs: Mapping[str, "Evaluation"], means: Mapping[str, Mapping[str, Interval]]
-) -> Iterator[str]:
+def _notes(runs: Mapping[str, "Evaluation"]) -> Iterator[str]:
     first = next(iter(runs.values()))
-    found = [mean for run in means.values() for mean in run.values()]
+    found = [mean for run in runs.values() for mean in run.intervals.values()]
     if any(mean.low is not None for mean in found):
         yield "in brackets: the 95% bootstrap interval of the mean, over queries"
     for reason in sorted({mean.reason for mean in found if mean.reason}):
@@ -246,7 +229,6 @@ def _queries(number: int) -> str:
 
 def group_page(
     runs: Mapping[str, "Evaluation"],
-    means: Mapping[str, Mapping[str, Interval]],
     grouped: Mapping[str, "GroupedEvaluation"],
 ) -> Page:
     """Give a row for each group and run, and for both averages."""
@@ -268,7 +250,7 @@ def group_page(
         label = f"macro-average of {total} groups"
         add(label, queries - len(groups.ungrouped), name, of.macro, {})
     for name, run in runs.items():
-        add("all queries", queries, name, means[name], unjudged_shares(run))
+        add("all queries", queries, name, run.intervals, unjudged_shares(run))
     keys = (groups.by, *(["run"] if len(runs) > 1 else []))
     dry = f"{DRY_RUN}. " if first.dry_run else ""
     table = Table((*keys, *first.measures), rows, keys=len(keys), ids=range(1, len(keys)))
@@ -297,9 +279,7 @@ _COLUMNS = (
 )
 
 
-def _rows(
-    runs: Mapping[str, "Evaluation"], means: Mapping[str, Mapping[str, Interval]], groups: Groups
-) -> Table:
+def _rows(runs: Mapping[str, "Evaluation"], groups: Groups) -> Table:
     """Make one row for each mean: of all queries, of each group, and of all groups."""
     rows: list[tuple[Cell, ...]] = []
 
@@ -317,7 +297,7 @@ def _rows(
     for name, run in runs.items():
         queries = len(run.per_query)
         head = (name, run.run, "", "", "micro", queries)
-        add(head, means[name], unjudged_shares(run), len(run.absent), len(run.empty))
+        add(head, run.intervals, unjudged_shares(run), len(run.absent), len(run.empty))
         for grouped in groups.get(name, ()):
             for each in grouped.groups:
                 head = (name, run.run, grouped.by, each.group, "micro", each.queries)

@@ -12,7 +12,6 @@ from freshstack_dspy.collection.analysis import NEXT
 from freshstack_dspy.measures.evaluation_page import (
     evaluation_page,
     group_page,
-    means_of,
     unjudged_shares,
 )
 from freshstack_dspy.measures.measure import parse_measure
@@ -153,7 +152,7 @@ def _retrievers(report: "Report") -> Section:
         return Section("retrievers", "Which retriever?", ("No run was given",), to_do)
     evaluation = report.evaluations[best]
     measure = evaluation.measures[0]
-    mean = _link(interval(means_of(evaluation)[measure]), "queries")
+    mean = _link(interval(evaluation.intervals[measure]), "queries")
     answer: Words = (f"{cut(best)} has {measure} ", mean)
     if report.dry_run:
         answer = (f"{counted(len(report.evaluations), 'run')} measured; nothing is concluded",)
@@ -191,7 +190,7 @@ def _means(report: "Report", measure: str) -> Picture:
     for name, of in report.evaluations.items():
         share = unjudged_shares(of).get(parse_measure(measure).cutoff or 0)
         note = "" if share is None else f"{percent(share)} unjudged"
-        dots.append(Dot(name, interval(means_of(of)[measure]), note, hollow=(share or 0) > 0.5))
+        dots.append(Dot(name, interval(of.intervals[measure]), note, hollow=(share or 0) > 0.5))
     title = f"{measure}, with 95% intervals; a ring: most of the top is unjudged"
     return dots_picture(title, dots, ("run", measure, "of its top"))
 
@@ -234,10 +233,9 @@ def _losses(report: "Report") -> Section:
     title = f"nuggets that the top of a run has, and why it misses others, by {found.measure}"
     picture = bars_picture(title, counts, ("run", "nuggets", "number"), found.nuggets)
     groups = report.groups
-    means = {name: means_of(of) for name, of in report.evaluations.items()}
     by_group = [
         replace(
-            group_page(report.evaluations, means, {name: of[at] for name, of in groups.items()}),
+            group_page(report.evaluations, {name: of[at] for name, of in groups.items()}),
             anchor=f"by-{at + 1}",
             folded=True,
         )
@@ -380,7 +378,7 @@ def _side_by_side(found: "AnswerMetrics") -> Page:
     rows: list[tuple[Cell, ...]] = []
     for run, of in nuggets.items():
         ranking = found.rankings.get(run)
-        means = {} if ranking is None else means_of(ranking)
+        means = {} if ranking is None else ranking.intervals
         of_shown = {name.partition("@")[0]: mean for name, mean in means.items()}
         rows.append(
             (
