@@ -506,6 +506,17 @@ class CacheConfig(Section):
     """Recorded replies to read next to the store: JSON Lines files."""
 
 
+class EngineConfig(Section):
+    """Where the work is done that can be done elsewhere; what is made does not depend on it."""
+
+    name: Literal["local", "ray"] = "local"
+    """`local`: in this process. `ray`: over a cluster."""
+    address: str = "auto"
+    """Of the cluster."""
+    in_flight: int = Field(default=256, ge=1)
+    """Most requests in flight over the cluster; in this process it is `[model] concurrency`."""
+
+
 class NuggetsConfig(Section):
     """How answers are cut into nuggets."""
 
@@ -723,6 +734,8 @@ class BuildConfig(Section):
     prices: PricesConfig = PricesConfig()
     budget: BudgetConfig = BudgetConfig()
     cache: CacheConfig = CacheConfig()
+    engine: EngineConfig = Field(default=EngineConfig(), exclude=True)
+    """Where requests are answered; no record of a collection depends on it."""
     nuggets: NuggetsConfig = NuggetsConfig()
     crux: CruxConfig = CruxConfig()
     sub_questions: SubQuestionsConfig = SubQuestionsConfig()
