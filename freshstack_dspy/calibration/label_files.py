@@ -182,7 +182,7 @@ class _Labels:
             if fields["nugget_id"] is None:
                 text = row.text(*_NAMES["nugget"])
                 fields["nugget_id"] = self._by_text.get((query_id, text), text)
-            if chunk_id in self._collection.corpus.rows:
+            if chunk_id in self._collection.corpus.ids:
                 fields["evidence"] = self._evidence(row, chunk_id)
         try:
             return LABELS[kind].model_validate(fields)

@@ -202,7 +202,7 @@ def _named(
     for id_ in filter(None, ids):
         yield f"nugget of query {label.query_id}", id_, nuggets[label.query_id], "nuggets.jsonl"
     if chunk := getattr(label, "chunk_id", None):
-        yield "chunk", chunk, collection.corpus.rows.keys(), "corpus.parquet"
+        yield "chunk", chunk, collection.corpus.ids, "corpus.parquet"
 
 
 def highest_label(kind: str, scale: ScaleName) -> int | None:

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.pages.html import html_fragment
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Scale, ScaleName
 from freshstack_dspy.stored.contents import Contents, NuggetsName
-from freshstack_dspy.stored.corpus import CORPUS_FILE, Corpus
+from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import Provenance
 from freshstack_dspy.stored.slices import Slices
@@ -175,4 +176,4 @@ def write_collection(
 
     path = Path(os.path.realpath(path))
     manifest = write_folder(path, contents, chunks, provenance, rejected or {})
-    return Collection.holding(contents, manifest, Corpus(path / CORPUS_FILE))
+    return Collection.holding(contents, manifest, ChunkFile(path / CORPUS_FILE))

@@ -127,7 +127,7 @@ def explain(
         alike = [each for each in of_query if each.startswith(start) and each.endswith(end)]
         chunk_id = alike[0] if len(alike) == 1 else chunk_id
     if chunk_id not in of_query:
-        ids: Ids[str] = collection.corpus.rows
+        ids: Ids[str] = collection.corpus.ids
         what = f"there is no chunk {chunk_id!r} among its {len(ids):,}"
         if any(chunk_id in each for each in of_query):  # a part of an id, as the path
             ids = of_query

@@ -147,7 +147,7 @@ def _placed(
 ) -> Run | PassageRun:
     """Make a run of chunks where all hits are chunks, and one of passages otherwise."""
     every = [hit for of in hits.values() for hit in of]
-    known = collection.corpus.rows
+    known = collection.corpus.ids
     if all(hit.chunk_id in known for hit in every):
         # Of a chunk that is there twice the better score counts: hits are in descending order.
         best = {

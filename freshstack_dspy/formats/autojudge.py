@@ -45,7 +45,7 @@ judging failed. `ragtime26.jsonl` and `nugget_docs` have the same nuggets.
 
 
 def _write(selection: Selection) -> Files:
-    chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.rows}
+    chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.ids}
     ids = {one.query_id: _file_word(one.query_id) for one in selection.queries}
     of_chunk = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
     texts = {chunks[chunk_id]: chunk.text for chunk_id, chunk in of_chunk.items()}

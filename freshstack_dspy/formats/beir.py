@@ -27,7 +27,7 @@ _HOW_TO_LOAD = f"""\
 
 def write_beir(selection: Selection) -> Files:
     """Write documents, queries and the grades of judged chunks."""
-    chunks = table_ids(selection.collection.corpus.rows)
+    chunks = table_ids(selection.collection.corpus.ids)
     queries = table_ids(query.query_id for query in selection.queries)
     # BEIR's evaluation passes over a chunk that is called as its query is.
     while not set(chunks.values()).isdisjoint(queries.values()):

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from freshstack_dspy.config import RowsQueries
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.imported import (
     DOCUMENT_IDS,
@@ -27,7 +28,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.rows import Row, given_rows, rows_of
 from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.corpus import Corpus, sorted_chunks
+from freshstack_dspy.stored.corpus import sorted_chunks
 from freshstack_dspy.stored.manifest import NO_MODEL, Manifest, Provenance
 from freshstack_dspy.stored.slices import slice_queries
 from freshstack_dspy.stored.writing import encoded, manifest_of
@@ -43,7 +44,7 @@ def read_given(
     chunks: Any = None,
     name: str = "collection",
     scale: Scale | ScaleName = "support",
-) -> tuple[Contents, Manifest, Corpus]:
+) -> tuple[Contents, Manifest, ChunkFile]:
     """Read what a collection is made of; for the arguments and errors see `Collection.of`."""
     if not isinstance(scale, Scale):
         scale = Scale(name=scale, threshold=SCALES[scale].threshold)
@@ -80,7 +81,7 @@ def read_given(
         versions={"freshstack_dspy": version("freshstack_dspy")},
     )
     manifest = manifest_of(contents, known, provenance, encoded(contents), reading.rejected)
-    return contents, manifest, Corpus.of(known)
+    return contents, manifest, ChunkFile.holding(known)
 
 
 def _rows(given: Any, name: str) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.format import Format
@@ -17,7 +18,6 @@ from freshstack_dspy.formats.selection import GRADES, Files, Selection
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, Scale
 from freshstack_dspy.rows import Row
 from freshstack_dspy.stored.card import data_card
-from freshstack_dspy.stored.corpus import corpus_schema
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.slices import Slices
 
@@ -46,7 +46,7 @@ def _write(selection: Selection) -> Files:
             ("pool", Candidate, selection.of_queries(collection.pool)),
         )
     }
-    tables["corpus"] = (corpus_schema(), (chunk.model_dump() for chunk in chunks))
+    tables["corpus"] = (chunk_schema(), (chunk.model_dump() for chunk in chunks))
     tables["qrels"] = (schema_of(qrels), grades)
     files = {}
     for config, (schema, rows) in tables.items():

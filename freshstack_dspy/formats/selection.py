@@ -97,7 +97,7 @@ class Selection:
     def counts(self) -> dict[str, int]:
         """How much is exported."""
         labels = [label for of in self.labels.values() for label in of.values()]
-        chunks: Any = self.collection.corpus.rows
+        chunks: Any = self.collection.corpus.ids
         if self.pooled_chunks_only:
             pooled = {one.chunk_id for one in self.of_queries(self.collection.pool)}
             chunks = pooled.union(*self.labels.values())
@@ -118,7 +118,7 @@ class Selection:
         if self.every_nugget:
             others = len(self.collection.queries) - len(self.queries)
             queries = f"{others:,} queries of other slices are left out" if others else ""
-        chunks = len(self.collection.corpus.rows) - self.counts["chunks"]
+        chunks = len(self.collection.corpus.ids) - self.counts["chunks"]
         unjudged = f"{chunks:,} chunks that were not pooled or judged are left out"
         return tuple(line for line in (queries, unjudged if chunks else "") if line)
 

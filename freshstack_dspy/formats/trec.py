@@ -34,7 +34,7 @@ Ids are words of visible ASCII (a space is `!20`); `ids.json` maps those back th
 
 def _write(selection: Selection) -> Files:
     queries = {query.query_id: word(query.query_id) for query in selection.queries}
-    chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.rows}
+    chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.ids}
     nuggets: list[dict[str, Any]] = []
     subtopics: list[str] = []
     for query_id, of_query in selection.nuggets.items():

@@ -367,7 +367,7 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
         for chunk_id, _ in ranking
     ]
     ids = set(found)
-    unknown = {chunk_id for chunk_id in ids if chunk_id not in qrels.chunk_ids}
+    unknown = ids - qrels.chunk_ids
     if not unknown:
         return run, 0
     if unknown_ids == "error":

@@ -3,7 +3,7 @@
 import csv
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -315,7 +315,7 @@ class NuggetQrels:
     """Whether a word counter made labels, of which nothing is concluded."""
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Chunk id -> its length in tokens; only Density and token budgets need it."""
-    chunk_ids: Collection[str] | None = field(default=None, compare=False)
+    chunk_ids: Set[str] | None = field(default=None, compare=False)
     """All ids of the corpus, by which runs of another one are recognised; None where they are not
     known."""
     questions: Mapping[str, str] = field(default_factory=dict, compare=False)

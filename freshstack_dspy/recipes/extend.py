@@ -255,7 +255,7 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
         for rank, chunk_ids in enumerate(ranked[query_id], 1):
             for chunk_id in chunk_ids:
                 top.setdefault((query_id, chunk_id), RunRank(run=name, rank=rank))
-    unknown = [chunk_id for _, chunk_id in top if chunk_id not in collection.corpus.rows]
+    unknown = [chunk_id for _, chunk_id in top if chunk_id not in collection.corpus.ids]
     if unknown:
         raise CollectionError(
             f"run {name}: {len(unknown)} chunks in its top {depth} are not in the corpus of "

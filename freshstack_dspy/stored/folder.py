@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import existing_folder
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.contents import RECORD_FILES, Contents, NuggetsName
-from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths, Corpus
+from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths
 from freshstack_dspy.stored.manifest import Manifest, is_dry_run, labels_by, makers, read_manifest
 from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
@@ -36,10 +37,10 @@ class StoredCollection(Contents):
     """
 
     manifest: Manifest
-    corpus: Corpus = field(compare=False)
+    corpus: ChunkFile = field(compare=False)
 
     @classmethod
-    def holding(cls, contents: Contents, manifest: Manifest, corpus: Corpus) -> Self:
+    def holding(cls, contents: Contents, manifest: Manifest, corpus: ChunkFile) -> Self:
         """Give the collection of these records and chunks, which its manifest describes."""
         threshold = manifest.scale.threshold
         return cls(**contents.records(), threshold=threshold, manifest=manifest, corpus=corpus)
@@ -66,7 +67,7 @@ class StoredCollection(Contents):
             **records,
             threshold=manifest.scale.threshold,
             manifest=manifest,
-            corpus=Corpus(folder / CORPUS_FILE),
+            corpus=ChunkFile(folder / CORPUS_FILE),
         )
 
     @classmethod
@@ -76,7 +77,7 @@ class StoredCollection(Contents):
         vars(collection).update(
             threshold=manifest.scale.threshold,
             manifest=manifest,
-            corpus=Corpus(folder / CORPUS_FILE),
+            corpus=ChunkFile(folder / CORPUS_FILE),
             _unread=folder,
         )
         return collection
@@ -180,7 +181,7 @@ class StoredCollection(Contents):
         )
         if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
             return qrels
-        return replace(qrels, chunk_ids=self.corpus.rows)
+        return replace(qrels, chunk_ids=self.corpus.ids)
 
     def about(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "About":
         """Say what a result that is taken on these slices rests on."""

@@ -2,18 +2,20 @@
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.pages.page import Page, Table, Text, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
 from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
-from freshstack_dspy.stored.corpus import CORPUS_FILE, Corpus, corpus_sha256
+from freshstack_dspy.stored.corpus import CORPUS_FILE, corpus_sha256
 from freshstack_dspy.stored.counts import Counts, count, missing_of
 from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
 
@@ -78,10 +80,10 @@ def validate_collection(folder: Path) -> Report:
             faults.append(f"{name}: cannot be read: {error.strerror}")
         except CollectionError as error:
             faults.append(str(error))
-    chunk_ids: set[str] = set()
+    chunk_ids: Ids[str] = frozenset()
     try:
-        corpus = Corpus(folder / CORPUS_FILE)
-        chunk_ids.update(corpus.rows)
+        corpus = ChunkFile(folder / CORPUS_FILE)
+        chunk_ids = corpus.ids
         if corpus_sha256(corpus) != manifest.files.get(CORPUS_FILE):
             faults.append(f"{CORPUS_FILE}: the chunks are not those of the manifest's hash")
         faults += evidence_faults(records.get("judgments", ()), corpus)
@@ -106,7 +108,7 @@ def validate_collection(folder: Path) -> Report:
     )
 
 
-def evidence_faults(judgments: Iterable[Judgment], corpus: Corpus) -> Iterator[str]:
+def evidence_faults(judgments: Iterable[Judgment], corpus: ChunkFile) -> Iterator[str]:
     """Say which spans are not of whole characters with some text among them, inside their chunk."""
     by_chunk: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
     for one in judgments:

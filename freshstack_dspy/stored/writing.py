@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import encode_records, is_ours, replace_folder
 from freshstack_dspy.records import Chunk
@@ -12,7 +13,6 @@ from freshstack_dspy.stored.card import CARD_FILE, data_card
 from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
 from freshstack_dspy.stored.corpus import (
     CORPUS_FILE,
-    corpus_schema,
     corpus_sha256,
     sorted_chunks,
     write_rows,
@@ -56,7 +56,7 @@ def write_folder(
     with replace_folder(path) as folder:
         for name, content in data.items():
             (folder / name).write_bytes(content)
-        write_rows(folder / CORPUS_FILE, corpus_schema(), (chunk.model_dump() for chunk in ordered))
+        write_rows(folder / CORPUS_FILE, chunk_schema(), (chunk.model_dump() for chunk in ordered))
         if manifest.fingerprints:
             marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
             manifest = manifest.model_copy(update={"fingerprints": marks})

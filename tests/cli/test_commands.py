@@ -166,7 +166,7 @@ def test_an_output_may_be_in_a_folder_that_is_not_there_yet(
     words: list[str],
 ) -> None:
     run = tmp_path / "mine.run"
-    chunk_id = next(iter(Collection.load(built).corpus.rows))
+    chunk_id = next(iter(Collection.load(built).corpus.ids))
     run.write_text(f"2 Q0 {chunk_id} 1 1.0 mine\n")
     places = {"BUILT": built, "LABELS": labels_of_built, "RUN": run}
 

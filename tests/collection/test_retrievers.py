@@ -229,7 +229,7 @@ def test_a_retriever_is_evaluated_as_its_run_is(collection: Collection) -> None:
     run = retrieve(collection, search)
 
     assert evaluate(collection, search) == evaluate(collection, run) == collection.evaluate(search)
-    folder = collection.corpus._path.parent
+    folder = cast("Path", collection.corpus.place).parent
     assert (
         evaluate(str(folder), run)
         == cast("Any", evaluate)(qrels=folder, run=run)

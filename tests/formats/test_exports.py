@@ -106,7 +106,7 @@ def test_ids_lead_back_and_no_text_ends_its_line(
     ours = {
         "queries": {query.query_id for query in collection.queries},
         "nuggets": {nugget.nugget_id for nugget in collection.nuggets},
-        "chunks": set(collection.corpus.rows),
+        "chunks": set(collection.corpus.ids),
     }
 
     assert file.exists() is (format_ not in ("hf", "nuggetizer"))

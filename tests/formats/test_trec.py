@@ -27,7 +27,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path
 
 def runs(collection: Collection) -> Iterator[Run]:
     """Rankings with many ties, over the chunks that were judged and those that were not."""
-    chunks = sorted(collection.corpus.rows)
+    chunks = sorted(collection.corpus.ids)
     for seed in range(5):
         rng = random.Random(f"trec {seed}")
         yield Run(

@@ -35,7 +35,7 @@ def extended(
 
 
 def chunk_ids(config: BuildConfig) -> list[str]:
-    return list(Collection.load(config.out).corpus.rows)
+    return list(Collection.load(config.out).corpus.ids)
 
 
 def written(path: Path, rankings: dict[str, list[str]], name: str = "mine") -> Path:

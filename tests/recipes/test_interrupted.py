@@ -136,7 +136,7 @@ def test_the_old_or_the_new_collection_is_there(tmp_path: Path, what: str, round
     folder = tmp_path / "killed"
     config = domain(folder, **settings)
     old = build(config).manifest.content_hash
-    ids = list(Collection.load(config.out).corpus.rows)
+    ids = list(Collection.load(config.out).corpus.ids)
     written(folder / "mine.run", {"2": ids, "10": ids, "x": ids})
     # Without the store: to copy a file that SQLite has open would drop this process's locks on it.
     shutil.copytree(folder, tmp_path / "whole", ignore=shutil.ignore_patterns("cache"))

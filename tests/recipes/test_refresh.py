@@ -272,7 +272,7 @@ def test_runs_and_what_they_brought_are_kept(config: BuildConfig, tmp_path: Path
     narrow = domain(tmp_path, pool={"depth": 1, "top_k": 1})
     shutil.rmtree(narrow.out)
     first = build(narrow, provider=ScriptedProvider())
-    ids = list(first.corpus.rows)
+    ids = list(first.corpus.ids)
     run = written(tmp_path / "mine.run", {"2": ids, "10": ids, "x": ids})
     before = extended(narrow, [run]).collection
     put(narrow, "docs/dial.md", MARS)
@@ -282,7 +282,7 @@ def test_runs_and_what_they_brought_are_kept(config: BuildConfig, tmp_path: Path
 
     after = found.collection
     assert after.manifest.extensions == before.manifest.extensions
-    here = set(after.corpus.rows)
+    here = set(after.corpus.ids)
     stays = {(c.query_id, c.chunk_id): c for c in before.pool if c.chunk_id in here}
     now = {(c.query_id, c.chunk_id): c for c in after.pool}
     assert stays.keys() <= now.keys()

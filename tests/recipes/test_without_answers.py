@@ -179,7 +179,7 @@ def test_a_query_whose_grades_failed_is_not_called_unanswerable(tmp_path: Path) 
 
 def test_a_refresh_does_not_grade_what_a_run_brought(tmp_path: Path) -> None:
     config = unanswered(tmp_path, pool={"depth": 2, "top_k": 1})
-    ids = list(build(config, provider=scripted()).corpus.rows)
+    ids = list(build(config, provider=scripted()).corpus.ids)
     run = written(tmp_path / "mine.run", {"2": ids, "10": ids})
     before = extended(config, [run], scripted()).collection
     assert {one.origin for one in before.pool} == {"pooled", "run"}

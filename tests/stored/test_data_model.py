@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy import Chunk
+from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.stored.contents import RECORD_FILES, RecordFile
-from freshstack_dspy.stored.corpus import corpus_schema
 from freshstack_dspy.stored.writing import COLLECTION_FILES
 from tests.collection.small import write_small
 
@@ -34,4 +34,4 @@ def test_a_collection_has_these_files_and_columns_and_no_other(tmp_path: Path) -
 
     assert {file.name for file in tmp_path.iterdir()} == COLLECTION_FILES - {"notes.jsonl"}
     assert [name for name in COLLECTION_FILES if f"`{name}`" not in PAGE] == []
-    assert corpus_schema().names == list(Chunk.model_fields)
+    assert chunk_schema().names == list(Chunk.model_fields)

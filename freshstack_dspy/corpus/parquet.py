@@ -1,0 +1,255 @@
+"""Chunks as Parquet, in the order of their ids: written as a stream, and read in parts."""
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from itertools import accumulate, compress, groupby, islice
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+
+from freshstack_dspy.corpus.sorting import regrouped
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import canonical_line
+from freshstack_dspy.records import Chunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+ROWS = 1024
+"""Rows in a row group, and rows read at a time."""
+_GROUPS_KEPT = 16
+"""Row groups that stay in memory for who asks for one chunk after the other."""
+
+
+def chunk_schema() -> "pa.Schema":
+    """Give the Arrow schema of chunks: the fields of `Chunk`, in their order."""
+    import pyarrow as pa
+
+    integers = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
+    types: dict[str, Any] = {**integers, "headings": pa.list_(pa.string())}
+    fields = [
+        pa.field(name, types.get(name, pa.string()), nullable=name in ("revision", "url"))
+        for name in Chunk.model_fields
+    ]
+    return pa.schema(fields)
+
+
+def batches_of(chunks: Iterable[Chunk]) -> Iterator["pa.RecordBatch"]:
+    """Give chunks as batches, in the given order."""
+    import pyarrow as pa
+
+    schema, left = chunk_schema(), iter(chunks)
+    while batch := [chunk.model_dump() for chunk in islice(left, ROWS)]:
+        yield pa.RecordBatch.from_pylist(batch, schema)
+
+
+def chunks_in(batch: "pa.RecordBatch | pa.Table") -> Iterator[Chunk]:
+    """Give the rows of a batch as chunks; other columns are left out."""
+    return map(Chunk.model_validate, batch.select(list(Chunk.model_fields)).to_pylist())
+
+
+class ChunkSums(NamedTuple):
+    """What is known of all chunks of a file once they are written."""
+
+    chunks: int
+    tokens: int
+    revisions: dict[str, str | None]
+    """By source."""
+    sha256: str
+    """Of the JSON Lines they would be: Parquet's bytes depend on who writes them."""
+    content: str
+    """The same without revisions."""
+    searched: str
+    """Of ids, headings and passages."""
+
+
+def write_chunks(file: Path | BinaryIO, tables: Iterable["pa.Table"]) -> ChunkSums:
+    """Write sorted chunks as Parquet, the same chunks always to the same bytes.
+
+    Raises:
+        CollectionError: Two chunks have one id.
+    """
+    import pyarrow.parquet as pq
+
+    lines, content, searched = (hashlib.sha256() for _ in range(3))
+    count = tokens = 0
+    revisions: dict[str, str | None] = {}
+    before = None
+    schema = chunk_schema()
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for table in regrouped(tables, ROWS):
+            for chunk in chunks_in(table):
+                if chunk.chunk_id == before:
+                    raise CollectionError(f"chunk {before!r} is there twice")
+                before = chunk.chunk_id
+                lines.update(canonical_line(chunk).encode())
+                content.update(chunk.model_dump_json(exclude={"revision"}).encode())
+                words = [chunk.chunk_id, *chunk.headings, chunk.passage, ""]
+                searched.update("\0".join(words).encode())
+                revisions[chunk.source] = chunk.revision
+                count, tokens = count + 1, tokens + chunk.tokens
+            writer.write_table(table.select(schema.names).cast(schema))
+    digests = (each.hexdigest() for each in (lines, content, searched))
+    return ChunkSums(count, tokens, revisions, *digests)
+
+
+class ChunkIds(Set[str]):
+    """The ids of chunks in their order, as one Arrow array; the row of one is found by bisection."""
+
+    def __init__(self, array: "pa.LargeStringArray") -> None:
+        self.array = array
+
+    def row(self, chunk_id: str) -> int | None:
+        """Give the row of a chunk, or None."""
+        row = bisect_left(self, chunk_id)  # type: ignore[type-var]
+        return row if row < len(self) and self[row] == chunk_id else None
+
+    def __getitem__(self, row: int) -> str:
+        return self.array[row].as_py()
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), ROWS):
+            yield from self.array.slice(start, ROWS).to_pylist()
+
+    def __contains__(self, chunk_id: object) -> bool:
+        return isinstance(chunk_id, str) and self.row(chunk_id) is not None
+
+    def __rsub__(self, others: Set[str]) -> set[str]:
+        """Those of a set that are not among these: many are looked up at once."""
+        import pyarrow as pa
+        from pyarrow import compute as functions
+
+        compute: Any = functions
+        asked = [*others]
+        data = pa.array([id_.encode(errors="surrogatepass") for id_ in asked], pa.large_binary())
+        found = compute.is_in(data, self.array.cast(pa.large_binary()))
+        return {*compress(asked, compute.invert(found).to_pylist())}
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        return set(it)
+
+
+class ChunkFile:
+    """A Parquet file of chunks in the order of their ids: no more of it is read than is asked for.
+
+    Its methods raise a `CollectionError` where the file is missing or is no such Parquet.
+    """
+
+    def __init__(self, place: "Path | pa.Buffer") -> None:
+        """Name the file, or give its bytes."""
+        self.place = place
+        self._lock = Lock()
+        self._group = lru_cache(_GROUPS_KEPT)(self._read_group)
+
+    @classmethod
+    def holding(cls, chunks: Iterable[Chunk]) -> Self:
+        """Hold chunks in memory, in any order."""
+        import pyarrow as pa
+
+        written = pa.BufferOutputStream()
+        table = pa.Table.from_batches(batches_of(chunks), chunk_schema())
+        write_chunks(written, [table.sort_by("chunk_id")])
+        return cls(written.getvalue())
+
+    def __len__(self) -> int:
+        with self._reading():
+            return self._file.metadata.num_rows
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Give all chunks, by chunk_id."""
+        for batch in self.batches():
+            yield from chunks_in(batch)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator["pa.RecordBatch"]:
+        """Give all rows in their order, or some columns of them."""
+        with self._reading():
+            yield from self._file.iter_batches(ROWS, columns=columns)
+
+    @cached_property
+    def ids(self) -> ChunkIds:
+        """The ids, which are read alone and once."""
+        import pyarrow as pa
+
+        with self._reading():
+            column = self._file.read(["chunk_id"])["chunk_id"].cast(pa.large_string())
+        return ChunkIds(column.combine_chunks())
+
+    @cached_property
+    def tokens(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """The length of every chunk in tokens, by row."""
+        with self._reading():
+            return self._file.read(["tokens"])["tokens"].to_numpy()
+
+    @cached_property
+    def file_sha256(self) -> str | None:
+        """SHA-256 of the file as it is; None of chunks in memory."""
+        if not isinstance(self.place, Path) or not self.place.is_file():
+            return None
+        with self.place.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def chunk(self, chunk_id: str) -> Chunk:
+        """Give one chunk."""
+        return self.chunks([chunk_id])[chunk_id]
+
+    def chunks(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Give chunks by their ids, in the given order; of the file are read the groups of theirs."""
+        rows = {chunk_id: self._row(chunk_id) for chunk_id in chunk_ids}
+        found: dict[str, Chunk] = {}
+        with self._reading():
+            for group, members in groupby(sorted(rows.values()), self._group_of):
+                start = self._starts[group]
+                taken = self._group(group).take([row - start for row in members])
+                found |= {chunk.chunk_id: chunk for chunk in chunks_in(taken)}
+        return {chunk_id: found[chunk_id] for chunk_id in rows}
+
+    def _row(self, chunk_id: str) -> int:
+        row = self.ids.row(chunk_id)
+        if row is None:
+            raise CollectionError(f"{self}: there is no chunk {chunk_id!r}")
+        return row
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first row of each row group, and the number of rows."""
+        known = self._file.metadata
+        sizes = (known.row_group(number).num_rows for number in range(known.num_row_groups))
+        return [*accumulate(sizes, initial=0)]
+
+    def _group_of(self, row: int) -> int:
+        return bisect_right(self._starts, row) - 1
+
+    def _read_group(self, group: int) -> "pa.Table":
+        with self._lock:
+            return self._file.read_row_group(group, columns=list(Chunk.model_fields))
+
+    @cached_property
+    def _file(self) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        in_memory = isinstance(self.place, pa.Buffer)
+        return pq.ParquetFile(pa.BufferReader(self.place) if in_memory else self.place)
+
+    def __str__(self) -> str:
+        return str(self.place) if isinstance(self.place, Path) else "chunks"
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        import pyarrow as pa
+
+        try:
+            yield
+        except FileNotFoundError:
+            raise CollectionError(f"{self}: the file is missing") from None
+        except (pa.ArrowException, OSError) as error:
+            fault = " ".join(str(error).split())
+            raise CollectionError(f"{self}: cannot be read as Parquet: {fault}") from None
