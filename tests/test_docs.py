@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 import warnings
@@ -148,6 +149,9 @@ def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
         elif block.language in ("console", "sh", "yaml"):
             for command in commands(block):
                 run(command, block)
+            for line in block.text.splitlines() if shutil.which("jq") else ():
+                if line.startswith("jq "):
+                    subprocess.run(shlex.split(line), check=True, stdout=subprocess.DEVNULL)
 
 
 def commands(block: Block) -> list[str]:

@@ -26,6 +26,7 @@ def _quiet() -> None:
         os.environ.setdefault(name, value)
     # It logs every reply that it gives up; ours are counted and recorded instead.
     logging.getLogger("instructor").setLevel(logging.CRITICAL)
+    logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # each attempt at a collector
     gc.set_threshold(50_000, 20, 20)  # many records are read, with no cycle among them
 
 
@@ -39,13 +40,15 @@ def main() -> None:
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.printing import complain
     from freshstack_dspy.errors import FreshstackError
+    from freshstack_dspy.lm.telemetry import exporting
 
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode shows escapes rather than a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="freshstack")
+        with exporting():
+            app(prog_name="freshstack")
     except (FreshstackError, MemoryError, OSError) as error:
         if (
             isinstance(error, OSError)

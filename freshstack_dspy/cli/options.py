@@ -134,6 +134,7 @@ def judging(
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.files import only_writer
+    from freshstack_dspy.lm.telemetry import span
     from freshstack_dspy.recipes.opening import open_session
 
     settings = load_judging(config)
@@ -142,6 +143,7 @@ def judging(
         if out is not None
         else nullcontext(),
         asking(mode) as (options, _),
+        span(sys.argv[1]),
         open_session(settings, searching=searching, **options) as session,
     ):
         yield session

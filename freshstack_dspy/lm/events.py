@@ -34,9 +34,15 @@ class CallEvent(Record):
     output_tokens: int | None = None
     cost: float | None = None
     """US dollars."""
+    in_flight: int = 0
+    """Other requests to this model that were sent and not answered by then."""
+    waiting: int = 0
+    """Other calls of it that waited then: for a place, or for their next attempt."""
     status: Literal["ok", "unparsed", "refused", "truncated", "failed", "deferred", "error"]
     """What the reply is worth so far; `error` where there is none, and `error` then says why."""
     error: str | None = None
+    error_type: str | None = None
+    """Name of the exception, where there is no reply."""
 
 
 Callback = Callable[[CallEvent], None]
@@ -51,6 +57,8 @@ def call_event(
     attempts: int = 0,
     entries: Sequence[Reply | Numbers] = (),
     error: ModelError | None = None,
+    in_flight: int = 0,
+    waiting: int = 0,
 ) -> CallEvent:
     """The event of a call; vectors of many texts, which one request brings, are one call."""
     first = requests[0]
@@ -59,6 +67,8 @@ def call_event(
     if error is not None:
         deferred = isinstance(error, DeferredError)
         found = {"status": "deferred" if deferred else "error", "error": str(error)}
+        found["error_type"] = type(error).__name__
+        attempts = getattr(error, "attempts", 0)
     elif isinstance(reply := entries[0], Reply):
         found = reply.model_dump(include={"status", "input_tokens", "output_tokens"})
         found["error"] = reply.text if reply.finish_reason == NO_REPLY else None
@@ -73,6 +83,8 @@ def call_event(
         cached=error is None and attempts == 0,
         seconds=round(seconds, 6),
         attempts=attempts,
+        in_flight=in_flight,
+        waiting=waiting,
         cost=sum(costs) if costs and len(costs) == len(entries) else None,
         **found,
     )

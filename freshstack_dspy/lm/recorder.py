@@ -30,6 +30,7 @@ from freshstack_dspy.lm.reply import Numbers, Reply, content_hash
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, endpoint_identity
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
+from freshstack_dspy.lm.telemetry import call_span
 from freshstack_dspy.lm.usage import Ledger, current_step
 
 _log = logging.getLogger(__name__)
@@ -98,20 +99,24 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         """
         begun = time.monotonic()
         requests = [item.request for item in items]
+        with call_span(requests[0]) as observe:
 
-        def notify(**outcome: Any) -> None:
-            if self._callback is not None:
-                seconds = time.monotonic() - begun
-                event = call_event(requests, step=current_step(), seconds=seconds, **outcome)
-                self._callback(event)
+            def notify(**outcome: Any) -> None:
+                callbacks = [each for each in (self._callback, observe) if each is not None]
+                if callbacks:
+                    outcome |= self._retries.load()
+                    seconds = time.monotonic() - begun
+                    event = call_event(requests, step=current_step(), seconds=seconds, **outcome)
+                    for callback in callbacks:
+                        callback(event)
 
-        try:
-            found, attempts = self._shared(items)
-        except ModelError as error:
-            notify(error=error)
-            raise
-        entries = [found[request.key] for request in requests]
-        notify(attempts=attempts, entries=entries)
+            try:
+                found, attempts = self._shared(items)
+            except ModelError as error:
+                notify(error=error)
+                raise
+            entries = [found[request.key] for request in requests]
+            notify(attempts=attempts, entries=entries)
         return entries
 
     def reusable(self, key: str) -> EntryT | None:

@@ -33,13 +33,14 @@ class Throttle:
 
     Attributes:
         limit: How many may be in flight now.
+        in_flight: How many are.
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = limit
         self._most = limit
         self._clock = clock
-        self._in_flight = 0
+        self.in_flight = 0
         self._successes = 0
         self._window = 0
         """How often the limit was halved."""
@@ -53,20 +54,20 @@ class Throttle:
         with self._changed:
             while (pause := self.pause()) != 0:
                 self._changed.wait(pause)
-            self._in_flight += 1
+            self.in_flight += 1
             window = self._window
         try:
             yield window
         finally:
             with self._changed:
-                self._in_flight -= 1
+                self.in_flight -= 1
                 self._changed.notify()
 
     def pause(self) -> float | None:
         """Seconds until a request may begin: 0, it may now; None, when one in flight has ended."""
         if self._open:
             return 0.0
-        if self._in_flight >= self.limit:
+        if self.in_flight >= self.limit:
             return None
         return max(0.0, self._held_until - self._clock())
 
@@ -184,6 +185,11 @@ class Retries:
                     self._stopped_by = None
                     self._stopped.clear()
                     self._throttle.open(to_all=False)
+
+    def load(self) -> dict[str, int]:
+        """How many calls are `in_flight`, and how many are `waiting` for that."""
+        in_flight = self._throttle.in_flight
+        return {"in_flight": in_flight, "waiting": max(0, self._asking - in_flight)}
 
     def close(self) -> None:
         """Close the connections; the next request opens them again.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.files import only_writer
+from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.progress import one_part, report, showing
 from freshstack_dspy.recipes.opening import (
     SessionOptions,
@@ -62,7 +63,7 @@ def build(
     """
     check_options(options)
     config = configured(config, options)
-    with only_writer(config.out, "freshstack build"):
+    with span("build", collection=config.name), only_writer(config.out, "freshstack build"):
         return _build(config, replace=replace, **options)
 
 
@@ -74,7 +75,7 @@ def _build(
         options["progress"] = progress
         recipe, programs = options.get("recipe"), options.get("programs")
         config = prepare(config, mode, progress, replace=replace, recipe=recipe, programs=programs)
-        with one_part(progress, "inputs"):
+        with span("inputs"), one_part(progress, "inputs"):
             inputs = fingerprint_inputs(config, recipe, programs)
             replies = stack.enter_context(open_replies(config, mode))
             found = unchanged(config, mode, inputs, replies)
@@ -83,7 +84,7 @@ def _build(
             return found
         session = stack.enter_context(open_session(config, replies=replies, **options))
         made = make(session)
-        with one_part(progress, "collection"):
+        with span("collection"), one_part(progress, "collection"):
             described = provenance(session, made.contents, inputs)
             collection = write_collection(
                 config.out,
@@ -119,7 +120,8 @@ def make(
     from freshstack_dspy.recipes.flow import run_stages
     from freshstack_dspy.recipes.known import NOTHING
 
-    begun = session.recipe.begin(session, known or NOTHING, most)
+    with span("corpus"):
+        begun = session.recipe.begin(session, known or NOTHING, most)
     made = run_stages(begun.work, begun.made, session.recipe.stages)
     threshold = session.config.judge.graded.threshold
     slices = slice_queries(made.queries, made.nuggets, made.judgments, threshold, made.pool)

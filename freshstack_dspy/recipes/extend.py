@@ -17,6 +17,7 @@ from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judgin
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import existing_folder, only_writer
 from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.measures.passage_labels import by_passage_id
 from freshstack_dspy.measures.run import (
     UNPLACED,
@@ -135,7 +136,7 @@ def extend(
         if out.exists():
             raise ConfigError(f"{out} exists; name a folder that does not")
         folder = out
-    with only_writer(folder, "freshstack extend"):
+    with span("extend", collection=folder.name), only_writer(folder, "freshstack extend"):
         return _extend(Path(collection), runs, config, k, folder, **options)
 
 

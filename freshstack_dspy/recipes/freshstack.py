@@ -11,6 +11,7 @@ import dspy
 from freshstack_dspy.config import BuildConfig, ReadQueries, SyntheticQueries
 from freshstack_dspy.errors import FatalModelError, file_named
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.lm.typed import UNRECORDED
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
@@ -120,7 +121,8 @@ def pool_for(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
     }
     progress = work.session.progress
     progress.start("pool", 0)
-    pooled = with_seeds(made.queries, work.corpus.pool(texts))
+    with span("pool", items=len(texts)):
+        pooled = with_seeds(made.queries, work.corpus.pool(texts))
     progress.finish("pool", f"{len(pooled):,} chunks for {len(texts):,} queries")
     candidates = work.known.candidates(made.queries, pooled, work.corpus.chunks)
     return replace(made, pool=tuple(candidates))

@@ -11,6 +11,7 @@ from freshstack_dspy.collection.diff import Difference, difference, write_change
 from freshstack_dspy.config import BuildConfig, SyntheticQueries
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
+from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.pages.page import Page, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import showing
@@ -81,7 +82,7 @@ def refresh(
             f"{config.out}: no collection to refresh; type: freshstack build {config.file}"
         )
     _check_questions_stay(config)
-    with only_writer(config.out, "freshstack refresh"):
+    with span("refresh", collection=config.name), only_writer(config.out, "freshstack refresh"):
         return _refresh(config, keep_labels, difference_file, **options)
 
 

@@ -13,6 +13,7 @@ from freshstack_dspy.collection.diff import Difference, difference
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
+from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.pages.page import Page, counted, interval
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
@@ -87,7 +88,8 @@ def rejudge(
         raise ConfigError("name either out, for a collection with new labels, or sample")
     if out is not None and out.exists():
         raise ConfigError(f"{out} exists; name a folder that does not")
-    with only_writer(out, "freshstack rejudge") if out is not None else nullcontext():
+    writing = nullcontext() if out is None else only_writer(out, "freshstack rejudge")
+    with span("rejudge"), writing:
         return _rejudge(collection, config, out, sample, **options)
 
 

@@ -16,6 +16,7 @@ from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.reply import SearchResult, content_hash, receive_search
 from freshstack_dspy.lm.request import SearchRequest
 from freshstack_dspy.lm.store import FirstOf, ReplyStore, open_store
+from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.progress import NoProgress, Progress
@@ -94,7 +95,7 @@ class Session:
             self._done[name] = f"{name} {done} of {len(items)}"
             self.progress.advance(name, "" if dry else self.lm.ledger.of(name).spent)
 
-        with step(name):
+        with step(name), span(name, items=len(items)):
             try:
                 results = map_in_order(
                     ask, items, workers=self.lm.client.model.concurrency, done=advance
