@@ -8,9 +8,10 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
 
 from freshstack_dspy.errors import FailureStatus, ReplyError
 
@@ -19,6 +20,21 @@ class Record(BaseModel):
     """The base of all records: immutable, and no unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    if not TYPE_CHECKING:  # Pydantic's note of which fields were given is half of a record's memory
+
+        @property
+        def __pydantic_fields_set__(self) -> set[str]:
+            """All fields: which of them were given is not kept."""
+            return set(type(self).model_fields)
+
+        @__pydantic_fields_set__.setter
+        def __pydantic_fields_set__(self, _given: Any) -> None:
+            pass
+
+
+_STRICT = ConfigDict(extra="forbid")
+"""Of the parts of records, which are many, and so take no more memory than their fields."""
 
 
 Status = Literal["ok", "unparsed", "refused", "truncated", "failed"]
@@ -97,7 +113,8 @@ Spans = tuple[tuple[int, int], ...]
 """Places in a source file: (start, end) in bytes, ascending."""
 
 
-class Vote(Record):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Vote:
     """One of several labels that a model gave a pair."""
 
     vote: int = Field(ge=1)
@@ -756,14 +773,16 @@ TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
 """The five pooling techniques: three see the question only, the last two are the oracle's."""
 
 
-class TechniqueRank(Record):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class TechniqueRank:
     """At which rank a technique's fused list holds a chunk (from 1)."""
 
     technique: Technique
     rank: int = Field(ge=1)
 
 
-class Found(Record):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Found:
     """At which rank one retriever found a chunk with one technique's text (from 1)."""
 
     technique: Technique
@@ -771,7 +790,8 @@ class Found(Record):
     rank: int = Field(ge=1)
 
 
-class RunRank(Record):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class RunRank:
     """At which rank a run that the collection was extended with holds a chunk (from 1)."""
 
     run: str
@@ -782,7 +802,8 @@ RELEVANT = 2
 """The lowest grade of relevance from which nuggets are made (TREC RAG 2024)."""
 
 
-class Relevance(Record):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Relevance:
     """How relevant a passage is to a question, on UMBRELA's scale."""
 
     grade: int = Field(ge=0, le=3)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from freshstack_dspy.records import Record
 from freshstack_dspy.stored.corpus import write_rows
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ def schema_of(fields: Any) -> "pa.Schema":
     return pa.schema({name: _arrow_type(kind) for name, kind in fields.items()})
 
 
-def kinds(record: type[Record]) -> dict[str, Any]:
+def kinds(record: Any) -> dict[str, Any]:
     """Give the type of each field of a record."""
-    return {name: field.annotation for name, field in record.model_fields.items()}
+    return {name: field.annotation for name, field in record.__pydantic_fields__.items()}
 
 
 def _arrow_type(kind: Any) -> "pa.DataType":
@@ -46,7 +45,7 @@ def _arrow_type(kind: Any) -> "pa.DataType":
 
     if isinstance(kind, list):
         return pa.list_(_arrow_type(kind[0]))
-    if isinstance(kind, dict) or hasattr(kind, "model_fields"):
+    if isinstance(kind, dict) or hasattr(kind, "__pydantic_fields__"):
         return pa.struct(list(schema_of(kind)))
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple:

@@ -1,6 +1,7 @@
 """Judge how far each of several chunks supports each nugget of a query, together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import dspy
@@ -27,13 +28,20 @@ class ChunkPart(NamedTuple):
     """The text of a chunk, or one of the parts that a chunk too long for a call is split into."""
 
     chunk: Chunk
-    text: str
     start: int
     """The place of its first character in `chunk.text`; below 0 in a title that is before it."""
+    end: int
     part: int = 1
     """Which part, from 1."""
     parts: int = 1
     """Of how many."""
+
+    @property
+    def text(self) -> str:
+        """What the judge is shown; a copy, which a list of calls to be made does not hold."""
+        titled = self.chunk.titled
+        title = len(titled) - len(self.chunk.text)
+        return titled[title + self.start : title + self.end]
 
     @property
     def path(self) -> str:
@@ -43,7 +51,8 @@ class ChunkPart(NamedTuple):
 
 def whole(chunk: Chunk) -> ChunkPart:
     """All of a chunk."""
-    return ChunkPart(chunk, chunk.passage, chunk.passage_start)
+    start = chunk.passage_start
+    return ChunkPart(chunk, start, start + len(chunk.passage))
 
 
 class SupportJudge(Program):
@@ -146,7 +155,7 @@ def moved(judgment: Judgment, old: Chunk, new: Chunk) -> Judgment:
     def found(spans: Spans) -> Spans:
         return evidence([old.text_at(*span) for span in spans], whole(new))
 
-    votes = [one.model_copy(update={"evidence": found(one.evidence)}) for one in judgment.votes]
+    votes = [replace(one, evidence=found(one.evidence)) for one in judgment.votes]
     update = {"chunk_id": new.chunk_id, "evidence": found(judgment.evidence), "votes": (*votes,)}
     return judgment.model_copy(update=update)
 

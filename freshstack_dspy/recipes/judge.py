@@ -365,11 +365,15 @@ def merged(batches: Iterable[JudgedBatch], votes: int) -> tuple[Judgment, ...]:
     majority of all votes has a label, the judgment has none, and the status of the first vote that
     failed. A pair of which votes or parts are deferred is left out.
     """
+    alone: list[Judgment] = []
     found: dict[tuple[str, str, str], list[Vote]] = {}
     parts: dict[tuple[str, str, str], int] = {}
     for batch in batches:
         passages = [passage for passage in batch.call.passages for _ in batch.call.nuggets]
         for passage, one in zip(passages, batch.judgments, strict=True):
+            if votes == passage.parts == 1:
+                alone.append(one)
+                continue
             pair = (one.query_id, one.nugget_id, one.chunk_id)
             parts[pair] = passage.parts
             vote = Vote(
@@ -383,7 +387,7 @@ def merged(batches: Iterable[JudgedBatch], votes: int) -> tuple[Judgment, ...]:
             )
             found.setdefault(pair, []).append(vote)
     judgments = (_judgment(pair, cast, parts[pair], votes) for pair, cast in found.items())
-    return tuple(judgment for judgment in judgments if judgment is not None)
+    return (*alone, *(judgment for judgment in judgments if judgment is not None))
 
 
 def _judgment(
@@ -514,10 +518,10 @@ class Window:
         """Split a passage that is too long into parts that each fit, at line ends."""
         path, headings = passage.path, passage.chunk.headings
         texts = split_text(passage.text, lambda text: passage_tokens(path, text, headings) <= room)
-        starts = accumulate(map(len, texts), initial=passage.start)
+        bounds = accumulate(map(len, texts), initial=passage.start)
         return [
-            ChunkPart(passage.chunk, text, start, number, len(texts))
-            for number, (text, start) in enumerate(zip(texts, starts, strict=False), 1)
+            ChunkPart(passage.chunk, start, end, number, len(texts))
+            for number, (start, end) in enumerate(pairwise(bounds), 1)
         ]
 
 

@@ -292,7 +292,8 @@ def test_evidence_from_a_part_or_below_a_title_is_where_it_is_in_the_file() -> N
         update={"text": text, "start_byte": 7, "end_byte": 7 + len(text), "title": "One title"}
     )
     data = b"before." + text.encode()
-    part = ChunkPart(chunk, "One. Two.\n", text.index("One. Two.\n"), 2, 2)
+    start = text.index("One. Two.\n")
+    part = ChunkPart(chunk, start, start + 10, 2, 2)
 
     assert words(data, "utf-8", evidence(["Two."], part)) == ["Two."]
     assert evidence(["Two."], part) == ((7 + text.rindex("Two."), 7 + text.rindex("Two.") + 4),)

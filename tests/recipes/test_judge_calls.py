@@ -211,7 +211,7 @@ def batch(vote: int, said: Said, part: int = 1, parts: int = 1) -> JudgedBatch:
         call_id=f"key {vote}/{part}",
     )
     query, nuggets, (one,) = to_judge(1, 1)
-    call = JudgeCall(query, nuggets, [ChunkPart(one, "t", 0, part, parts)], vote)
+    call = JudgeCall(query, nuggets, [ChunkPart(one, 0, 1, part, parts)], vote)
     return JudgedBatch((judgment,), None, call)
 
 

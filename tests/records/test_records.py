@@ -3,6 +3,9 @@
 import inspect
 import itertools
 import json
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from random import Random
 from typing import get_args
 
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from freshstack_dspy import Chunk, Judgment, Query, records
-from freshstack_dspy.records import Record, ScoredChunk, Status, ranked
+from freshstack_dspy.records import Candidate, Record, RunRank, ScoredChunk, Status, ranked
 
 RECORDS = [
     value
@@ -41,6 +44,39 @@ def test_a_record_takes_no_unknown_field_and_does_not_change(record: type[Record
 
     with pytest.raises(ValidationError, match="frozen"):
         setattr(record.model_construct(), next(iter(record.model_fields)), "other")
+
+
+def test_a_record_takes_little_more_memory_than_its_fields() -> None:
+    def bytes_of_each(make: Callable[[], Record]) -> float:
+        tracemalloc.start()
+        _kept = [make() for _ in range(1_000)]
+        taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return taken / 1_000
+
+    found = [{"technique": "answer", "retriever": "bm25", "rank": rank} for rank in range(1, 13)]
+    candidate = {"query_id": "1", "chunk_id": "a", "found_by": found}
+
+    assert bytes_of_each(lambda: judgment(1, "ok")) < 600  # 1,300 with Pydantic's set of fields
+    assert bytes_of_each(lambda: Candidate.model_validate(candidate)) < 1_500
+
+
+def test_a_part_of_a_record_is_checked_as_a_record_is() -> None:
+    with pytest.raises(ValidationError, match="unexpected_keyword_argument"):
+        Candidate.model_validate(
+            {"query_id": "1", "chunk_id": "a", "runs": [{"run": "r", "rank": 1, "surprise": 1}]}
+        )
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        RunRank(run="r", rank=0)
+    with pytest.raises(FrozenInstanceError):
+        setattr(RunRank(run="r", rank=1), "rank", 2)  # noqa: B010
+
+
+def test_all_fields_of_a_record_count_as_given() -> None:
+    one = judgment(1, "ok")
+
+    assert one.model_dump(exclude_unset=True) == one.model_dump()
+    assert one.model_copy(update={"parts": 2}).model_fields_set == set(Judgment.model_fields)
 
 
 @pytest.mark.parametrize("status", get_args(Status))
