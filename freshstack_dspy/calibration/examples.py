@@ -13,7 +13,6 @@ from pydantic import BaseModel, TypeAdapter
 
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.near_duplicates import alike_questions, clusters
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import read_lines
 from freshstack_dspy.lm.baseline.support import support
@@ -23,6 +22,7 @@ from freshstack_dspy.signatures.answers import ReferenceAnswer
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget, verdicts_on
 from freshstack_dspy.signatures.nuggets import NuggetText
+from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
 from freshstack_dspy.text import find_quotation, restates
 
 _NEARLY_THE_SAME = 0.8

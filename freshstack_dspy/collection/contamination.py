@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from freshstack_dspy.collection.near_duplicates import near_duplicates
 from freshstack_dspy.records import Contamination, Nugget, Query
+from freshstack_dspy.stored.near_duplicates import near_duplicates
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import ContaminationConfig

@@ -13,7 +13,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.near_duplicates import same_texts
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.prices import longest_input_of
@@ -44,6 +43,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.near_duplicates import same_texts
 from freshstack_dspy.stored.slices import slice_queries
 
 if TYPE_CHECKING:

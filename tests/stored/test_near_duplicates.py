@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy import Chunk, Nugget, Query
-from freshstack_dspy.collection.near_duplicates import (
+from freshstack_dspy.stored.near_duplicates import (
     MOST_LISTED,
     alike_pairs,
     clusters,
