@@ -1,6 +1,7 @@
 """`freshstack replies` and `freshstack requests`: recorded replies, and requests that wait for one."""
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FIRST_WAIT = 5.0
 LONGEST_WAIT = 300.0
 _STILL_WAITING = 3
+_MOST_REASONS = 20
 
 replies = typer.Typer(help="Recorded replies: bundles out and in, and a check.")
 requests = typer.Typer(help="Deferred requests: sent as batches, or answered elsewhere.")
@@ -134,8 +136,7 @@ def import_answers(
             store, answers, settings.prices, account=settings.name, model=settings.model
         )
     say(str(report))
-    for reason in report.reasons:
-        say(f"  {reason}")
+    _print_reasons(report.reasons)
     if report.faulty:
         raise typer.Exit(1)
 
@@ -206,10 +207,17 @@ def status(
                 complain(f"{error}; asking again in {pause:.0f} s")
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_WAIT)
-        waiting = sum(1 for _ in store.deferred())
+        waiting = store.count_waiting()
     if as_json:
         show_json({"waiting": waiting, "batches": jobs})
     _end(jobs, begun, waiting, "" if as_json else str(config))
+
+
+def _print_reasons(reasons: Sequence[str]) -> None:
+    for reason in reasons[:_MOST_REASONS]:
+        say(f"  {reason}")
+    if (more := len(reasons) - _MOST_REASONS) > 0:
+        say(f"  and {more:,} more")
 
 
 def _print_plan(planned: "Submission", model: str) -> None:

@@ -128,27 +128,31 @@ class Reservation:
         self.__exit__()
         self.__enter__()
 
-    def spent_on(self, reply: Reply) -> Spent:
-        """What a reply cost; the upper bound where the provider did not count."""
-        if reply.finish_reason == NO_REPLY:
-            return Spent()
-        if reply.input_tokens is None or reply.output_tokens is None:
-            return self.upper_bound
-        return Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
-
     def _full(self) -> str | None:
-        """Which cap the request could go over, in words."""
-        spent = self.spent()
-        taken = spent + self.account.in_flight + self.upper_bound
-        for name, cap in self.account.caps:
-            if cap is not None and getattr(taken, name) > cap:
-                return (
-                    f"[budget] {name} = {cap:g} does not allow another call: "
-                    f"{amount(name, spent)} spent so far, and the next could take "
-                    f"{amount(name, self.upper_bound)}, so it takes at least "
-                    f"{amount(name, spent + self.upper_bound)} to go on"
-                )
-        return None
+        return passed_cap(self.account, self.spent(), self.upper_bound)
+
+
+def passed_cap(account: Account, spent: Spent, bound: Spent) -> str | None:
+    """Say which cap a request of this upper bound could pass, next to all in flight, or None."""
+    taken = spent + account.in_flight + bound
+    for name, cap in account.caps:
+        if cap is not None and getattr(taken, name) > cap:
+            return (
+                f"[budget] {name} = {cap:g} does not allow another call: "
+                f"{amount(name, spent)} spent so far, and the next could take "
+                f"{amount(name, bound)}, so it takes at least "
+                f"{amount(name, spent + bound)} to go on"
+            )
+    return None
+
+
+def spent_on(reply: Reply, bound: Callable[[], Spent]) -> Spent:
+    """What a reply cost; the upper bound where the provider did not count."""
+    if reply.finish_reason == NO_REPLY:
+        return Spent()
+    if reply.input_tokens is None or reply.output_tokens is None:
+        return bound()
+    return Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
 
 
 def amount(name: str, spent: Spent) -> str:

@@ -41,6 +41,7 @@ from freshstack_dspy.lm.budget import (
     Reservation,
     Spent,
     check_unpriced,
+    spent_on,
     upper_bound,
 )
 from freshstack_dspy.lm.dspy_parts import LMError, engine_of
@@ -196,7 +197,7 @@ class Client(Recorder[Prompt, Reply]):
                     usage.input_tokens, usage.output_tokens, usage.total_tokens
                 ),
             )
-        return Sent([reply], reservation.spent_on(reply), attempts)
+        return Sent([reply], spent_on(reply, lambda: reservation.upper_bound), attempts)
 
 
 def _reopened(state: dict[str, Any]) -> Client:

@@ -236,6 +236,17 @@ class ReplyStore(Recorded):
         for _, value in self._rows_with_prefix("deferred:"):
             yield ChatRequest.model_validate_json(value)
 
+    def waiting(self, key: str) -> ChatRequest | None:
+        """The request of a key, if it waits for a reply."""
+        value = self._value(f"deferred:{key}")
+        return None if value is None else ChatRequest.model_validate_json(value)
+
+    def count_waiting(self) -> int:
+        """How many requests wait for a reply."""
+        names = ("deferred:", "deferred:\x7f")
+        (row,) = self._rows("SELECT COUNT(*) FROM Cache WHERE key > ? AND key < ?", names)
+        return int(row[0])
+
     def whole_entry(self, key: str) -> Entry | None:
         """The entry recorded for a key, or None; also where it is damaged, and to be replaced."""
         try:
@@ -264,6 +275,7 @@ class ReplyStore(Recorded):
                 if not self._added(entry):
                     self._number_replaced(f"entry:{entry.key}")
                     self._set(f"entry:{entry.key}", entry_json(entry))
+                    self._cache.delete(f"deferred:{entry.key}")
             if account is not None and spent is not None:
                 self._charge(account, spent)
 

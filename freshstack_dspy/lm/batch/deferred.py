@@ -9,20 +9,21 @@ the build goes on. Each line of the replies is either what a batch API gives bac
 import functools
 import json
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import from_json
 
 from freshstack_dspy.config import BuildConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.files import write_file
-from freshstack_dspy.lm.budget import Spent, upper_bound
+from freshstack_dspy.files import replace_file
+from freshstack_dspy.lm.budget import spent_on, upper_bound
 from freshstack_dspy.lm.engine import presentable
-from freshstack_dspy.lm.prices import price_of
-from freshstack_dspy.lm.reply import MOST_TOKENS, billed_output, receive
+from freshstack_dspy.lm.prices import Price, price_of
+from freshstack_dspy.lm.reply import MOST_TOKENS, Reply, billed_output, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Record
@@ -35,12 +36,28 @@ def requests_file(config: BuildConfig) -> Path:
 
 def write_requests(store: ReplyStore, path: Path, keys: Container[str]) -> int:
     """Write the deferred requests of these keys as an OpenAI batch file; return how many."""
-    lines = [request_line(request) + b"\n" for request in store.deferred() if request.key in keys]
+    written = 0
     try:
-        write_file(path, b"".join(lines))
+        with replace_file(path) as partial, partial.open("wb") as file:
+            for request in store.deferred():
+                if request.key in keys:
+                    file.write(request_line(request) + b"\n")
+                    written += 1
     except OSError as error:
         raise StoreError(f"{path}: the requests cannot be written: {error}") from error
-    return len(lines)
+    return written
+
+
+def keys_in(file: Path) -> Iterator[str]:
+    """The keys in a requests file, line by line."""
+    again = "write the file again with: freshstack build CONFIG --mode defer"
+    try:
+        with file.open("rb") as lines:
+            yield from (str(from_json(line)["custom_id"]) for line in lines)
+    except OSError as error:
+        raise StoreError(f"{file}: the requests cannot be read: {error}; {again}") from error
+    except (ValueError, LookupError, TypeError):
+        raise StoreError(f"{file}: not a file of deferred requests; {again}") from None
 
 
 def request_line(request: ChatRequest, url: str = "/v1/chat/completions") -> bytes:
@@ -97,27 +114,29 @@ def import_replies(
     account: str | None = None,
     model: ModelConfig | None = None,
 ) -> ImportReport:
-    """Record the replies of a file to the requests that wait in a store.
+    """Record the replies of a file, line by line, to the requests that wait in a store.
 
     A person's answer that does not fit its request is refused, and one that does replaces what was
     recorded before. A batch's reply is paid for, in the name of the account, and recorded as it is;
-    the next build asks again with its error. A line in neither format is a StoreError, and then
-    nothing is recorded. Secrets of the model are not shown.
+    the next build asks again with its error. A line in neither format is invalid, and costs only
+    itself. Secrets of the model are not shown.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        with path.open(encoding="utf-8-sig", newline="\n") as lines:
+            answers = (_numbered(*each) for each in enumerate(lines, 1) if each[1].strip())
+            return record_answers(store, answers, prices, account, model or ModelConfig())
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: the replies cannot be read: {error}") from error
-    answers = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            answers.append(read_answer(line))
-            if answers[-1].fault:
-                raise StoreError(
-                    f"{path}:{number}: neither a batch reply (custom_id, response.body.choices) nor "
-                    f"a hand-written one (custom_id, content): {answers[-1].fault}"
-                )
-    return record_answers(store, answers, prices, account, model or ModelConfig())
+
+
+def _numbered(number: int, line: str) -> "AnswerLine":
+    answer = read_answer(line)
+    if not answer.fault:
+        return answer
+    return answer._replace(
+        fault=f"line {number} is neither a batch reply (custom_id, response.body.choices) nor a "
+        f"hand-written one (custom_id, content): {answer.fault}"
+    )
 
 
 # Lines of replies
@@ -178,12 +197,20 @@ def read_answer(text: str) -> AnswerLine:
             return AnswerLine(line.custom_id, line.content, by_hand=True)
         if line.error or line.response is None or line.response.status_code != 200:
             return AnswerLine(line.custom_id, error=_reason(line))
-        completion = _Completion.model_validate(line.response.body)
+        return _answer_of(line.custom_id, _Completion.model_validate(line.response.body))
     except ValidationError as error:
         return AnswerLine(_custom_id_of(text), fault=first_fault(error))
+
+
+def answer_in(custom_id: str, body: str) -> AnswerLine:
+    """Read the body of a chat completion."""
+    return _answer_of(custom_id, _Completion.model_validate_json(body))
+
+
+def _answer_of(custom_id: str, completion: _Completion) -> AnswerLine:
     message, finish_reason = completion.choices[0].message, completion.choices[0].finish_reason
     return AnswerLine(
-        line.custom_id,
+        custom_id,
         message.content or message.refusal or "",
         "refusal" if message.refusal else finish_reason or "stop",
         completion.usage or _Usage(),
@@ -221,14 +248,14 @@ def record_answers(
     only: Container[str] | None = None,
 ) -> ImportReport:
     """Record answers to the keys in `only` (None: all); see `import_replies`."""
-    waiting = {request.key: request for request in store.deferred()}
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
     recorded: set[str] = set()
     for answer in answers:
         key, why = answer.custom_id, ""
-        known = None if key in waiting else store.get(key)
-        request = known.request if known is not None else waiting.get(key)
+        waiting = store.waiting(key)
+        known = store.get(key) if waiting is None else None
+        request = waiting if known is None else known.request
         if answer.fault:
             group, why = "invalid", answer.fault
         elif request is None or (only is not None and key not in only):
@@ -240,8 +267,8 @@ def record_answers(
         elif answer.by_hand and (fault := fault_in(request, answer.text)):
             group, why = "invalid", fault
         else:
-            _record(store, request, answer, prices, account)
-            waiting.pop(key, None)
+            price = price_of(request.model, prices)
+            record(store, request, answer, price, account, batch=not answer.by_hand)
             recorded.add(key)
             group = "replaced" if known else "imported"
         groups[group].append(key)
@@ -250,20 +277,23 @@ def record_answers(
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ImportReport(
         imported=len(groups["imported"]),
-        waiting=len(waiting),
+        waiting=store.count_waiting(),
         reasons=tuple(f"{count} x {why}" for why, count in ordered),
         **{name: tuple(groups[name]) for name in _GROUPS},
     )
 
 
-def _record(
+def record(
     store: ReplyStore,
     request: ChatRequest,
     answer: AnswerLine,
-    prices: PricesConfig | None,
+    price: Price | None,
     account: str | None,
-) -> None:
-    price, usage = price_of(request.model, prices), answer.usage
+    *,
+    batch: bool,
+) -> Reply:
+    """Record the answer to a request, at the price of a batch or of a live call; nobody bills people."""
+    usage = answer.usage
     reply = receive(
         request,
         text=answer.text,
@@ -274,15 +304,11 @@ def _record(
         ),
         origin="import",
         price=price,
-        batch=not answer.by_hand,
+        batch=batch,
     )
-    if answer.by_hand:
-        spent = None
-    elif reply.input_tokens is None or reply.output_tokens is None:  # not counted
-        spent = upper_bound(request, price, batch=True)
-    else:
-        spent = Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
-    store.put(reply, account=account, spent=spent)
+    bound = functools.partial(upper_bound, request, price, batch=batch)
+    store.put(reply, account=account, spent=None if answer.by_hand else spent_on(reply, bound))
+    return reply
 
 
 def fault_in(request: ChatRequest, text: str) -> str | None:

@@ -6,7 +6,6 @@ needs to find the batch in place of paying for a second one.
 """
 
 import contextlib
-import json
 import logging
 import secrets
 import sqlite3
@@ -23,7 +22,12 @@ from pydantic import Field
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, FatalModelError, StoreError, TransientModelError
 from freshstack_dspy.files import write_file
-from freshstack_dspy.lm.batch.deferred import ImportReport, record_answers, requests_file
+from freshstack_dspy.lm.batch.deferred import (
+    ImportReport,
+    keys_in,
+    record_answers,
+    requests_file,
+)
 from freshstack_dspy.lm.batch.providers import Batch, BatchAPI, batch_api
 from freshstack_dspy.lm.budget import SET_PRICES, Spent, amount, check_unpriced, upper_bound
 from freshstack_dspy.lm.engine import presentable
@@ -83,8 +87,8 @@ class Submission(NamedTuple):
     """A submission before it is sent."""
 
     requests: int
-    parts: list[list[ChatRequest]]
-    """The requests of each batch."""
+    parts: list[list[str]]
+    """The keys of the requests of each batch."""
     left_out: Counter[str]
     """How many requests of the file are not sent, by reason."""
     batch: Spent
@@ -120,12 +124,34 @@ class Batches:
 
     def plan(self) -> Submission:
         """Find which requests of the last deferred build can be sent, and what they could cost."""
-        waiting = {request.key: request for request in self._store.deferred()}
-        underway = {key for job in self.folder.everyones() if job.pending for key in job.keys}
-        requests: list[ChatRequest] = []
         left_out: Counter[str] = Counter()
-        for key in _keys_in(requests_file(self._config)):
-            request = waiting.get(key)
+        batch, live, api = Spent(), Spent(), self._api
+
+        def sized() -> Iterator[tuple[str, int]]:
+            nonlocal batch, live
+            for request in self.to_send(left_out):
+                batch += upper_bound(request, self._price, batch=True)
+                live += upper_bound(request, self._price)
+                yield request.key, len(api.line(request)) + 1
+
+        packs = packed(
+            sized(), lambda one: one[1], most_size=api.most_bytes, most=api.most_requests
+        )
+        parts = [[key for key, _ in pack] for pack in packs]
+        return Submission(
+            requests=sum(map(len, parts)),
+            parts=parts,
+            left_out=left_out,
+            batch=batch,
+            live=live,
+            priced=self._price is not None,
+        )
+
+    def to_send(self, left_out: Counter[str]) -> Iterator[ChatRequest]:
+        """The requests of the last deferred build without those that are counted as left out."""
+        underway = {key for job in self.folder.everyones() if job.pending for key in job.keys}
+        for key in dict.fromkeys(keys_in(requests_file(self._config))):
+            request = self._store.waiting(key)
             if request is None:
                 known = self._store.get(key) is not None
                 left_out["answered already" if known else "not waiting here"] += 1
@@ -134,22 +160,7 @@ class Batches:
             elif self.is_of_other_model(request):
                 left_out[f"not to {self._config.model.name} where [model] asks it"] += 1
             else:
-                requests.append(request)
-        api = self._api
-        parts = packed(
-            requests,
-            lambda request: len(api.line(request)) + 1,
-            most_size=api.most_bytes,
-            most=api.most_requests,
-        )
-        return Submission(
-            requests=len(requests),
-            parts=list(parts),
-            left_out=left_out,
-            batch=self._bound(requests, batch=True),
-            live=self._bound(requests, batch=False),
-            priced=self._price is not None,
-        )
+                yield request
 
     def check_budget(self, planned: Submission) -> None:
         """Stop with a BudgetError where the caps of `[budget]` could be passed."""
@@ -181,18 +192,18 @@ class Batches:
         """Whether it is of another model or endpoint than the configuration names."""
         return (one.model, one.endpoint) != (self._config.model.name, self._endpoint)
 
-    def _bound(self, requests: Sequence[ChatRequest], *, batch: bool) -> Spent:
-        return sum((upper_bound(one, self._price, batch=batch) for one in requests), Spent())
-
-    def _send(self, requests: Sequence[ChatRequest]) -> Job:
-        lines = [self._api.line(request) for request in requests]
+    def _send(self, keys: Sequence[str]) -> Job:
+        lines, bound = [], Spent()
+        for request in filter(None, map(self._store.waiting, keys)):
+            lines.append(self._api.line(request))
+            bound += upper_bound(request, self._price, batch=True)
         job = self.folder.save(
             Job(
                 submission=secrets.token_hex(8),
                 model=self._config.model.name,
                 endpoint=self._endpoint,
-                keys=tuple(request.key for request in requests),
-                upper_bound=self._bound(requests, batch=True),
+                keys=tuple(keys),
+                upper_bound=bound,
                 begun_at=datetime.now(UTC),
             )
         )
@@ -354,15 +365,3 @@ class JobFolder:
                     "run this again when it has ended"
                 ) from None
             yield
-
-
-def _keys_in(file: Path) -> list[str]:
-    """The keys in a requests file, each once."""
-    again = "write the file again with: freshstack build CONFIG --mode defer"
-    try:
-        lines = file.read_bytes().splitlines()
-        return list(dict.fromkeys(str(json.loads(line)["custom_id"]) for line in lines))
-    except OSError as error:
-        raise StoreError(f"{file}: the requests cannot be read: {error}; {again}") from error
-    except (ValueError, LookupError, TypeError):
-        raise StoreError(f"{file}: not a file of deferred requests; {again}") from None

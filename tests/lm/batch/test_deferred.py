@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 from pydantic import ValidationError
 
-from freshstack_dspy import ModelConfig, ReplyStore
-from freshstack_dspy.errors import DeferredError, StoreError
+from freshstack_dspy import ReplyStore
+from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.batch.deferred import (
     ImportReport,
     fault_in,
     import_replies,
-    read_answer,
-    record_answers,
     write_requests,
 )
 from freshstack_dspy.lm.request import ChatRequest
@@ -174,21 +172,31 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("line", MALFORMED, ids=lambda line: str(line)[64:100])
-def test_a_line_in_neither_format_is_refused_by_number_and_nothing_is_recorded(
+def test_a_line_in_neither_format_is_named_by_number_and_costs_only_itself(
     store: ReplyStore, replies_file: Path, line: str
 ) -> None:
     store.defer(ask())
     store.defer(ask("good"))
     good = json.dumps({"custom_id": ask("good").key, "content": "hi"})
-    replies_file.write_text(f"{good}\n\n{line}\n", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"replies\.jsonl:3: "):
-        import_replies(store, replies_file)
-    assert list(store.replies()) == []
-    assert len(list(store.deferred())) == 2
+    replies_file.write_text(f"{line}\n\n{good}\n{line}", encoding="utf-8")
+    report = import_replies(store, replies_file)
 
-    # In what a batch gave back, which is paid for, it costs only itself.
-    report = record_answers(store, map(read_answer, (line, good)), None, None, ModelConfig())
-    assert (report.imported, len(report.invalid)) == (1, 1)
+    assert (report.imported, len(report.invalid), report.waiting) == (1, 2, 1)
+    assert [reason.split(" is neither")[0] for reason in report.reasons] == [
+        "1 x line 1",
+        "1 x line 4",
+    ]
+
+
+def test_a_reply_to_what_had_a_dead_end_is_waited_for_no_longer(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    store.put(reply("cut off", status="truncated", finish_reason="length"))
+    store.defer(ask())
+    report = import_replies(store, write_lines(replies_file, batch_line(KEY), batch_line(KEY)))
+
+    assert (report.imported, report.repeated, report.waiting) == (1, (KEY,), 0)
+    assert store.count_waiting() == 0
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
