@@ -13,14 +13,28 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.engine import UNREADABLE, presentable, provider_for
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.retry import Retries
+from freshstack_dspy.records import Chunk, SourceFile
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
+FILES = pa.schema(
+    {
+        "source": pa.string(),
+        "path": pa.string(),
+        "data": pa.large_binary(),
+        "revision": pa.string(),
+        "encoding": pa.string(),
+    }
+)
+"""The fields of a `SourceFile`."""
+CHUNKS = chunk_schema().append(pa.field("fault", pa.string()))
+"""Chunks; and of a file that cannot be cut a row that says why, with no text and no id."""
 REQUESTS = pa.schema({"custom_id": pa.string(), "body": pa.large_string()})
 """`body`: of a chat completion, as JSON text; structs of Arrow would give each row all fields."""
 ANSWERS = pa.schema(
@@ -41,6 +55,30 @@ that brought no reply and may have been billed."""
 
 class _LostError(ReplyError):
     """An attempt that may have been billed is not repeated here."""
+
+
+def chunk_batch(files: pa.RecordBatch, max_tokens: int) -> pa.RecordBatch:
+    """Cut files, rows of `FILES`, into chunks of at most so many tokens, rows of `CHUNKS`."""
+    from freshstack_dspy.corpus.chunks import chunk_file
+
+    rows: list[dict[str, Any]] = []
+    for values in files.to_pylist():
+        file = SourceFile(**values)
+        try:
+            rows += [chunk.model_dump() for chunk in chunk_file(file, max_tokens)]
+        except Exception as error:  # noqa: BLE001 - one file ends no corpus
+            fault = f"cannot be cut: {type(error).__name__}: {' '.join(str(error).split())}"
+            none = Chunk(
+                chunk_id="",
+                source=file.source,
+                path=file.path,
+                start_byte=0,
+                end_byte=0,
+                text="",
+                tokens=0,
+            )
+            rows.append({**none.model_dump(), "fault": fault})
+    return pa.RecordBatch.from_pylist(rows, CHUNKS)
 
 
 def answer_batch(

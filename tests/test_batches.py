@@ -11,8 +11,11 @@ import pytest
 import tenacity.nap
 
 from freshstack_dspy import ModelConfig
-from freshstack_dspy.batches import ANSWERS, REQUESTS, answer_batch
+from freshstack_dspy.batches import ANSWERS, CHUNKS, FILES, REQUESTS, answer_batch, chunk_batch
+from freshstack_dspy.corpus.chunks import chunk_file
+from freshstack_dspy.corpus.parquet import chunks_in
 from freshstack_dspy.lm.request import canonical_json
+from freshstack_dspy.records import SourceFile
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.recording import ask
 
@@ -108,3 +111,24 @@ def test_a_model_that_answers_nobody_is_said_of_each_row(server: ChatServer) -> 
     assert {row["status"] for row in rows.values()} == {"fatal"}
     assert "OPENAI_API_KEY" in rows["a"]["error"]
     assert [down[name]["status"] for name in "abcd"] == ["failed", "failed", "outage", "outage"]
+
+
+def test_files_are_cut_as_one_by_one_and_one_that_cannot_be_is_a_row_that_says_why() -> None:
+    text = "".join(f"word{number} " for number in range(200)).encode()
+    good = [
+        SourceFile("repo", "a.md", text, "v1"),
+        SourceFile("repo", "b.txt", text.decode().encode("utf-16-le"), None, "utf-16-le"),
+    ]
+    bad = SourceFile("repo", "c.py", b"\xff", "v1")
+    rows = [file._asdict() for file in (good[0], bad, good[1])]
+
+    cut = chunk_batch(pa.RecordBatch.from_pylist(rows, FILES), 64)
+
+    faults = cut.column("fault").to_pylist()
+    kept = cut.filter(pa.array([fault is None for fault in faults]))
+    assert cut.schema == CHUNKS
+    assert list(chunks_in(kept)) == [chunk for file in good for chunk in chunk_file(file, 64)]
+    assert len(kept) > 2
+    (fault,) = (row for row in cut.to_pylist() if row["fault"])
+    assert (fault["source"], fault["path"], fault["text"]) == ("repo", "c.py", "")
+    assert fault["fault"].startswith("cannot be cut: UnicodeDecodeError: 'utf-8' codec can't")

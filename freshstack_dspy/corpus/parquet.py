@@ -75,26 +75,42 @@ def write_chunks(file: Path | BinaryIO, tables: Iterable["pa.Table"]) -> ChunkSu
     """
     import pyarrow.parquet as pq
 
-    lines, content, searched = (hashlib.sha256() for _ in range(3))
-    count = tokens = 0
-    revisions: dict[str, str | None] = {}
-    before = None
-    schema = chunk_schema()
+    schema, summing = chunk_schema(), _Summing()
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for table in regrouped(tables, ROWS):
-            for chunk in chunks_in(table):
-                if chunk.chunk_id == before:
-                    raise CollectionError(f"chunk {before!r} is there twice")
-                before = chunk.chunk_id
-                lines.update(canonical_line(chunk).encode())
-                content.update(chunk.model_dump_json(exclude={"revision"}).encode())
-                words = [chunk.chunk_id, *chunk.headings, chunk.passage, ""]
-                searched.update("\0".join(words).encode())
-                revisions[chunk.source] = chunk.revision
-                count, tokens = count + 1, tokens + chunk.tokens
+            summing.add(table)
             writer.write_table(table.select(schema.names).cast(schema))
-    digests = (each.hexdigest() for each in (lines, content, searched))
-    return ChunkSums(count, tokens, revisions, *digests)
+    return summing.sums()
+
+
+class _Summing:
+    """Adds chunks up, in their order."""
+
+    def __init__(self) -> None:
+        self._lines, self._content, self._searched = (hashlib.sha256() for _ in range(3))
+        self._chunks = self._tokens = 0
+        self._revisions: dict[str, str | None] = {}
+        self._before: str | None = None
+
+    def add(self, rows: "pa.Table | pa.RecordBatch") -> None:
+        """Add the chunks that come next."""
+        for chunk in chunks_in(rows):
+            if chunk.chunk_id == self._before:
+                raise CollectionError(f"chunk {chunk.chunk_id!r} is there twice")
+            self._before = chunk.chunk_id
+            self._lines.update(canonical_line(chunk).encode())
+            self._content.update(chunk.model_dump_json(exclude={"revision"}).encode())
+            words = [chunk.chunk_id, *chunk.headings, chunk.passage, ""]
+            self._searched.update("\0".join(words).encode())
+            self._revisions[chunk.source] = chunk.revision
+            self._chunks += 1
+            self._tokens += chunk.tokens
+
+    def sums(self) -> ChunkSums:
+        """Give what was added up."""
+        digests = (self._lines, self._content, self._searched)
+        known = self._chunks, self._tokens, self._revisions
+        return ChunkSums(*known, *(digest.hexdigest() for digest in digests))
 
 
 class ChunkIds(Set[str]):
@@ -143,9 +159,11 @@ class ChunkFile:
     Its methods raise a `CollectionError` where the file is missing or is no such Parquet.
     """
 
-    def __init__(self, place: "Path | pa.Buffer") -> None:
-        """Name the file, or give its bytes."""
+    def __init__(self, place: "Path | pa.Buffer", sums: ChunkSums | None = None) -> None:
+        """Name the file, or give its bytes; and what is known of its chunks."""
         self.place = place
+        if sums is not None:
+            self.sums = sums
         self._lock = Lock()
         self._group = lru_cache(_GROUPS_KEPT)(self._read_group)
 
@@ -156,8 +174,8 @@ class ChunkFile:
 
         written = pa.BufferOutputStream()
         table = pa.Table.from_batches(batches_of(chunks), chunk_schema())
-        write_chunks(written, [table.sort_by("chunk_id")])
-        return cls(written.getvalue())
+        sums = write_chunks(written, [table.sort_by("chunk_id")])
+        return cls(written.getvalue(), sums)
 
     def __len__(self) -> int:
         with self._reading():
@@ -187,6 +205,14 @@ class ChunkFile:
         """The length of every chunk in tokens, by row."""
         with self._reading():
             return self._file.read(["tokens"])["tokens"].to_numpy()
+
+    @cached_property
+    def sums(self) -> ChunkSums:
+        """What is known of all chunks; read now, where they were not just written."""
+        summing = _Summing()
+        for batch in self.batches():
+            summing.add(batch)
+        return summing.sums()
 
     @cached_property
     def file_sha256(self) -> str | None:

@@ -113,6 +113,7 @@ def test_what_is_known_of_all_chunks_depends_on_no_batch(tmp_path: Path) -> None
     counts = write_chunks(tmp_path / "a.parquet", [whole])
 
     assert len(sums) == 1
+    assert ChunkFile(tmp_path / "a.parquet").sums == counts == ChunkFile.holding(CHUNKS).sums
     assert (counts.chunks, counts.revisions) == (len(CHUNKS), {"s": "r"})
     assert counts.tokens == sum(one.tokens for one in CHUNKS)
 
