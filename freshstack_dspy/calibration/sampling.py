@@ -31,7 +31,8 @@ from freshstack_dspy.records import (
     SampleHeader,
     TaskKind,
 )
-from freshstack_dspy.stored.contents import Contents, RecordFile
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.record_files import RecordFile
 
 Purpose = Literal["agreement", "share", "runs"]
 """What labels of pairs are for: how well the judge agrees with people, what share of the pairs
@@ -357,7 +358,7 @@ def _answers(folder: Path) -> tuple[Strata, dict[ItemId, dict[str, str]]]:
     """Read the compared answers of a folder: their strata, and their texts with the gold ones."""
 
     def read(name: str, record: type[Record]) -> Any:
-        return RecordFile(name, record, ()).read(folder)
+        return RecordFile(name, record, ()).open(folder).read()
 
     texts: dict[ItemId, str] = {
         (one.topic_id, one.run_id): one.text for one in read("answers", Answer)

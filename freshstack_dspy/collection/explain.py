@@ -23,6 +23,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
 from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.record_files import records_of
 from freshstack_dspy.text import named_nearest
 
 
@@ -32,7 +33,7 @@ class Call(Record):
     call_id: str
     """The key of the reply."""
     judgments: int
-    """How many judgments of the collection name it."""
+    """How many judgments of the query name it."""
     reply: Reply | None
     """With its request, where it is recorded in one of the places that were given."""
 
@@ -119,8 +120,8 @@ def explain(
     """
     collection = StoredCollection.load(collection)
     query = find_query(collection, query_id)
-    candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
-    judgments = [each for each in collection.judgments if each.query_id == query_id]
+    candidates = {each.chunk_id: each for each in records_of(collection.pool, query_id)}
+    judgments = records_of(collection.judgments, query_id)
     of_query = candidates.keys() | {each.chunk_id for each in judgments}
     if "…" in chunk_id:  # as a narrow screen shows it
         start, _, end = chunk_id.partition("…")
@@ -147,7 +148,7 @@ def explain(
     )
     keys = [key for nugget_id in sorted(of_chunk) for key in _keys_of(of_chunk[nugget_id])]
     keys += [failure.call_id for failure in failures if failure.call_id]
-    named = Counter(key for judgment in collection.judgments for key in set(_keys_of(judgment)))
+    named = Counter(key for judgment in judgments for key in set(_keys_of(judgment)))
     calls = []
     for key in dict.fromkeys(keys):
         reply = FirstOf(*replies).entry(key)

@@ -9,6 +9,7 @@ from freshstack_dspy.pages.page import Page, Span, Table, Text, counted, cut
 from freshstack_dspy.stored.contents import nuggets_by_query
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import NOT_MEASURED
+from freshstack_dspy.stored.record_files import records_of
 from freshstack_dspy.stored.slices import Slices, slices_of
 
 _QUOTED = 600
@@ -49,13 +50,12 @@ def query_page(collection: StoredCollection, query_id: str) -> Page:
     """
     query = find_query(collection, query_id)
     supports: dict[str, list[str]] = {}
-    for judgment in collection.judgments:
-        if judgment.query_id == query_id and collection.supports(judgment):
+    for judgment in records_of(collection.judgments, query_id):
+        if collection.supports(judgment):
             supports.setdefault(judgment.chunk_id, []).append(judgment.nugget_id)
     ranks = {
         each.chunk_id: min((by.rank for by in each.pooled_by), default=None)
-        for each in collection.pool
-        if each.query_id == query_id
+        for each in records_of(collection.pool, query_id)
     }
     chunks: list[dict[str, Any]] = [
         {"chunk_id": id_, "best_rank": ranks.get(id_), "supports": supports.get(id_, [])}

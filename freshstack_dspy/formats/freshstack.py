@@ -8,7 +8,7 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.description import JUDGMENTS_FILE
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import DATA_ENDINGS, Imported, query_fields, shown
-from freshstack_dspy.formats.parquet import front_matter, parquet_file, schema_of
+from freshstack_dspy.formats.parquet import front_matter, parquet_file
 from freshstack_dspy.formats.selection import (
     QUERY_SOURCES,
     Files,
@@ -20,6 +20,7 @@ from freshstack_dspy.formats.selection import (
     query_metadata,
 )
 from freshstack_dspy.records import Attribution
+from freshstack_dspy.stored.record_files import schema_of
 
 _HOW_TO_LOAD = """\
     loader = freshstack.datasets.DataLoader("path/to/this/queries", "path/to/this/corpus")

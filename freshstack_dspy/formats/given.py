@@ -31,7 +31,7 @@ from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.corpus import sorted_chunks
 from freshstack_dspy.stored.manifest import NO_MODEL, Manifest, Provenance
 from freshstack_dspy.stored.slices import slice_queries
-from freshstack_dspy.stored.writing import encoded, manifest_of
+from freshstack_dspy.stored.writing import manifest_of
 
 R = TypeVar("R", bound=Record)
 _OF_A_CHUNK = [name for name, field in Chunk.model_fields.items() if field.is_required()]
@@ -80,7 +80,7 @@ def read_given(
         scale=scale,
         versions={"freshstack_dspy": version("freshstack_dspy")},
     )
-    manifest = manifest_of(contents, known, provenance, encoded(contents), reading.rejected)
+    manifest = manifest_of(contents, known, provenance, reading.rejected)
     return contents, manifest, ChunkFile.holding(known)
 
 

@@ -13,12 +13,13 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import Imported, R, smallest_scale, validated
-from freshstack_dspy.formats.parquet import front_matter, kinds, parquet_file, schema_of
+from freshstack_dspy.formats.parquet import front_matter, parquet_file
 from freshstack_dspy.formats.selection import GRADES, Files, Selection
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, Scale
 from freshstack_dspy.rows import Row
 from freshstack_dspy.stored.card import data_card
 from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.record_files import kinds, schema_of
 from freshstack_dspy.stored.slices import Slices
 
 _HOW_TO_LOAD = f"""\

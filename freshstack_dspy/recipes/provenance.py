@@ -214,7 +214,7 @@ def unchanged(
     except (OSError, StoreError, ValueError):  # what is missing or damaged is a change
         return None
     same = found.items() <= manifest.fingerprints.items()
-    return Collection.unread(config.out, manifest) if same else None
+    return Collection.load(config.out) if same else None
 
 
 def fingerprint_inputs(

@@ -521,8 +521,7 @@ def _pool(contents: Contents, manifest: Manifest) -> Iterator[Page]:
 def _limits(contents: Contents, manifest: Manifest) -> Iterator[str]:
     from freshstack_dspy.stored.diagnose import from_passages
 
-    failed = sum(judgment.label is None for judgment in contents.judgments)
-    shared = sum(judgment.same_as is not None for judgment in contents.judgments)
+    failed, shared = manifest.counts.unlabelled, manifest.counts.shared
     made = None if is_dry_run(manifest) else from_passages(contents)
     yield _by_whom(manifest)
     yield _trust(manifest)

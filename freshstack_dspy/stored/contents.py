@@ -1,15 +1,13 @@
-"""The records of a collection, file by file, each file in its one order."""
+"""The records of a collection, in the order of their files, and what the measures take of them."""
 
 from collections import Counter
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import canonical_line, decode_records
 from freshstack_dspy.records import (
     SCALES,
     Candidate,
@@ -23,11 +21,11 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
     QuerySlice,
-    Record,
     Scale,
     SkippedFile,
     SliceName,
 )
+from freshstack_dspy.stored.record_files import RECORD_FILES, rows
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
@@ -39,60 +37,11 @@ NuggetsName = Literal["supported", "all"]
 """On which of its nuggets a query is measured: those that the corpus supports, or all."""
 
 
-class RecordFile(NamedTuple):
-    """One JSON Lines file of a collection."""
-
-    name: str
-    """The file's stem, and the attribute of `Contents` that holds its records."""
-    record: type[Record]
-    order: tuple[str, ...]
-    """The fields that order the lines, compared as text by code point."""
-    once: bool = True
-    """Whether these fields name at most one record; where not, the lines themselves break ties."""
-    optional: bool = False
-    """Whether it is written only where there are records."""
-
-    @property
-    def filename(self) -> str:
-        """The file's name in the folder."""
-        return f"{self.name}.jsonl"
-
-    def read(self, folder: Path) -> tuple[Record, ...]:
-        """Read the records of a collection; a `CollectionError` names the file and the line."""
-        path = folder / self.filename
-        if self.optional and not path.exists():
-            return ()
-        try:
-            return decode_records(path.read_bytes(), self.record, path)
-        except OSError as error:
-            raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-
-    def sort(self, records: Iterable[Record]) -> tuple[Record, ...]:
-        """Put records into the order of the file, which is total."""
-        ids = attrgetter(*self.order)
-        if self.once:
-            return tuple(sorted(records, key=ids))
-        return tuple(sorted(records, key=lambda record: (ids(record), canonical_line(record))))
-
-
-RECORD_FILES: tuple[RecordFile, ...] = (
-    RecordFile("queries", Query, ("query_id",)),
-    RecordFile("nuggets", Nugget, ("query_id", "nugget_id")),
-    RecordFile("expansions", Expansion, ("query_id", "kind")),
-    RecordFile("pool", Candidate, ("query_id", "chunk_id")),
-    RecordFile("judgments", Judgment, ("query_id", "nugget_id", "chunk_id")),
-    RecordFile("contamination", Contamination, ("query_id",)),
-    RecordFile("failures", Failure, ("query_id", "step", "status"), once=False),
-    RecordFile("slices", QuerySlice, ("query_id",)),
-    RecordFile("skipped", SkippedFile, ("source", "path"), once=False),
-    RecordFile("licences", LicenceFile, ("source", "path")),
-    RecordFile("notes", Note, ("query_id", "kind"), optional=True),
-)
-
-
 @dataclass(frozen=True, repr=False)
 class Contents:
-    """The records of a collection, each tuple in the order of its file; the chunks are apart.
+    """The records of a collection, each kind in the order of its file; the chunks are apart.
+
+    Many judgments and candidates are read from disk as they are asked for.
 
     Attributes:
         queries: Of all slices.
@@ -104,8 +53,8 @@ class Contents:
     queries: tuple[Query, ...] = field(default_factory=tuple)
     nuggets: tuple[Nugget, ...] = field(default_factory=tuple)
     expansions: tuple[Expansion, ...] = field(default_factory=tuple)
-    pool: tuple[Candidate, ...] = field(default_factory=tuple)
-    judgments: tuple[Judgment, ...] = field(default_factory=tuple)
+    pool: Sequence[Candidate] = field(default_factory=tuple)
+    judgments: Sequence[Judgment] = field(default_factory=tuple)
     contamination: tuple[Contamination, ...] = field(default_factory=tuple)
     failures: tuple[Failure, ...] = field(default_factory=tuple)
     slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
@@ -133,7 +82,8 @@ class Contents:
 
     def supported_nuggets(self) -> frozenset[str]:
         """The ids of the nuggets that a chunk supports."""
-        return frozenset(one.nugget_id for one in self.judgments if self.supports(one))
+        labels = rows(self.judgments, "nugget_id", "label")
+        return frozenset(id_ for id_, label in labels if (label or 0) >= self.threshold)
 
     def contaminated(self, coverage: float = CONTAMINATED) -> tuple[str, ...]:
         """List the queries that a model can answer without the corpus, ascending.
@@ -177,9 +127,9 @@ class Contents:
             if nugget.query_id in ids and measured and (doubtful or not nugget.doubtful):
                 ids[nugget.query_id].append(nugget.nugget_id)
                 labels[nugget.nugget_id] = {}
-        for one in self.judgments:
-            if one.nugget_id in labels:
-                labels[one.nugget_id][one.chunk_id] = one.label
+        for nugget_id, chunk_id, label in rows(self.judgments, "nugget_id", "chunk_id", "label"):
+            if nugget_id in labels:
+                labels[nugget_id][chunk_id] = label
         return ids, labels
 
     def qrels_of(
@@ -247,15 +197,18 @@ def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> I
     owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
     queries = {query.query_id for query in contents.queries}
     known: dict[str, Ids[str]] = {"query": queries, "nugget": owners.keys(), "chunk": chunk_ids}
-    yield from _repeated("nuggets.jsonl", [(one.nugget_id,) for one in contents.nuggets])
+    for nugget_id, times in Counter(one.nugget_id for one in contents.nuggets).items():
+        if times > 1:
+            yield _repeated("nuggets.jsonl", nugget_id)
     for file in RECORD_FILES:
         records: Sequence[Any] = getattr(contents, file.name)
         if file.once:
-            yield from _repeated(file.filename, map(attrgetter(*file.order), records))
+            same = (one for one, other in pairwise(rows(records, *file.order)) if one == other)
+            yield from (_repeated(file.filename, *ids) for ids in dict.fromkeys(same))
         for field_name, kind in _REFERENCES:
             if field_name not in file.record.model_fields:
                 continue
-            named = dict.fromkeys(id_ for one in records for id_ in _ids(getattr(one, field_name)))
+            named = dict.fromkeys(id_ for (ids,) in rows(records, field_name) for id_ in _ids(ids))
             for id_ in named:
                 if id_ not in known[kind]:
                     yield f"{file.filename} names {kind} {id_!r}, which does not exist"
@@ -265,13 +218,14 @@ def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> I
 
 
 def _label_faults(
-    judgments: Iterable[Judgment], owners: Mapping[str, str], highest: int
+    judgments: Sequence[Judgment], owners: Mapping[str, str], highest: int
 ) -> Iterator[str]:
-    for one in judgments:
-        pair = f"judgments.jsonl: nugget {one.nugget_id!r} and chunk {one.chunk_id!r}"
-        if owners.get(one.nugget_id, one.query_id) != one.query_id:
-            yield f"{pair}: the nugget belongs to query {owners[one.nugget_id]!r}"
-        if any((label or 0) > highest for label in (one.label, *(v.label for v in one.votes))):
+    fields = "query_id", "nugget_id", "chunk_id", "label", "votes"
+    for query_id, nugget_id, chunk_id, label, votes in rows(judgments, *fields):
+        pair = f"judgments.jsonl: nugget {nugget_id!r} and chunk {chunk_id!r}"
+        if owners.get(nugget_id, query_id) != query_id:
+            yield f"{pair}: the nugget belongs to query {owners[nugget_id]!r}"
+        if max(label or 0, *(vote.label or 0 for vote in votes), 0) > highest:
             yield f"{pair}: a label above {highest}, the highest of the scale"
 
 
@@ -279,7 +233,5 @@ def _ids(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else value or ()
 
 
-def _repeated(filename: str, identities: Iterable[str | tuple[str, ...]]) -> Iterator[str]:
-    for identity, times in Counter(identities).items():
-        if times > 1:
-            yield f"{filename}: {', '.join(map(repr, _ids(identity)))} is there twice; keep one"
+def _repeated(filename: str, *ids: str) -> str:
+    return f"{filename}: {', '.join(map(repr, ids))} is there twice; keep one"

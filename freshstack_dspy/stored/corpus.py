@@ -34,14 +34,16 @@ def corpus_sha256(chunks: Iterable[Chunk]) -> str:
     return digest.hexdigest()
 
 
-def write_rows(file: Path | BinaryIO, schema: "pa.Schema", rows: Iterable[dict[str, Any]]) -> None:
+def write_rows(
+    file: Path | BinaryIO, schema: "pa.Schema", rows: Iterable[dict[str, Any]], group: int = ROWS
+) -> None:
     """Write rows of plain values as Parquet, the same rows always to the same bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     left = iter(rows)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while batch := list(islice(left, ROWS)):
+        while batch := list(islice(left, group)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 

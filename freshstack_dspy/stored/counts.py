@@ -17,6 +17,7 @@ from freshstack_dspy.records import (
     StepName,
 )
 from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
+from freshstack_dspy.stored.record_files import rows
 
 
 def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
@@ -108,7 +109,7 @@ class Counts(Record):
 
 def missing_of(contents: Contents) -> str:
     """Say what failed and may be asked again: pairs without a label, and steps that failed."""
-    unlabelled = sum(one.label is None for one in contents.judgments)
+    unlabelled = sum(label is None for (label,) in rows(contents.judgments, "label"))
     # A reply came, and a passage in it says what its document does not: that is final.
     failed = sum(
         one.step != "passages" or one.status != "failed" or one.call_id is None
@@ -125,16 +126,23 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         by_status = failures.setdefault(failure.step, {})
         by_status[failure.status] = by_status.get(failure.status, 0) + 1
     slices = Counter(part.slice for part in contents.slices)
+    unlabelled = shared = supported = evidence = 0
+    for label, same_as, spans in rows(contents.judgments, "label", "same_as", "evidence"):
+        supports = label is not None and label >= contents.threshold
+        unlabelled += label is None
+        shared += same_as is not None
+        supported += supports
+        evidence += supports and bool(spans)
     return Counts(
         queries=len(contents.queries),
         nuggets=len(contents.nuggets),
         expansions=len(contents.expansions),
         pool=len(contents.pool),
         judgments=len(contents.judgments),
-        unlabelled=sum(judgment.label is None for judgment in contents.judgments),
-        shared=sum(judgment.same_as is not None for judgment in contents.judgments),
-        supported=sum(map(contents.supports, contents.judgments)),
-        evidence=sum(bool(one.evidence) for one in filter(contents.supports, contents.judgments)),
+        unlabelled=unlabelled,
+        shared=shared,
+        supported=supported,
+        evidence=evidence,
         failures=failures,
         chunks=chunks,
         skipped=count_kinds(contents.skipped),

@@ -1,7 +1,8 @@
 """Diagnosing a pool: what each technique and retriever gave to it, and what it may lack."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection as Ids
+from collections.abc import Sequence
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -27,12 +28,14 @@ from freshstack_dspy.records import (
     ScoredChunk,
     SliceName,
     Technique,
+    Vote,
 )
 from freshstack_dspy.rows import load_pandas
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.counts import FROM_PASSAGES
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_dry_run
+from freshstack_dspy.stored.record_files import rows
 from freshstack_dspy.stored.slices import Slices, check_any, slices_of
 
 if TYPE_CHECKING:
@@ -52,9 +55,18 @@ class SelfAgreement(Record):
     """Votes without a label; they are in no value."""
 
 
-def self_agreement(judgments: Iterable[Judgment]) -> SelfAgreement:
-    """Compute how often the votes on a pair agree; pairs with fewer than two votes do not count."""
-    votes = [each for judgment in judgments if len(each := _votes_of(judgment)) > 1]
+def self_agreement(
+    judgments: Sequence[Judgment], query_ids: Ids[str] | None = None
+) -> SelfAgreement:
+    """Compute how often the votes on a pair agree; pairs with fewer than two votes do not count.
+
+    `query_ids` are those of the queries whose pairs count; None: of all.
+    """
+    votes = [
+        each
+        for query_id, given in rows(judgments, "query_id", "votes")
+        if len(each := _labels_of(given)) > 1 and (query_ids is None or query_id in query_ids)
+    ]
     labels = [[label for label in each if label is not None] for each in votes]
     several = [each for each in labels if len(each) > 1]
     unanimous = Estimate(reason="nothing was judged twice")
@@ -68,10 +80,10 @@ def self_agreement(judgments: Iterable[Judgment]) -> SelfAgreement:
     )
 
 
-def _votes_of(judgment: Judgment) -> list[int | None]:
+def _labels_of(votes: Sequence[Vote]) -> list[int | None]:
     """The label of each vote: the highest of its parts, None where one of them failed."""
     by_vote: dict[int, list[int | None]] = {}
-    for vote in judgment.votes:
+    for vote in votes:
         by_vote.setdefault(vote.vote, []).append(vote.label)
     return [
         None if None in parts else max(label for label in parts if label is not None)
@@ -138,9 +150,10 @@ def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
         elif candidate.query_id in qrels.nuggets:
             outside[candidate.origin] += 1
     support: defaultdict[QueryChunk, set[str]] = defaultdict(set)
-    for one in contents.judgments:
-        if one.query_id in qrels.nuggets and contents.supports(one):
-            support[one.query_id, one.chunk_id].add(one.nugget_id)
+    fields = "query_id", "nugget_id", "chunk_id", "label"
+    for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
+        if label is not None and label >= contents.threshold and query_id in qrels.nuggets:
+            support[query_id, chunk_id].add(nugget_id)
     answerable = {part.query_id for part in contents.slices if part.slice == "answerable"}
     return Pooled(
         qrels=qrels,
@@ -392,17 +405,21 @@ def from_passages(contents: Contents) -> FromPassages | None:
     all choices of half of the passages, the smaller half where their number is odd.
     """
     relevant: defaultdict[str, set[str]] = defaultdict(set)
-    for candidate in contents.pool:
-        if candidate.relevance is not None and candidate.relevance.grade >= RELEVANT:
-            relevant[candidate.query_id].add(candidate.chunk_id)
+    for query_id, chunk_id, relevance in rows(contents.pool, "query_id", "chunk_id", "relevance"):
+        if relevance is not None and relevance.grade >= RELEVANT:
+            relevant[query_id].add(chunk_id)
     holding = {
         one.nugget_id: relevant[one.query_id].intersection(one.chunk_ids)
         for one in contents.nuggets
         if one.chunk_ids and not one.doubtful
     }
-    for judgment in filter(contents.supports, contents.judgments):
-        if judgment.nugget_id in holding and judgment.chunk_id in relevant[judgment.query_id]:
-            holding[judgment.nugget_id].add(judgment.chunk_id)
+    if not holding:
+        return None
+    fields = "query_id", "nugget_id", "chunk_id", "label"
+    for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
+        supports = label is not None and label >= contents.threshold
+        if supports and nugget_id in holding and chunk_id in relevant[query_id]:
+            holding[nugget_id].add(chunk_id)
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for nugget in contents.nuggets:
         if number := len(holding.get(nugget.nugget_id, ())):
@@ -503,9 +520,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
     chosen, slices = slices, slices_of(slices)
     pool = pooled(contents, slices)
     relevant, top_k = pool.relevant.values(), pool.top_k
-    votes = self_agreement(
-        each for each in contents.judgments if each.query_id in pool.qrels.nuggets
-    )
+    votes = self_agreement(contents.judgments, pool.qrels.nuggets)
     unknown = (
         "no technique pooled a chunk for these queries, or the collection was imported from a "
         "format that does not say who found what"

@@ -11,9 +11,10 @@ from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import existing_folder
 from freshstack_dspy.records import Chunk
-from freshstack_dspy.stored.contents import RECORD_FILES, Contents, NuggetsName
+from freshstack_dspy.stored.contents import Contents, NuggetsName
 from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths
 from freshstack_dspy.stored.manifest import Manifest, is_dry_run, labels_by, makers, read_manifest
+from freshstack_dspy.stored.record_files import RECORD_FILES
 from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ class StoredCollection(Contents):
 
     @classmethod
     def load(cls, path: Self | Path | str) -> Self:
-        """Read the collection in a folder; its chunks are read when first needed.
+        """Open the collection in a folder; records and chunks are read when first needed.
 
         A collection in place of its folder is given as it is.
 
         Raises:
-            CollectionError: In one line, where a file is missing or no such file, or where the
-                collection is of another schema version.
+            CollectionError: In one line, where a file is missing, or where the collection is of
+                another schema version; when records are first needed, where a line is none.
         """
         if isinstance(path, StoredCollection):
             return path
@@ -62,37 +63,26 @@ class StoredCollection(Contents):
         except (OSError, ValueError) as error:  # too long, or no name at all
             raise CollectionError(f"{reprlib.repr(str(path))} cannot be read: {error}") from None
         manifest = read_manifest(folder)
-        records: dict[str, Any] = {file.name: file.read(folder) for file in RECORD_FILES}
-        return cls(
-            **records,
-            threshold=manifest.scale.threshold,
-            manifest=manifest,
-            corpus=ChunkFile(folder / CORPUS_FILE),
-        )
-
-    @classmethod
-    def unread(cls, folder: Path, manifest: Manifest) -> Self:
-        """Give the collection in a folder; each file of records is read when first needed."""
         collection = object.__new__(cls)
         vars(collection).update(
             threshold=manifest.scale.threshold,
             manifest=manifest,
             corpus=ChunkFile(folder / CORPUS_FILE),
-            _unread=folder,
+            _files={file.name: file.open(folder) for file in RECORD_FILES},
         )
         return collection
 
     if not TYPE_CHECKING:  # for a type checker, any name at all would now be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Read a file of records of an unread collection."""
+            """Decode a file of records when it is first asked for."""
             file = next((file for file in RECORD_FILES if file.name == name), None)
-            if file is None or "_unread" not in vars(self):
+            if file is None or "_files" not in vars(self):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            if read_manifest(self._unread) != self.manifest:
-                raise CollectionError(f"{self._unread}: another collection by now; load that")
-            records = vars(self)[name] = file.sort(file.read(self._unread))
-            return records
+            if opened := self._files.get(name):  # none where another thread was quicker
+                vars(self)[name] = file.sort(opened.read())
+                self._files.pop(name, None)
+            return vars(self)[name]
 
     def __hash__(self) -> int:
         """Equal collections have one hash, that of their content."""

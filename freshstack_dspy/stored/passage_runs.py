@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,8 +15,9 @@ from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place, Span, merged
-from freshstack_dspy.records import Chunk, Judgment
+from freshstack_dspy.records import Chunk, Judgment, Spans
 from freshstack_dspy.stored.placing import Files, Hit, Unit
+from freshstack_dspy.stored.record_files import rows
 
 _LINE = (
     'a line is {"query_id": "…", "source": "…", "path": "…", "start": 0, "end": 100, "score": 1.5}'
@@ -166,7 +168,7 @@ class CollectionSpans:
     Chunks are read when first asked for.
     """
 
-    def __init__(self, corpus: Iterable[Chunk], judgments: Iterable[Judgment]) -> None:
+    def __init__(self, corpus: Iterable[Chunk], judgments: Sequence[Judgment]) -> None:
         self._corpus, self._judgments = corpus, judgments
         self._passages: dict[str, Place] = {}
 
@@ -194,14 +196,15 @@ class CollectionSpans:
 
     @cached_property
     def _labels(self) -> Mapping[str, Mapping[tuple[str, str], Sequence[ChunkLabels]]]:
-        by_chunk: defaultdict[tuple[str, str], list[Judgment]] = defaultdict(list)
-        for judgment in self._judgments:
-            by_chunk[judgment.query_id, judgment.chunk_id].append(judgment)
+        by_chunk: defaultdict[tuple[str, str], list[_Label]] = defaultdict(list)
+        fields = "query_id", "chunk_id", "nugget_id", "label", "evidence"
+        for query_id, chunk_id, *label in rows(self._judgments, *fields):
+            by_chunk[query_id, chunk_id].append(_Label(*label))
         found: defaultdict[str, dict[tuple[str, str], list[ChunkLabels]]] = defaultdict(dict)
-        for (query_id, chunk_id), judgments in by_chunk.items():
+        for (query_id, chunk_id), labels in by_chunk.items():
             place = self.place(chunk_id)
             found[query_id].setdefault((place.source, place.path), []).append(
-                _chunk_labels(chunk_id, (place.start, place.end), judgments)
+                _chunk_labels(chunk_id, (place.start, place.end), labels)
             )
         return found
 
@@ -224,12 +227,18 @@ class CollectionSpans:
         return place_all(self.files, read_passages(path, self.files), path.stem)
 
 
-def _chunk_labels(chunk_id: str, span: Span, judgments: Sequence[Judgment]) -> ChunkLabels:
-    support = [judgment for judgment in judgments if judgment.label]
+class _Label(NamedTuple):
+    nugget_id: str
+    label: int | None
+    evidence: Spans
+
+
+def _chunk_labels(chunk_id: str, span: Span, labels: Sequence[_Label]) -> ChunkLabels:
+    support = [one for one in labels if one.label]
     return ChunkLabels(
         chunk_id,
         span,
-        labels={judgment.nugget_id: judgment.label for judgment in judgments},
+        labels={one.nugget_id: one.label for one in labels},
         evidence={one.nugget_id: merged(one.evidence) or [span] for one in support},
         without_evidence=frozenset(one.nugget_id for one in support if not one.evidence),
     )

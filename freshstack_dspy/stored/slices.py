@@ -1,7 +1,7 @@
 """The two filters of the paper, as labelled slices: nothing is thrown away (FreshStack §4)."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from freshstack_dspy.errors import CollectionError
@@ -15,6 +15,7 @@ from freshstack_dspy.records import (
     SliceName,
 )
 from freshstack_dspy.stored.contents import SLICES, Contents, NuggetsName
+from freshstack_dspy.stored.record_files import rows
 
 SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
 """The queries with a supported nugget, on which measures are taken by default."""
@@ -85,7 +86,7 @@ def slice_queries(
     nuggets: Sequence[Nugget],
     judgments: Sequence[Judgment],
     threshold: int = 1,
-    pool: Iterable[Candidate] = (),
+    pool: Sequence[Candidate] = (),
 ) -> list[QuerySlice]:
     """Say for each query whether the corpus supports its nuggets.
 
@@ -95,13 +96,12 @@ def slice_queries(
     of the pool was graded as relevant, and each was graded, is unanswerable.
     """
     grades: dict[str, list[int]] = {}
-    for one in pool:
-        grades.setdefault(one.query_id, []).append(
-            RELEVANT if one.relevance is None else one.relevance.grade
-        )
+    for query_id, relevance in rows(pool, "query_id", "relevance"):
+        grades.setdefault(query_id, []).append(RELEVANT if relevance is None else relevance.grade)
     irrelevant = {query_id for query_id, found in grades.items() if max(found) < RELEVANT}
-    supported = {one.nugget_id for one in judgments if (one.label or 0) >= threshold}
-    in_doubt = {one.nugget_id for one in judgments if one.status != "ok"} - supported
+    judged = {*rows(judgments, "nugget_id", "label", "status")}
+    supported = {id_ for id_, label, _ in judged if (label or 0) >= threshold}
+    in_doubt = {id_ for id_, _, status in judged if status != "ok"} - supported
     nuggets_of: dict[str, set[str]] = {query.query_id: set() for query in queries}
     for nugget in nuggets:
         if not nugget.doubtful:

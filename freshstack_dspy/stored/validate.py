@@ -3,21 +3,21 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection as Ids
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import decode_records
 from freshstack_dspy.pages.page import Page, Table, Text, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
-from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
+from freshstack_dspy.stored.contents import Contents, reference_faults
 from freshstack_dspy.stored.corpus import CORPUS_FILE, corpus_sha256
 from freshstack_dspy.stored.counts import Counts, count, missing_of
 from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
+from freshstack_dspy.stored.record_files import RECORD_FILES, rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +56,7 @@ class Report(Shown):
         )
 
 
+_NO_LINES = hashlib.sha256().hexdigest()
 _FIELDS = ("format", "faults", "counts", "agreement", "missing", "calibrated")
 
 
@@ -67,19 +68,16 @@ def validate_collection(folder: Path) -> Report:
     """
     manifest = read_manifest(folder)
     faults: list[str] = []
-    written = [one for one in RECORD_FILES if not one.optional or one.filename in manifest.files]
-    records: dict[str, Any] = {one.name: () for one in RECORD_FILES if one not in written}
-    for file in written:
-        name = file.filename
+    records: dict[str, Any] = {}
+    for file in RECORD_FILES:
         try:
-            data = (folder / name).read_bytes()
-            if hashlib.sha256(data).hexdigest() != manifest.files.get(name):
+            opened = file.open(folder)
+            if opened.sha256() != manifest.files.get(file.filename, _NO_LINES):
+                name = file.path(folder).name
                 faults.append(f"{name}: is not the file whose hash the manifest has")
-            records[file.name] = decode_records(data, file.record, Path(name))
-        except OSError as error:
-            faults.append(f"{name}: cannot be read: {error.strerror}")
+            records[file.name] = opened.read()
         except CollectionError as error:
-            faults.append(str(error))
+            faults.append(below(folder, error))
     chunk_ids: Ids[str] = frozenset()
     try:
         corpus = ChunkFile(folder / CORPUS_FILE)
@@ -108,13 +106,14 @@ def validate_collection(folder: Path) -> Report:
     )
 
 
-def evidence_faults(judgments: Iterable[Judgment], corpus: ChunkFile) -> Iterator[str]:
+def evidence_faults(judgments: Sequence[Judgment], corpus: ChunkFile) -> Iterator[str]:
     """Say which spans are not of whole characters with some text among them, inside their chunk."""
     by_chunk: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
-    for one in judgments:
-        spans = {*one.evidence, *(span for vote in one.votes for span in vote.evidence)}
-        by_chunk[one.chunk_id] += [(one.nugget_id, *span) for span in sorted(spans)]
-    for chunk_id in sorted(chunk_id for chunk_id, spans in by_chunk.items() if spans):
+    fields = "nugget_id", "chunk_id", "evidence", "votes"
+    for nugget_id, chunk_id, evidence, votes in rows(judgments, *fields):
+        if spans := {*evidence, *(span for vote in votes for span in vote.evidence)}:
+            by_chunk[chunk_id] += [(nugget_id, *span) for span in sorted(spans)]
+    for chunk_id in sorted(by_chunk):
         chunk = corpus.chunk(chunk_id)
         for nugget_id, start, end in by_chunk[chunk_id]:
             places = chunk.place_at(start), chunk.place_at(end)

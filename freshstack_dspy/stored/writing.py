@@ -2,15 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import encode_records, is_ours, replace_folder
+from freshstack_dspy.files import is_ours, replace_folder
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.card import CARD_FILE, data_card
-from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
+from freshstack_dspy.stored.contents import Contents, reference_faults
 from freshstack_dspy.stored.corpus import (
     CORPUS_FILE,
     corpus_sha256,
@@ -27,11 +28,23 @@ from freshstack_dspy.stored.manifest import (
     hash_content,
     is_collection,
 )
+from freshstack_dspy.stored.record_files import (
+    RECORD_FILES,
+    Lines,
+    RecordFile,
+    lines_sha256,
+    rows,
+)
 
 FOLDER = "folder"
 """The name of the fingerprint of the folder as it was written."""
 COLLECTION_FILES = frozenset(
-    (MANIFEST_FILE, CARD_FILE, CORPUS_FILE, *(file.filename for file in RECORD_FILES))
+    (
+        MANIFEST_FILE,
+        CARD_FILE,
+        CORPUS_FILE,
+        *(name for file in RECORD_FILES for name in file.filenames),
+    )
 )
 """All that a collection's folder holds."""
 _CALL_ID = re.compile(rb'call_id":"([^"]+)"')
@@ -50,12 +63,11 @@ def write_folder(
     check_replaceable(path)
     ordered = sorted_chunks(chunks)
     contents = Contents(**contents.records(), threshold=provenance.scale.threshold)
-    data = encoded(contents)
-    manifest = manifest_of(contents, ordered, provenance, data, rejected)
-    data[CARD_FILE] = data_card(contents, ordered, manifest).encode("utf-8")
+    manifest = manifest_of(contents, ordered, provenance, rejected)
     with replace_folder(path) as folder:
-        for name, content in data.items():
-            (folder / name).write_bytes(content)
+        for file, records in _written(contents):
+            file.write(folder, records)
+        (folder / CARD_FILE).write_text(data_card(contents, ordered, manifest), encoding="utf-8")
         write_rows(folder / CORPUS_FILE, chunk_schema(), (chunk.model_dump() for chunk in ordered))
         if manifest.fingerprints:
             marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
@@ -64,24 +76,20 @@ def write_folder(
     return manifest
 
 
-def encoded(contents: Contents) -> dict[str, bytes]:
-    """Give the files of records."""
-    records = contents.records()
-    return {
-        file.filename: encode_records(records[file.name])
-        for file in RECORD_FILES
-        if records[file.name] or not file.optional
-    }
+def _written(contents: Contents) -> Iterator[tuple[RecordFile, Sequence[Any]]]:
+    for file in RECORD_FILES:
+        records = getattr(contents, file.name)
+        if records or not file.optional:
+            yield file, records
 
 
 def manifest_of(
     contents: Contents,
     chunks: Sequence[Chunk],
     provenance: Provenance,
-    data: Mapping[str, bytes],
     rejected: Mapping[str, int],
 ) -> Manifest:
-    """Describe a collection of these records, whose files hold `data`, and chunks by their ids.
+    """Describe a collection of these records and chunks.
 
     Raises:
         CollectionError: An id names nothing or is there twice, or a label is not on the scale.
@@ -89,7 +97,7 @@ def manifest_of(
     chunk_ids = {chunk.chunk_id for chunk in chunks}
     for fault in reference_faults(contents, chunk_ids, provenance.scale):
         raise CollectionError(fault)
-    files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
+    files = {file.filename: lines_sha256(records) for file, records in _written(contents)}
     files[CORPUS_FILE] = corpus_sha256(chunks)
     return Manifest(
         **{field: getattr(provenance, field) for field in Provenance.model_fields},
@@ -133,14 +141,23 @@ def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
 
 def call_ids_in(folder: Path) -> frozenset[str]:
     """The keys of the replies that the records in a folder name, which is all that is read."""
-    files = (folder / file.filename for file in _WITH_CALL_ID)
-    data = (file.read_bytes() for file in files if file.exists())
-    return frozenset(key.decode() for lines in data for key in set(_CALL_ID.findall(lines)))
+    found: set[str] = set()
+    for file in _WITH_CALL_ID:
+        opened = file.open(folder)
+        if isinstance(opened, Lines):
+            found.update(key.decode() for key in set(_CALL_ID.findall(opened.data)))
+        else:
+            found |= _call_ids(opened)
+    return frozenset(found)
 
 
 def call_ids_of(contents: Contents) -> frozenset[str]:
     """The keys of the replies that records name."""
-    found = {record.call_id for file in _WITH_CALL_ID for record in getattr(contents, file.name)}
-    for judgment in contents.judgments:
-        found.update(vote.call_id for vote in judgment.votes)
-    return frozenset(call_id for call_id in found if call_id is not None)
+    return frozenset().union(*(_call_ids(getattr(contents, file.name)) for file in _WITH_CALL_ID))
+
+
+def _call_ids(records: Sequence[Any]) -> set[str]:
+    found = {call_id for (call_id,) in rows(records, "call_id")}
+    if records and "votes" in type(records[0]).model_fields:
+        found.update(vote.call_id for (votes,) in rows(records, "votes") for vote in votes)
+    return found - {None}

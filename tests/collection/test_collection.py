@@ -18,7 +18,8 @@ from freshstack_dspy import Collection, Nugget, Run, evaluate, write_run
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Scale, ScoredChunk
-from freshstack_dspy.stored.contents import RECORD_FILES, Contents, reference_faults
+from freshstack_dspy.stored.contents import Contents, reference_faults
+from freshstack_dspy.stored.record_files import RECORD_FILES
 from freshstack_dspy.stored.slices import slice_queries
 from tests.formats.odd import odd_chunks, odd_contents
 
@@ -54,7 +55,7 @@ PARTLY = without_support("12_1")
 
 def message_of(path: Path) -> str:
     with pytest.raises(CollectionError) as caught:
-        Collection.load(path)
+        Collection.load(path).records()
     message = str(caught.value)
 
     assert "\n" not in message

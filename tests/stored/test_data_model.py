@@ -7,7 +7,7 @@ import pytest
 
 from freshstack_dspy import Chunk
 from freshstack_dspy.corpus.parquet import chunk_schema
-from freshstack_dspy.stored.contents import RECORD_FILES, RecordFile
+from freshstack_dspy.stored.record_files import RECORD_FILES, RecordFile
 from freshstack_dspy.stored.writing import COLLECTION_FILES
 from tests.collection.small import write_small
 
@@ -32,6 +32,10 @@ def test_every_record_that_the_page_names_has_its_fields_in_the_reference() -> N
 def test_a_collection_has_these_files_and_columns_and_no_other(tmp_path: Path) -> None:
     write_small(tmp_path)
 
-    assert {file.name for file in tmp_path.iterdir()} == COLLECTION_FILES - {"notes.jsonl"}
+    assert {file.name for file in tmp_path.iterdir()} == COLLECTION_FILES - {
+        "notes.jsonl",
+        "pool.parquet",
+        "judgments.parquet",
+    }
     assert [name for name in COLLECTION_FILES if f"`{name}`" not in PAGE] == []
     assert chunk_schema().names == list(Chunk.model_fields)

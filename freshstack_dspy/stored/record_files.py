@@ -1,0 +1,324 @@
+"""The files of records of a collection: JSON Lines, or Parquet where there are many records."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    overload,
+)
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import canonical_line, decode_records, encode_records
+from freshstack_dspy.records import (
+    Candidate,
+    Contamination,
+    Expansion,
+    Failure,
+    Judgment,
+    LicenceFile,
+    Note,
+    Nugget,
+    Query,
+    QuerySlice,
+    Record,
+    SkippedFile,
+)
+from freshstack_dspy.stored.corpus import write_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+R = TypeVar("R", bound=Record)
+MANY = 100_000
+"""Above so many, judgments and candidates are written as Parquet."""
+_ROWS = 8192
+"""Records in a row group, and read at a time."""
+
+
+class RecordFile(NamedTuple):
+    """One file of records of a collection."""
+
+    name: str
+    """The file's stem, and the attribute of `Contents` that holds its records."""
+    record: type[Record]
+    order: tuple[str, ...]
+    """The fields that order the lines, compared as text by code point."""
+    once: bool = True
+    """Whether these fields name at most one record; where not, the lines themselves break ties."""
+    optional: bool = False
+    """Whether it is written only where there are records."""
+    large: bool = False
+    """Whether it is Parquet where there are many records."""
+
+    @property
+    def filename(self) -> str:
+        """The name of the file as JSON Lines, by which the manifest and messages call both forms."""
+        return f"{self.name}.jsonl"
+
+    @property
+    def filenames(self) -> tuple[str, ...]:
+        """The names that the file may have in a folder."""
+        return (self.filename, f"{self.name}.parquet") if self.large else (self.filename,)
+
+    def path(self, folder: Path) -> Path:
+        """Give the path of the file in a collection's folder, in the form that it has there."""
+        found = (folder / name for name in reversed(self.filenames) if (folder / name).exists())
+        return next(found, folder / self.filename)
+
+    def open(self, folder: Path) -> "Lines | Records[Record]":
+        """Open the file of a collection: what is read later is what it is now.
+
+        Raises:
+            CollectionError: It is missing, or cannot be read.
+        """
+        path = self.path(folder)
+        if self.optional and not path.exists():
+            return Lines(b"", self.record, path)
+        if path.name != self.filename:
+            return Records(path, self.record)
+        try:
+            return Lines(path.read_bytes(), self.record, path)
+        except OSError as error:
+            raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+
+    def write(self, folder: Path, records: Sequence[Record]) -> None:
+        """Write the file into a folder, in the form that its number of records asks for."""
+        if self.large and len(records) > MANY:
+            lines = map(from_json, map(canonical_line, records))
+            write_rows(folder / f"{self.name}.parquet", schema_of(self.record), lines, _ROWS)
+        else:
+            (folder / self.filename).write_bytes(encode_records(records))
+
+    def sort(self, records: Iterable[Record]) -> Sequence[Record]:
+        """Put records into the order of the file, which is total."""
+        if isinstance(records, Records):
+            return records
+        ids = attrgetter(*self.order)
+        if self.once:
+            return tuple(sorted(records, key=ids))
+        return tuple(sorted(records, key=lambda record: (ids(record), canonical_line(record))))
+
+
+RECORD_FILES: tuple[RecordFile, ...] = (
+    RecordFile("queries", Query, ("query_id",)),
+    RecordFile("nuggets", Nugget, ("query_id", "nugget_id")),
+    RecordFile("expansions", Expansion, ("query_id", "kind")),
+    RecordFile("pool", Candidate, ("query_id", "chunk_id"), large=True),
+    RecordFile("judgments", Judgment, ("query_id", "nugget_id", "chunk_id"), large=True),
+    RecordFile("contamination", Contamination, ("query_id",)),
+    RecordFile("failures", Failure, ("query_id", "step", "status"), once=False),
+    RecordFile("slices", QuerySlice, ("query_id",)),
+    RecordFile("skipped", SkippedFile, ("source", "path"), once=False),
+    RecordFile("licences", LicenceFile, ("source", "path")),
+    RecordFile("notes", Note, ("query_id", "kind"), optional=True),
+)
+
+
+def lines_sha256(records: Iterable[Record]) -> str:
+    """Hash records as the JSON Lines that they are or would be."""
+    digest = hashlib.sha256()
+    for record in records:
+        digest.update(canonical_line(record).encode("utf-8"))
+    return digest.hexdigest()
+
+
+def rows(records: Sequence[Record], *fields: str) -> Iterable[tuple[Any, ...]]:
+    """Give some fields of records; of Parquet nothing else is read."""
+    if isinstance(records, Records):
+        return records.rows(*fields)
+    return zip(*(map(attrgetter(field), records) for field in fields), strict=True)
+
+
+def records_of(records: Sequence[R], query_id: str) -> Sequence[R]:
+    """Give the records of one query; of Parquet little else is read."""
+    if isinstance(records, Records):
+        found: Sequence[R] = records.of_query(query_id)
+        return found
+    return [one for one in records if getattr(one, "query_id") == query_id]  # noqa: B009
+
+
+class Lines(NamedTuple):
+    """The JSON Lines of a file, not yet decoded."""
+
+    data: bytes
+    record: type[Record]
+    path: Path
+
+    def sha256(self) -> str:
+        """Hash the file."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def read(self) -> Sequence[Record]:
+        """Decode the records, in the order of the lines."""
+        return decode_records(self.data, self.record, self.path)
+
+
+class Records(Sequence[R], Generic[R]):
+    """The records of a Parquet file in its order, each made when it is asked for.
+
+    Its methods raise a `CollectionError` where the file is damaged.
+    """
+
+    def __init__(self, path: Path, record: type[R]) -> None:
+        import pyarrow.parquet as pq
+
+        self._path, self._record = path, record
+        self._read: tuple[int, pa.Table] | None = None
+        with _faults_of(path):
+            self._file = pq.ParquetFile(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._path, self._record)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} {self._record.__name__} records of {self._path}>"
+
+    def __len__(self) -> int:
+        return self._file.metadata.num_rows
+
+    def __iter__(self) -> Iterator[R]:
+        for batch in self._batches():
+            yield from self._made(batch)
+
+    @overload
+    def __getitem__(self, place: int) -> R: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[R, ...]: ...
+    def __getitem__(self, place: int | slice) -> R | tuple[R, ...]:
+        if isinstance(place, slice):
+            return tuple(map(self.__getitem__, range(len(self))[place]))
+        row = range(len(self))[place]
+        for group in range(self._file.num_row_groups):
+            in_group = self._file.metadata.row_group(group).num_rows
+            if row < in_group:
+                return next(self._made(self._group(group).slice(row, 1)))
+            row -= in_group
+        raise IndexError(place)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Records):
+            same = len(self) == len(other) and self._record is other._record
+            batches = zip(self._batches(), other._batches(), strict=False)
+            return same and all(one.equals(another) for one, another in batches)
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(map(Record.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def rows(self, *fields: str) -> Iterator[tuple[Any, ...]]:
+        """Give some fields of all records."""
+        for batch in self._batches(fields):
+            yield from zip(*(self._values(batch, field) for field in fields), strict=True)
+
+    def of_query(self, query_id: str) -> tuple[R, ...]:
+        """Give the records of one query; only row groups that may have one are read."""
+        import pyarrow.compute as pc
+
+        found: list[R] = []
+        place = self._file.schema_arrow.get_field_index("query_id")
+        for group in range(self._file.num_row_groups):
+            known = self._file.metadata.row_group(group).column(place).statistics
+            if known is None or not known.has_min_max or known.min <= query_id <= known.max:
+                table = self._group(group)
+                found += self._made(table.filter(pc.field("query_id") == query_id))
+        return tuple(found)
+
+    def sha256(self) -> str:
+        """Hash the records as the JSON Lines that they would be."""
+        return lines_sha256(self)
+
+    def read(self) -> Sequence[R]:
+        """Give the records, which are read when they are asked for."""
+        return self
+
+    def _made(self, batch: "pa.RecordBatch | pa.Table") -> Iterator[R]:
+        for row in batch.to_pylist():
+            try:
+                yield self._record.model_validate(row)
+            except ValidationError as error:
+                ids = ", ".join(
+                    repr(row[name]) for name in row if name.endswith("_id") and row[name]
+                )
+                raise CollectionError(
+                    f"{self._path}: {ids}: not a {self._record.__name__}: {first_fault(error)}"
+                ) from None
+
+    def _values(self, batch: "pa.RecordBatch", field: str) -> list[Any]:
+        import pyarrow as pa
+
+        column = batch.column(field)
+        values = column.to_pylist()
+        if pa.types.is_nested(column.type):
+            return _adapter(self._record, field).validate_python(values)
+        return values
+
+    def _batches(self, fields: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
+        with _faults_of(self._path):
+            yield from self._file.iter_batches(_ROWS, columns=fields and list(fields))
+
+    def _group(self, group: int) -> "pa.Table":
+        if self._read is None or self._read[0] != group:
+            with _faults_of(self._path):
+                self._read = group, self._file.read_row_group(group)
+        return self._read[1]
+
+
+@contextmanager
+def _faults_of(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise CollectionError(f"{path}: the file is missing") from None
+    except (pa.ArrowException, OSError) as error:
+        fault = " ".join(str(error).split())
+        raise CollectionError(f"{path}: cannot be read as Parquet: {fault}") from None
+
+
+@cache
+def _adapter(record: type[Record], field: str) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[record.model_fields[field].annotation])  # type: ignore[misc,name-defined]
+
+
+def schema_of(fields: Any) -> "pa.Schema":
+    """Make an Arrow schema of a kind of record, or of types by name."""
+    import pyarrow as pa
+
+    if not isinstance(fields, dict):
+        fields = kinds(fields)
+    return pa.schema({name: _arrow_type(kind) for name, kind in fields.items()})
+
+
+def kinds(record: Any) -> dict[str, Any]:
+    """Give the type of each field of a record."""
+    return {name: field.annotation for name, field in record.__pydantic_fields__.items()}
+
+
+def _arrow_type(kind: Any) -> "pa.DataType":
+    import pyarrow as pa
+
+    if isinstance(kind, list):
+        return pa.list_(_arrow_type(kind[0]))
+    if isinstance(kind, dict) or hasattr(kind, "__pydantic_fields__"):
+        return pa.struct(list(schema_of(kind)))
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return pa.list_(_arrow_type(inner[0]))
+    if inner and origin is not Literal:  # annotated, or with None
+        return _arrow_type(next(one for one in inner if one is not type(None)))
+    return {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}.get(kind, pa.string())

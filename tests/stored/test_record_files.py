@@ -1,0 +1,190 @@
+"""Many records are in Parquet: the same collection, in other bytes on disk."""
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy import Collection
+from freshstack_dspy.collection.diff import difference
+from freshstack_dspy.collection.explain import explain
+from freshstack_dspy.collection.query_pages import query_page
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.formats import FORMATS
+from freshstack_dspy.formats.exports import export_collection
+from freshstack_dspy.formats.validate import validate
+from freshstack_dspy.records import (
+    TECHNIQUES,
+    Candidate,
+    Found,
+    Judgment,
+    Relevance,
+    Status,
+    TechniqueRank,
+    Vote,
+)
+from freshstack_dspy.stored import record_files
+from freshstack_dspy.stored.record_files import RECORD_FILES, RecordFile, records_of, rows
+from freshstack_dspy.stored.writing import call_ids_in, call_ids_of
+from tests.collection.small import CONTENTS, A, B, files_of, write_small
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+NUMBER = st.integers(0, 2**40)
+SPANS = st.lists(st.tuples(NUMBER, NUMBER), max_size=2).map(tuple)
+STATUS = st.sampled_from(get_args(Status))
+VOTE = st.builds(
+    Vote,
+    vote=st.integers(1, 3),
+    label=st.none() | NUMBER,
+    status=STATUS,
+    reason=TEXT,
+    call_id=st.none() | TEXT,
+    evidence=SPANS,
+)
+JUDGMENT = st.builds(
+    lambda label, **fields: Judgment(
+        label=label, status="ok" if label is not None else "failed", **fields
+    ),
+    query_id=st.sampled_from(["1", "10", "2", "é\U0001f642"]),
+    nugget_id=TEXT,
+    chunk_id=TEXT,
+    label=st.none() | NUMBER,
+    reason=TEXT,
+    call_id=st.none() | TEXT,
+    same_as=st.none() | TEXT,
+    evidence=SPANS,
+    votes=st.lists(VOTE, max_size=2).map(tuple),
+)
+TECHNIQUE = st.sampled_from(TECHNIQUES)
+RANKS = st.lists(st.builds(TechniqueRank, technique=TECHNIQUE, rank=st.integers(1, 99)), max_size=2)
+CANDIDATE = st.builds(
+    Candidate,
+    query_id=st.sampled_from(["1", "10", "2"]),
+    chunk_id=TEXT,
+    pooled_by=RANKS.map(tuple),
+    ranked_below=RANKS.map(tuple),
+    found_by=st.lists(
+        st.builds(Found, technique=TECHNIQUE, retriever=TEXT, rank=st.integers(1, 99)), max_size=2
+    ).map(tuple),
+    lost_without=st.lists(TEXT, max_size=2).map(tuple),
+    relevance=st.none() | st.builds(Relevance, grade=st.integers(0, 3), reason=TEXT, call_id=TEXT),
+)
+POOL, JUDGMENTS = (
+    next(one for one in RECORD_FILES if one.name == n) for n in ("pool", "judgments")
+)
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups of three records."""
+    monkeypatch.setattr(record_files, "MANY", -1)
+    monkeypatch.setattr(record_files, "_ROWS", 3)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], Collection]:
+    def write(path: Path, many: int) -> Collection:
+        monkeypatch.setattr(record_files, "MANY", many)
+        voted = Vote(vote=1, label=1, status="ok", reason="r", call_id="k8", evidence=((1, 2),))
+        other = voted.model_copy(update={"vote": 2, "label": 0, "call_id": "k9"})
+        changes = {"votes": (voted, other), "evidence": ((0, 2),), "same_as": B}
+        first, *others = CONTENTS.judgments
+        judgments = first.model_copy(update=changes), *others
+        write_small(path, replace(CONTENTS, judgments=judgments))
+        return Collection.load(path)
+
+    return write
+
+
+@given(st.sampled_from([(POOL, CANDIDATE), (JUDGMENTS, JUDGMENT)]), st.data())
+def test_parquet_gives_the_records_that_were_written(
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: tuple[RecordFile, st.SearchStrategy[Any]],
+    data: st.DataObject,
+) -> None:
+    file, one = kind
+    records: Sequence[Any] = file.sort(data.draw(st.lists(one, max_size=8)))
+    path = tmp_path_factory.mktemp("records")
+    file.write(path, records)
+    read: Any = file.open(path)
+    fields = [*file.record.model_fields]
+
+    assert read.sha256() == record_files.lines_sha256(records)
+    assert (len(read), tuple(read), read[1:3]) == (len(records), records, records[1:3])
+    assert read == records == read
+    assert [*rows(read, *fields)] == [*rows(records, *fields)]
+    for query_id in ("1", "10", "2", "none"):
+        assert [*records_of(read, query_id)] == [*records_of(records, query_id)]
+
+
+def test_both_forms_are_one_collection(
+    tmp_path: Path, written: Callable[[Path, int], Collection]
+) -> None:
+    lines, table = written(tmp_path / "lines", 99), written(tmp_path / "table", 3)
+    run = {"12": {A: 1.0, B: 0.5}, "123": {B: 1.0}}
+
+    assert "judgments.parquet" in files_of(tmp_path / "table")
+    assert "judgments.jsonl" not in files_of(tmp_path / "table")
+    assert lines == table == lines
+    assert pickle.loads(pickle.dumps(table)) == table
+    assert (lines.manifest, hash(lines)) == (table.manifest, hash(table))
+    assert lines.qrels() == table.qrels()
+    assert lines.evaluate(run, "nDCG@10", "Recall@1") == table.evaluate(run, "nDCG@10", "Recall@1")
+    assert lines.diagnose() == table.diagnose()
+    assert query_page(lines, "12") == query_page(table, "12")
+    assert explain(lines, "12", A) == explain(table, "12", A)
+    assert call_ids_of(lines) == call_ids_of(table) == call_ids_in(tmp_path / "table")
+    assert call_ids_in(tmp_path / "lines") == call_ids_of(lines)
+    assert not difference(lines, table, [*lines.chunks()], [*table.chunks()]).changes
+    assert validate(tmp_path / "table") == validate(tmp_path / "lines")
+    assert validate(tmp_path / "table").faults == ()
+    again = table.save(tmp_path / "again")
+    assert files_of(tmp_path / "again") == files_of(tmp_path / "table")
+    assert again == table
+
+
+@pytest.mark.parametrize("format_", FORMATS.ours)
+def test_both_forms_export_the_same(
+    tmp_path: Path, written: Callable[[Path, int], Collection], format_: str
+) -> None:
+    for name, many in (("lines", 99), ("table", 3)):
+        export_collection(written(tmp_path / name, many), format_, tmp_path / f"{name}.out")
+
+    assert files_of(tmp_path / "lines.out") == files_of(tmp_path / "table.out")
+
+
+@pytest.mark.parametrize("many", [99, 3])
+def test_a_collection_that_is_replaced_stays_what_it_was_loaded_as(
+    tmp_path: Path, written: Callable[[Path, int], Collection], many: int
+) -> None:
+    before = written(tmp_path / "c", many)
+    write_small(tmp_path / "c", replace(CONTENTS, pool=(), failures=()))
+
+    assert before == written(tmp_path / "other", many)
+
+
+def test_a_damaged_file_is_one_line(
+    tmp_path: Path, written: Callable[[Path, int], Collection]
+) -> None:
+    written(tmp_path / "c", 3)
+    path = tmp_path / "c/judgments.parquet"
+    table = pq.read_table(path)
+    labels = table["label"].to_pylist()
+    labels[3] = -1
+    column = table.schema.get_field_index("label")
+    pq.write_table(table.set_column(column, table.schema.field("label"), [labels]), path)
+    (tmp_path / "c/pool.parquet").write_bytes(b"PAR1")
+
+    faults = "\n".join(validate(tmp_path / "c").faults)
+
+    assert "judgments.parquet: '12', '12_1'" in faults
+    assert "not a Judgment: label" in faults
+    assert "pool.parquet: cannot be read as Parquet" in faults
+    with pytest.raises(CollectionError, match=r"pool\.parquet: cannot be read"):
+        Collection.load(tmp_path / "c")
