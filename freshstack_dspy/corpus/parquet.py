@@ -167,6 +167,9 @@ class ChunkFile:
         self._lock = Lock()
         self._group = lru_cache(_GROUPS_KEPT)(self._read_group)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.place,)
+
     @classmethod
     def holding(cls, chunks: Iterable[Chunk]) -> Self:
         """Hold chunks in memory, in any order."""

@@ -10,9 +10,11 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Literal,
     NamedTuple,
     TypeVar,
     get_args,
+    get_origin,
     overload,
 )
 

@@ -92,7 +92,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], Collection
     def write(path: Path, many: int) -> Collection:
         monkeypatch.setattr(record_files, "MANY", many)
         voted = Vote(vote=1, label=1, status="ok", reason="r", call_id="k8", evidence=((1, 2),))
-        other = voted.model_copy(update={"vote": 2, "label": 0, "call_id": "k9"})
+        other = replace(voted, vote=2, label=0, call_id="k9")
         changes = {"votes": (voted, other), "evidence": ((0, 2),), "same_as": B}
         first, *others = CONTENTS.judgments
         judgments = first.model_copy(update=changes), *others
