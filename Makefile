@@ -6,7 +6,7 @@ PACKAGE := .venv/.package
 DEV := .venv/.dev
 BENCHMARKS := $(filter-out benchmarks/chat_server.py, $(wildcard benchmarks/*.py))
 
-.PHONY: demo test test-all formats lint types docs site bench bench-smoke
+.PHONY: demo test test-all formats lint types docs site wheel sizes bench bench-smoke
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, evaluate retrievers on it, and write the report
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -45,6 +45,12 @@ site:  ## the pages of docs/ and those of the public names, in an environment of
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-site/bin/uv pip install --quiet --python .venv-site/bin/python --link-mode copy --constraint constraints.txt --editable '.[site]'
 	.venv-site/bin/sphinx-build -q -W -n --keep-going -d build/doctrees docs build/site
+
+wheel:  ## wheel and source distribution, checked, and the sample with the wheel alone, in an empty environment
+	PYTHON=$(PYTHON) bash .ci/wheel
+
+sizes:  ## what the package installs and what each extra adds, in MB; needs uv
+	$(PYTHON) .ci/sizes
 
 bench: $(DEV)  ## one JSON line for each measurement
 	for script in $(BENCHMARKS); do $(BIN)/python $$script || exit 1; done

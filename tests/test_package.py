@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -66,6 +67,15 @@ def test_the_wheel_holds_exactly_the_packages_files(tmp_path: Path) -> None:
     assert "freshstack_dspy/py.typed" in names
     assert "freshstack = freshstack_dspy.cli:main" in entry_points
     assert "License-Expression: Apache-2.0" in metadata
+
+
+def test_readme_names_the_extras_that_users_need_and_the_citation_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+    ours = {"dev", "formats", "retrievers", "site"}
+    assert set(rows) == project["optional-dependencies"].keys() - ours
+    assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_source_distribution_holds_what_the_wheel_is_built_from(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """One event for each call: who asked, what came of it, how long it took and what it cost."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,20 @@ PRICES = PricesConfig(input=1.0, output=2.0)
 
 
 def _listening(
-    server: ChatServer, store: ReplyStore, events: list[CallEvent], **options: Any
+    server: ChatServer,
+    store: ReplyStore,
+    events: list[CallEvent],
+    *,
+    concurrency: int = 8,
+    **options: Any,
 ) -> RecordedLM:
-    model = ModelConfig(name="openai/scripted", api_base=server.api_base, retries=1, reasks=0)
+    model = ModelConfig(
+        name="openai/scripted",
+        api_base=server.api_base,
+        retries=1,
+        reasks=0,
+        concurrency=concurrency,
+    )
     account = Account(prices=PRICES)
     return connect(model, store=store, account=account, callback=events.append, **options)
 
@@ -50,6 +63,31 @@ def test_retries_are_counted(server: ChatServer, store: ReplyStore, waits: list[
     events: list[CallEvent] = []
     _listening(server, store, events)(request())
     assert ([event.attempts for event in events], len(waits)) == ([2], 1)
+
+
+def test_others_in_flight_or_waiting_are_counted(server: ChatServer, store: ReplyStore) -> None:
+    events: list[CallEvent] = []
+    lm = _listening(server, store, events, concurrency=1)
+
+    def script(body: dict[str, Any]) -> Scripted:
+        if body["messages"][-1]["content"] == "first":
+            while lm.client._retries.load()["waiting"] == 0:
+                time.sleep(0.001)
+        else:
+            while not events:
+                time.sleep(0.001)
+        return Scripted("there")
+
+    server.script = script
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(lm, request("first"))
+        while not server.requests:
+            time.sleep(0.001)
+        second = threads.submit(lm, request("second"))
+        first.result()
+        second.result()
+
+    assert [event.in_flight + event.waiting for event in events] == [1, 0]
 
 
 def test_a_request_without_a_reply_says_why(server: ChatServer, store: ReplyStore) -> None:
