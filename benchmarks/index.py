@@ -95,7 +95,7 @@ def build(root: Path, chunks: Sequence[Chunk]) -> HybridIndex:
     report("index.build.longest_wait.seconds", round(max(waits), 1))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     goal("index.build.peak_gigabytes", peak, 4.0)
-    size = sum(file.stat().st_size for file in index.path.rglob("*"))
+    size = sum(file.stat().st_size for file in Path(index.path).rglob("*"))
     report("index.disk.megabytes", round(size / 1e6, 1))
     again, seconds = timed(lambda: HybridIndex.build(root, NAME, chunks))
     report("index.unchanged.seconds", round(seconds, 2), holds=again.manifest == index.manifest)

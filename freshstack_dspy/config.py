@@ -20,6 +20,7 @@ from pydantic import (
     Discriminator,
     Field,
     PlainSerializer,
+    PlainValidator,
     PrivateAttr,
     SecretStr,
     SerializationInfo,
@@ -35,6 +36,7 @@ from pydantic_core import PydanticKnownError
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
+from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.records import SCALES, TECHNIQUES, Scale, ScaleName, Technique
 from freshstack_dspy.registry import IMPORTED, Registry, is_imported
 from freshstack_dspy.rows import rows_of
@@ -341,12 +343,59 @@ RETRIEVERS = ("bm25", "lsa", "hybrid", "hybrid+rerank")
 """The names of retrievers that every index has or that are made of others."""
 
 
+Lexical = Literal["bm25s", "lance"]
+"""What the retriever `bm25` is: files of bm25s, or LanceDB's full-text index."""
+DIMENSIONS, APPROXIMATE_ABOVE = 256, 200_000
+
+
+def _place(value: Any) -> Path | Uri:
+    """Take a path, or the URI of an object store."""
+    if not isinstance(value, str | Path):
+        raise ValueError("is a path, or a URI as s3://bucket/name")  # noqa: TRY004 - for pydantic
+    place = path_or_uri(value)
+    if isinstance(place, Uri):
+        scheme = place.partition("://")[0]
+        if scheme in ("db", "file", "memory", "shared-memory", "http", "https"):
+            raise ValueError(
+                f"is no object store ({scheme}://); name a folder, s3://, gs:// or az://"
+            )
+        if "@" in place.partition("://")[2].partition("/")[0] and not scheme.startswith("abfs"):
+            raise ValueError("holds a name or password; set them in the environment")
+    return place
+
+
+def _is_default(value: object) -> bool:
+    return value in ("bm25s", APPROXIMATE_ABOVE)
+
+
 class IndexConfig(Section):
     """How chunks are indexed."""
 
-    path: Path = Path(".freshstack/index")
-    dimensions: int = Field(default=256, ge=2, le=2048)
+    path: Annotated[Path | Uri, PlainValidator(_place), PlainSerializer(str, when_used="json")] = (
+        Path(".freshstack/index")
+    )
+    """A folder, or the URI of an object store that LanceDB takes, as `s3://bucket/name`."""
+    dimensions: int = Field(default=DIMENSIONS, ge=2, le=2048)
     """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
+    lexical: Lexical = Field(default="bm25s", exclude_if=_is_default)
+    """What `bm25` is: `bm25s`, fast and in memory while it is built; or `lance`, LanceDB's
+    full-text index over the same terms, for corpora that outgrow memory. It has no `lsa`."""
+    approximate_above: int = Field(default=APPROXIMATE_ABOVE, ge=0, exclude_if=_is_default)
+    """With more chunks an embedder's vectors are searched by an approximate index."""
+
+    @property
+    def folder(self) -> Path:
+        """Where notes of this machine are kept."""
+        default = type(self).model_fields["path"].default
+        return self.path if isinstance(self.path, Path) else default
+
+    @model_validator(mode="after")
+    def _words_where_files_are(self) -> Self:
+        if isinstance(self.path, Uri) and self.lexical == "bm25s":
+            raise ValueError(
+                f'path is {self.path}, and bm25s needs a folder; write lexical = "lance"'
+            )
+        return self
 
 
 class ProviderConfig(Section):
@@ -811,7 +860,8 @@ class BuildConfig(Section):
         for table, names in (("corpus", sources), ("embedder", own), ("retriever", runs)):
             if len(set(names)) != len(names):
                 raise ValueError(f"each [[{table}]] needs a name of its own, not {names}")
-        retrievers = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
+        words = RETRIEVERS[:2] if self.index.lexical == "bm25s" else ("bm25",)
+        retrievers = [*words, *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
         checked: list[tuple[str, Iterable[str], list[str]]] = [
             ("queries.sources", synthetic.sources if synthetic else (), sources),
             ("pool.retrievers", self.pool.retrievers, retrievers),

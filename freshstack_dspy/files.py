@@ -42,6 +42,25 @@ _ABANDONED = 60
 # Records as JSON Lines
 
 
+class Uri(str):
+    """The address of a place in an object store, as `s3://bucket/name`; joined as a path is."""
+
+    __slots__ = ()
+
+    def __truediv__(self, name: str) -> "Uri":
+        return Uri(f"{self.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.rstrip("/").rpartition("/")[2]
+
+
+def path_or_uri(place: Path | str) -> Path | Uri:
+    """Take what has `://` in it for the address of an object store, and all else for a path."""
+    return Uri(place) if isinstance(place, str) and "://" in place else Path(place)
+
+
 def canonical_json(fields: dict[str, Any]) -> str:
     """Give the one JSON text of a record's fields, in their order, characters unescaped."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

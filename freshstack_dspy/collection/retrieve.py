@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, overload
 
 from freshstack_dspy.collection.retrievers import name_of, run_retriever
-from freshstack_dspy.config import FusionConfig
+from freshstack_dspy.config import DIMENSIONS, FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
+from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25
 from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
-from freshstack_dspy.index.storage import DIMENSIONS
+from freshstack_dspy.index.storage import Settings
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.progress import Progress, one_part, showing
 from freshstack_dspy.records import Query, SliceName
@@ -194,28 +195,36 @@ def open_index(
         IndexingError: The chunks cannot be indexed.
     """
     recorded: Any = collection.manifest.config.get("index") or {}
-    dimensions: int = recorded.get("dimensions", DIMENSIONS)
+    lexical = "lance" if isinstance(path_or_uri(root), Uri) else recorded.get("lexical", "bm25s")
+    settings = Settings(recorded.get("dimensions", DIMENSIONS), lexical)
     name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
     file = collection.corpus.file_sha256
-    places = [(name, dimensions), (own, dimensions), *[(f"{own}-{BM25}", 0)] * (retriever == BM25)]
-    for place, size in places if file else ():
-        known = HybridIndex.known(root, place, file or "", models=models, dimensions=size)
+    words, alone = settings._replace(dimensions=0), f"{own}-{BM25}"
+    places = [(name, settings), (own, settings), *[(alone, words)] * (retriever == BM25)]
+    for place, of in places if file else ():
+        known = HybridIndex.known(root, place, file or "", models=models, settings=of)
         if known is not None:
             return known
-    chunks = list(collection.chunks())
+    chunks = collection.corpus
     if not any(chunk.titled.strip() for chunk in chunks):
         raise CollectionError(
             f"{collection.name}: none of its {len(chunks)} chunks has a text to search; import it "
             "with its corpus: freshstack import … --corpus PATH"
         )
     # The index of the collection's build may be of another state: it is never changed here.
-    if not HybridIndex.holds(root, name, chunks, models=models, dimensions=dimensions):
+    if not HybridIndex.holds(root, name, chunks, models=models, settings=settings):
         name = own
-        if retriever == BM25 and not HybridIndex.holds(root, own, chunks, dimensions=dimensions):
-            dimensions, name = 0, f"{own}-{BM25}"
+        if retriever == BM25 and not HybridIndex.holds(root, own, chunks, settings=settings):
+            settings, name = words, alone
     index = HybridIndex.build(
-        root, name, chunks, models=models, dimensions=dimensions, progress=progress
+        root,
+        name,
+        chunks,
+        models=models,
+        dimensions=settings.dimensions,
+        lexical=lexical,
+        progress=progress,
     )
     if file:
-        index.note(file, dimensions)
+        index.note(file, settings)
     return index

@@ -1,6 +1,7 @@
 """Chunks as Parquet, in the order of their ids: written as a stream, and read in parts."""
 
 import hashlib
+import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
@@ -216,6 +217,13 @@ class ChunkFile:
         for batch in self.batches():
             summing.add(batch)
         return summing.sums()
+
+    def copy(self, path: Path) -> None:
+        """Write the same bytes to another file."""
+        if isinstance(self.place, Path):
+            shutil.copy(self.place, path)
+        else:
+            path.write_bytes(self.place)
 
     @cached_property
     def file_sha256(self) -> str | None:

@@ -3,94 +3,105 @@
 import hashlib
 import json
 import logging
+import tempfile
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freshstack_dspy.config import RETRIEVERS
+from freshstack_dspy.corpus.parquet import ChunkFile, chunks_in
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.lexical import K1, B, CorpusTerms, LexicalIndex, indexed_text
-from freshstack_dspy.index.lsa import fit_lsa
+from freshstack_dspy.index.lexical import (
+    K1,
+    B,
+    CorpusTerms,
+    CutTerms,
+    LexicalIndex,
+    cut_batch,
+    indexed_text,
+)
+from freshstack_dspy.index.lsa import MOST_CHUNKS, fit_lsa
 from freshstack_dspy.index.models import Embedder, HostedEmbedder
 from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
-    MANIFEST,
     SCHEMA_VERSION,
+    TABLE,
+    Folder,
     IndexedFile,
     IndexManifest,
+    Place,
+    Settings,
     VectorColumn,
-    new_version,
-    only_writer,
-    read_manifest,
-    remove_versions,
-    write_manifest,
 )
-from freshstack_dspy.index.table import ChunkTable
-from freshstack_dspy.records import Chunk
+from freshstack_dspy.index.table import (
+    ChunkTable,
+    content_hash,
+    rows_of,
+    table_schema,
+    vector_array,
+)
+from freshstack_dspy.processes import map_in_processes
 
 Notify = Callable[[str, float], None]
 """Is called with the name of a stage and the fraction of it that is done."""
-BM25, LSA, TABLE = "bm25", "lsa", "table"
+BM25, LSA = "bm25", "lsa"
 """Names of stages, and of what is in the folder of a version."""
+CHUNKS = "chunks.parquet"
 VECTORS = "vectors.npy"
-"""The vectors of `lsa`, beside its model, as they are in the table too."""
+"""The vectors of `lsa`, beside its model."""
+_EMBEDDED_AT_ONCE = 8_192
 _log = logging.getLogger(__name__)
 
 
-class Draft:
-    """What an index is to be made from; chunks, texts and hashes are in the order of the ids."""
+class Draft(NamedTuple):
+    """What an index is to be made from."""
 
-    def __init__(
-        self,
-        chunks: Sequence[Chunk],
-        dimensions: int,
-        embedders: Sequence[Embedder],
-        files: Sequence[IndexedFile] = (),
-        cut_by: str = "",
-        report: Notify | None = None,
-    ) -> None:
-        if not chunks:
+    chunks: ChunkFile
+    settings: Settings
+    embedders: Sequence[Embedder]
+    files: Sequence[IndexedFile] = ()
+    cut_by: str = ""
+    report: Notify = lambda _stage, _fraction: None
+
+    def check(self) -> None:
+        """Raise an error if no index can be made of it."""
+        if not len(self.chunks):
             raise IndexingError(
                 "there are no chunks to index; is the corpus empty, or all skipped?"
             )
-        names = [*RETRIEVERS, *(embedder.name for embedder in embedders)]
+        names = [*RETRIEVERS, *(embedder.name for embedder in self.embedders)]
         if len(set(names)) < len(names):
             raise IndexingError(f"a name of a retriever is taken: {', '.join(names)}")
-        self.chunks = sorted(chunks, key=lambda chunk: chunk.chunk_id)
-        self.texts = [indexed_text(chunk) for chunk in self.chunks]
-        self.hashes = [hashlib.sha256(text.encode()).hexdigest() for text in self.texts]
-        self.fingerprint = _fingerprint(self.chunks, dimensions)
-        self.revisions = _revisions(self.chunks)
-        self.dimensions = dimensions
-        self.embedders = embedders
-        with_chunks = {(chunk.source, chunk.path) for chunk in chunks}
-        self.files = sorted(file for file in files if (file.source, file.path) in with_chunks)
-        self.cut_by = cut_by
-        self.report: Notify = report or (lambda _stage, _fraction: None)
-        self._recorded: dict[str, NDArray[np.float32]] = {}
 
-    def recorded(self, embedder: Embedder) -> NDArray[np.float32]:
-        """The vectors of all chunks by an embedder whose replies are recorded; asked for once."""
-        if embedder.name not in self._recorded:
-            self._recorded[embedder.name] = _embedded(embedder, self.texts, self.report)
-        return self._recorded[embedder.name]
+    @property
+    def fingerprint(self) -> str:
+        """Hash all that rankings depend on: revisions are left out, for they change no ranking."""
+        approximate = self.embedders and len(self.chunks) > self.settings.approximate_above
+        of = [_settings(self.settings), self.chunks.sums.content, bool(approximate)]
+        return hashlib.sha256(json.dumps(of).encode()).hexdigest()
 
-    def is_in(self, folder: Path, manifest: IndexManifest) -> bool:
+    @property
+    def needs_table(self) -> bool:
+        """Whether anything is searched that only a table of LanceDB holds."""
+        return bool(self.embedders) or self.settings.lexical == "lance"
+
+    def is_in(self, place: Place, manifest: IndexManifest) -> bool:
         """Whether an index holds this; its files and revisions may be others.
 
         The vectors of a recorded embedder are those that its records hold now.
         """
-        vectors = {(column.name, column.identity) for column in manifest.vectors}
-        table = ChunkTable(folder / manifest.version / TABLE)
+        held = {(column.name, column.identity) for column in manifest.vectors}
         return (
             manifest.fingerprint == self.fingerprint
-            and all((each.name, each.identity) in vectors for each in self.embedders)
+            and all((each.name, each.identity) in held for each in self.embedders)
             and all(
-                np.array_equal(table.matrix(each.name), self.recorded(each))
+                self._is_recorded_in(place.table(manifest.version), each)
                 for each in self.embedders
                 if isinstance(each, HostedEmbedder)
             )
@@ -98,139 +109,209 @@ class Draft:
 
     def described(self, manifest: IndexManifest) -> IndexManifest:
         """Put files and revisions of now into the manifest of an index that holds this."""
-        changes: dict[str, object] = {"revisions": self.revisions}
+        changes: dict[str, object] = {"revisions": self.chunks.sums.revisions}
         if self.files:
-            changes |= {"files": tuple(self.files), "cut_by": self.cut_by}
+            changes |= {"files": self.with_chunks(), "cut_by": self.cut_by}
         return manifest.model_copy(update=changes)
 
+    def with_chunks(self) -> tuple[IndexedFile, ...]:
+        """The files that chunks are from, sorted."""
+        held = {
+            file
+            for batch in self.chunks.batches(["source", "path"])
+            for file in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        }
+        return tuple(sorted(file for file in self.files if (file.source, file.path) in held))
 
-def build(folder: Path, draft: Draft) -> IndexManifest:
+    def vectors(
+        self, embedder: Embedder, known: Callable[[Sequence[str]], dict[str, NDArray[np.float32]]]
+    ) -> NDArray[np.float32]:
+        """The vectors of all chunks, in a file that ends with the array: known ones, or made now."""
+        done, size = 0, len(self.chunks)
+        self.report(embedder.name, 0)
+
+        def progress(fraction: float) -> None:
+            self.report(embedder.name, (done + fraction * len(texts)) / size)
+
+        with tempfile.TemporaryFile() as file:
+            for texts in self._texts():
+                hashes = [content_hash(text) for text in texts]
+                found = known(list(dict.fromkeys(hashes)))
+                new = {
+                    digest: text
+                    for digest, text in zip(hashes, texts, strict=True)
+                    if digest not in found
+                }
+                if new:
+                    made = embedded(embedder, list(new.values()), progress)
+                    found |= dict(zip(new, made, strict=True))
+                np.stack([found[digest] for digest in hashes]).tofile(file)
+                done += len(texts)
+            file.flush()
+            self.report(embedder.name, 1)
+            return np.memmap(file, np.float32, "r").reshape(size, -1)
+
+    def _is_recorded_in(self, table: ChunkTable, embedder: Embedder) -> bool:
+        for texts in self._texts():
+            hashes = [content_hash(text) for text in texts]
+            held = table.vectors(embedder.name, list(dict.fromkeys(hashes)))
+            recorded = embedded(embedder, texts, lambda _: None)
+            for digest, vector in zip(hashes, recorded, strict=True):
+                if digest not in held or not np.array_equal(held[digest], vector):
+                    return False
+        return True
+
+    def _texts(self) -> Iterator[list[str]]:
+        texts: list[str] = []
+        for batch in self.chunks.batches():
+            texts += map(indexed_text, chunks_in(batch))
+            if len(texts) >= _EMBEDDED_AT_ONCE:
+                yield texts
+                texts = []
+        if texts:
+            yield texts
+
+
+def embedded(
+    embedder: Embedder, texts: Sequence[str], progress: Callable[[float], None]
+) -> NDArray[np.float32]:
+    """The vectors of texts, of length 1 or 0."""
+    made = embedder.embed_passages(texts, progress)
+    return unit_rows(made, embedder.name, len(texts)).astype(np.float32)
+
+
+def build(place: Place, draft: Draft) -> IndexManifest:
     """The manifest of the index of a draft: the one that is there, or a new one."""
-    before = _readable(folder)
-    if before and draft.is_in(folder, before) and draft.described(before) == before:
+    draft.check()
+    before = _readable(place)
+    if before and draft.is_in(place, before) and draft.described(before) == before:
         return before
-    with only_writer(folder):
-        before = _readable(folder)
-        if before and draft.is_in(folder, before):
+    with place.only_writer():
+        before = _readable(place)
+        if before and draft.is_in(place, before):
             manifest = draft.described(before)
         else:
-            if before is None and (folder / MANIFEST).exists():
-                _log.warning("%s: damaged, or of another version; it is built again", folder)
-            manifest = _write(folder, draft, before)
-        write_manifest(folder, manifest)
-        remove_versions(folder, but={each.version for each in (manifest, before) if each})
+            if before is None and place.exists():
+                _log.warning("%s: damaged, or of another version; it is built again", place.path)
+            manifest = _write(place, draft, before)
+        place.commit(manifest)
     return manifest
 
 
-def _readable(folder: Path) -> IndexManifest | None:
+def _readable(place: Place) -> IndexManifest | None:
     try:
-        return read_manifest(folder)
+        return place.manifest()
     except IndexingError:
         return None  # missing, damaged or outdated: nothing is taken from it
 
 
-def _write(folder: Path, draft: Draft, before: IndexManifest | None) -> IndexManifest:
+def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexManifest:
     """Write a version of an index; its manifest commits it."""
-    report = draft.report
-    corpus = CorpusTerms.of(draft.texts, lambda done: report("terms", done))
-    version = new_version(folder)
-    report(BM25, 0)
-    LexicalIndex.build(corpus).save(version / BM25)
-    report(BM25, 1)
-    vectors: dict[str, NDArray[np.float32]] = {}
+    name = place.new_version()
     identities = {LSA: draft.fingerprint}
-    if draft.dimensions:
-        report(LSA, 0)
-        model, vectors[LSA] = fit_lsa(corpus, draft.dimensions, lambda done: report(LSA, done))
-        model.save(version / LSA)
-        np.save(version / LSA / VECTORS, vectors[LSA])
+    dimensions = {}
+    if isinstance(place, Folder):
+        draft.chunks.copy(place.folder(name) / CHUNKS)
+    if isinstance(place, Folder) and draft.settings.lexical == "bm25s":
+        dimensions |= _write_words(place.folder(name), draft)
+    vectors = {}
     for embedder in draft.embedders:
-        known = _known_vectors(embedder, folder, before)
-        vectors[embedder.name] = _vectors(embedder, draft, known)
+        vectors[embedder.name] = draft.vectors(embedder, _known(embedder, place, before))
         identities[embedder.name] = embedder.identity
-    report(TABLE, 0)
-    ChunkTable.create(version / TABLE, draft.chunks, draft.hashes, vectors)
-    report(TABLE, 1)
+    if draft.needs_table:
+        _write_table(place.table(name), draft, vectors)
+    dimensions |= {each: matrix.shape[1] for each, matrix in vectors.items()}
+    sums = draft.chunks.sums
     return IndexManifest(
-        version=version.name,
+        version=name,
+        before=before.version if before else None,
+        lexical=draft.settings.lexical,
         fingerprint=draft.fingerprint,
         cut_by=draft.cut_by,
-        files=tuple(draft.files),
-        revisions=draft.revisions,
-        chunks=len(draft.chunks),
-        tokens=sum(chunk.tokens for chunk in draft.chunks),
+        files=draft.with_chunks() if draft.files else (),
+        revisions=sums.revisions,
+        chunks=sums.chunks,
+        tokens=sums.tokens,
         vectors=tuple(
-            VectorColumn(name=name, identity=identities[name], dimensions=matrix.shape[1])
-            for name, matrix in vectors.items()
+            VectorColumn(name=each, identity=identities[each], dimensions=size)
+            for each, size in dimensions.items()
         ),
     )
 
 
-def _known_vectors(
-    embedder: Embedder, folder: Path, before: IndexManifest | None
-) -> dict[str, NDArray[np.float32]]:
-    """The vectors of an embedder in the version before, by the hash of their text."""
+def _write_words(folder: Path, draft: Draft) -> dict[str, int]:
+    """Write what ranks by terms alone, and give the dimensions of `lsa`, if it is made."""
+    report = draft.report
+    parts = map_in_processes(cut_batch, draft.chunks.batches())
+    corpus = CorpusTerms.of(_counted(parts, len(draft.chunks), partial(report, "terms")))
+    report(BM25, 0)
+    LexicalIndex.build(corpus).save(folder / BM25)
+    report(BM25, 1)
+    if not draft.settings.dimensions:
+        return {}
+    if len(draft.chunks) > MOST_CHUNKS:
+        _log.warning(
+            f"lsa is left out: it is for at most {MOST_CHUNKS:,} chunks, and there are "
+            f"{len(draft.chunks):,}; hybrid fuses the others"
+        )
+        return {}
+    report(LSA, 0)
+    model, vectors = fit_lsa(corpus, draft.settings.dimensions, partial(report, LSA))
+    model.save(folder / LSA)
+    np.save(folder / LSA / VECTORS, vectors)
+    return {LSA: vectors.shape[1]}
+
+
+def _counted(
+    parts: Iterable[CutTerms], size: int, report: Callable[[float], None]
+) -> Iterator[CutTerms]:
+    done = 0
+    for part in parts:
+        yield part
+        done += len(part.counts.indptr) - 1
+        report(done / size)
+
+
+def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.float32]]) -> None:
+    import pyarrow as pa
+
+    draft.report(TABLE, 0)
+    lexical = draft.settings.lexical == "lance"
+    sizes = {name: matrix.shape[1] for name, matrix in vectors.items()}
+    schema = table_schema(sizes, lexical=lexical)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        done = 0
+        for batch in map_in_processes(partial(rows_of, lexical=lexical), draft.chunks.batches()):
+            block = slice(done, done + len(batch))
+            columns = [vector_array(matrix[block]) for matrix in vectors.values()]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
+            done += len(batch)
+            draft.report(TABLE, 0.7 * done / len(draft.chunks))
+
+    table.write(schema, rows())
+    table.index(draft.settings.approximate_above)
+    draft.report(TABLE, 1)
+
+
+def _known(
+    embedder: Embedder, place: Place, before: IndexManifest | None
+) -> Callable[[Sequence[str]], dict[str, NDArray[np.float32]]]:
+    """What gives the vectors of an embedder in the version before, by the hash of their text."""
     columns = before.vectors if before else ()
     name = next((each.name for each in columns if each.identity == embedder.identity), None)
     if before is None or name is None or isinstance(embedder, HostedEmbedder):
-        return {}
-    table = ChunkTable(folder / before.version / TABLE)
-    return dict(zip(table.values("content_sha256"), table.matrix(name), strict=True))
+        return lambda _: {}
+    return partial(place.table(before.version).vectors, name)
 
 
-def _vectors(
-    embedder: Embedder, draft: Draft, known: dict[str, NDArray[np.float32]]
-) -> NDArray[np.float32]:
-    """The vectors of all chunks: recorded, known of equal content, or made now."""
-    if isinstance(embedder, HostedEmbedder):
-        return draft.recorded(embedder)
-    new = {
-        digest: text
-        for digest, text in zip(draft.hashes, draft.texts, strict=True)
-        if digest not in known
-    }
-    if new:
-        made = _embedded(embedder, list(new.values()), draft.report)
-        known = {**known, **dict(zip(new, made, strict=True))}
-    return np.stack([known[digest] for digest in draft.hashes])
-
-
-def _embedded(embedder: Embedder, texts: Sequence[str], report: Notify) -> NDArray[np.float32]:
-    report(embedder.name, 0)
-    made = embedder.embed_passages(texts, lambda done: report(embedder.name, done))
-    report(embedder.name, 1)
-    return unit_rows(made, embedder.name, len(texts)).astype(np.float32)
-
-
-def _revisions(chunks: Sequence[Chunk]) -> dict[str, str | None]:
-    revisions: dict[str, str | None] = {}
-    for chunk in chunks:
-        if revisions.setdefault(chunk.source, chunk.revision) != chunk.revision:
-            raise IndexingError(
-                f"source {chunk.source!r} has two revisions: {chunk.revision!r} and "
-                f"{revisions[chunk.source]!r}"
-            )
-    return revisions
-
-
-def mark_of(file_sha256: str, dimensions: int) -> str:
+def mark_of(file_sha256: str, settings: Settings) -> str:
     """The name of the empty file that says of a version: it is of the chunks in this file."""
-    return f"of-{hashlib.sha256(_settings(dimensions) + file_sha256.encode()).hexdigest()}"
+    of = [_settings(settings), file_sha256]
+    return f"of-{hashlib.sha256(json.dumps(of).encode()).hexdigest()}"
 
 
-def _settings(dimensions: int) -> bytes:
-    settings = [SCHEMA_VERSION, dimensions, K1, B]
+def _settings(settings: Settings) -> list[object]:
+    dimensions = settings.dimensions if settings.lexical == "bm25s" else 0
     terms_by = [version("PyStemmer"), unicodedata.unidata_version]
-    return json.dumps([settings, terms_by]).encode()
-
-
-def _fingerprint(chunks: Sequence[Chunk], dimensions: int) -> str:
-    """Hash all that rankings depend on: revisions are left out, for they change no ranking."""
-    digest = hashlib.sha256(_settings(dimensions))
-    before = None
-    for chunk in chunks:
-        if chunk.chunk_id == before:
-            raise IndexingError(f"two chunks have the id {before!r}; each needs one of its own")
-        before = chunk.chunk_id
-        digest.update(chunk.model_dump_json(exclude={"revision"}).encode())
-    return digest.hexdigest()
+    return [SCHEMA_VERSION, settings.lexical, dimensions, K1, B, *terms_by]

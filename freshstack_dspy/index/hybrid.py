@@ -1,70 +1,74 @@
-"""The hybrid index of a corpus: BM25, vectors and their fusion over the chunks of a LanceDB table."""
+"""The hybrid index of a corpus: BM25, vectors and their fusion over its chunks."""
 
 import copy
-import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from freshstack_dspy.config import FusionConfig
-from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.building import BM25, LSA, TABLE, VECTORS, Draft, build, mark_of
+from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, FusionConfig, Lexical
+from freshstack_dspy.corpus.parquet import ChunkFile, chunks_in
+from freshstack_dspy.errors import CollectionError, IndexingError
+from freshstack_dspy.files import Uri, path_or_uri
+from freshstack_dspy.index.building import BM25, CHUNKS, LSA, VECTORS, Draft, build, mark_of
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
 from freshstack_dspy.index.models import NO_MODELS, HostedEmbedder, Models, Reranker
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
-    DIMENSIONS,
+    Folder,
     IndexedFile,
     IndexManifest,
-    read_manifest,
+    Place,
+    Settings,
+    place_of,
 )
-from freshstack_dspy.index.table import ChunkTable
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.progress import Fractions, Progress, showing
 from freshstack_dspy.records import Chunk, ScoredChunk, ranked
 
 HYBRID, RERANKED = "hybrid", "hybrid+rerank"
+_ROWS_AT_ONCE = 50_000
 
 
 class HybridIndex:
     """A searchable corpus; what it reads stays as it was opened until the second rebuild.
 
     Attributes:
-        path: The folder of this index.
+        path: The folder of this index, or its URI.
         manifest: What it is made from, and what it holds.
     """
 
     def __init__(
-        self, path: Path, manifest: IndexManifest, models: Models, fused: Sequence[str]
+        self, place: Place, manifest: IndexManifest, models: Models, fused: Sequence[str]
     ) -> None:
         """Use `build` or `open`."""
-        self.path, self.manifest = path, manifest
-        self._folder = path / manifest.version
-        self._table = ChunkTable(self._folder / TABLE)
-        self._matrix = functools.cache(self._read_matrix)
+        self.path: Path | Uri = place.path
+        self.manifest = manifest
+        self._folder = place.folder(manifest.version) if isinstance(place, Folder) else None
+        self._table = place.table(manifest.version)
         self._models = models
         self._embedders = {embedder.name: embedder for embedder in models.embedders}
         own = (BM25, LSA) if any(column.name == LSA for column in manifest.vectors) else (BM25,)
         self._own, self._fused = own, (*own, *fused)
 
     @classmethod
-    def build(
+    def build(  # noqa: PLR0913 - each is a setting of its own
         cls,
         root: Path | str,
         name: str,
-        chunks: Sequence[Chunk],
+        chunks: Iterable[Chunk] | ChunkFile,
         *,
         files: Sequence[IndexedFile] = (),
         models: Models = NO_MODELS,
         dimensions: int = DIMENSIONS,
+        lexical: Lexical = "bm25s",
+        approximate_above: int = APPROXIMATE_ABOVE,
         cut_by: str = "",
         progress: Progress | bool | None = None,
     ) -> Self:
@@ -74,39 +78,51 @@ class HybridIndex:
         `bm25` and `lsa` are made anew. Until the new index is whole, others open the old one.
 
         Args:
-            root: The folder where indexes are kept, one folder for each.
+            root: The folder, or the URI of the place in an object store, where indexes are kept.
             name: Of this index, and of its folder.
-            chunks: In any order, with distinct ids, one revision for each source.
+            chunks: In any order, with distinct ids, one revision for each source; or a file of them.
             files: That the chunks were cut from; kept for the caller to compare, as `cut_by` is.
             models: What gives the chunks vectors, next to `lsa`, and what reranks.
             dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
+            lexical: What `bm25` is: `bm25s`, or `lance`, the full-text index of LanceDB, which an
+                object store needs and which has no `lsa`.
+            approximate_above: With more chunks embedders' vectors are searched approximately.
             cut_by: How the chunks were cut.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
-                embedders, and `table`; or whether bars show it, by default where a person looks on.
+                embedders, and `chunks`; or whether bars show it, by default where a person looks on.
 
         Raises:
-            IndexingError: No chunk, two chunks with one id, no word in any chunk, a folder that
+            IndexingError: No chunk, two chunks with one id, no word in any chunk, a place that
                 cannot be written, or an embedder that gives no vectors.
         """
+        place = place_of(path_or_uri(root) / name)
+        if lexical == "bm25s" and not isinstance(place, Folder):
+            raise IndexingError(f"{place.path}: bm25s needs a folder; name lexical='lance'")
+        try:
+            file = chunks if isinstance(chunks, ChunkFile) else ChunkFile.holding(chunks)
+        except CollectionError as error:
+            raise IndexingError(str(error)) from None
+        settings = Settings(dimensions, lexical, approximate_above)
         with showing(progress) as shown:
-            draft = Draft(chunks, dimensions, models.embedders, files, cut_by, Fractions(shown))
-            manifest = build(Path(root, name), draft)
-        return cls(Path(root, name), manifest, models, [each.name for each in models.embedders])
+            report = Fractions(shown)
+            draft = Draft(file, settings, models.embedders, files, cut_by, report)
+            manifest = build(place, draft)
+        return cls(place, manifest, models, [each.name for each in models.embedders])
 
     @classmethod
     def open(cls, path: Path | str, *, models: Models = NO_MODELS) -> Self:
         """Open the index in a folder.
 
         Args:
-            path: The folder of the index, that of its name.
+            path: The folder of the index, that of its name, or its URI.
             models: Those of the index that are to be searched by.
 
         Raises:
             IndexingError: There is none, it is of another version of this program, or it has no
                 vectors of one of these embedders as that is now.
         """
-        path = Path(path)
-        manifest = read_manifest(path)
+        place = place_of(path)
+        manifest = place.manifest()
         stored = {each.name: each.identity for each in manifest.vectors if each.name != LSA}
         for embedder in models.embedders:
             if stored.get(embedder.name) != embedder.identity:
@@ -114,7 +130,7 @@ class HybridIndex:
                     f"{path}: no vectors of embedder {embedder.name!r} as it is configured now; "
                     "make them with: freshstack index CONFIG"
                 )
-        return cls(path, manifest, models, list(stored))
+        return cls(place, manifest, models, list(stored))
 
     def reranked_by(self, reranker: Reranker | None, depth: int) -> Self:
         """Give the same index with another reranker, of so many chunks."""
@@ -129,29 +145,32 @@ class HybridIndex:
         cls,
         root: Path | str,
         name: str,
-        chunks: Sequence[Chunk],
+        chunks: ChunkFile,
         *,
         models: Models = NO_MODELS,
-        dimensions: int = DIMENSIONS,
+        settings: Settings,
     ) -> bool:
         """Whether `build` would open an index without changing it; arguments as there."""
+        place = place_of(path_or_uri(root) / name)
         try:
-            manifest = read_manifest(Path(root, name))
+            manifest = place.manifest()
         except IndexingError:
             return False
-        return Draft(chunks, dimensions, models.embedders).is_in(Path(root, name), manifest)
+        return Draft(chunks, settings, models.embedders).is_in(place, manifest)
 
     @classmethod
     def known(
-        cls, root: Path | str, name: str, file_sha256: str, *, models: Models, dimensions: int
+        cls, root: Path | str, name: str, file_sha256: str, *, models: Models, settings: Settings
     ) -> Self | None:
         """Open an index of which it was noted that it is of the chunks in this file, or None.
 
         Of hosted embedders it cannot be known: their vectors are those that are recorded now.
         """
-        path = Path(root, name)
+        place = place_of(path_or_uri(root) / name)
+        if not isinstance(place, Folder):
+            return None
         try:
-            manifest = read_manifest(path)
+            manifest = place.manifest()
         except IndexingError:
             return None
         vectors = {(column.name, column.identity) for column in manifest.vectors}
@@ -159,14 +178,15 @@ class HybridIndex:
             (each.name, each.identity) in vectors and not isinstance(each, HostedEmbedder)
             for each in models.embedders
         )
-        is_of = (path / manifest.version / mark_of(file_sha256, dimensions)).exists()
+        is_of = (place.folder(manifest.version) / mark_of(file_sha256, settings)).exists()
         fused = [each.name for each in models.embedders]
-        return cls(path, manifest, models, fused) if is_of and has_all else None
+        return cls(place, manifest, models, fused) if is_of and has_all else None
 
-    def note(self, file_sha256: str, dimensions: int) -> None:
+    def note(self, file_sha256: str, settings: Settings) -> None:
         """Note that this index is of the chunks in a file, where it can be written to."""
         with suppress(OSError):
-            (self._folder / mark_of(file_sha256, dimensions)).touch()
+            if self._folder is not None:
+                (self._folder / mark_of(file_sha256, settings)).touch()
 
     @property
     def retrievers(self) -> tuple[str, ...]:
@@ -216,6 +236,8 @@ class HybridIndex:
 
     def frequency(self, term: str) -> int:
         """How many chunks have a term, one of `text.terms`, in their path, title or text."""
+        if self.manifest.lexical == "lance":
+            return self._table.frequency(term)
         return self._lexical.frequency(term)
 
     def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
@@ -225,40 +247,55 @@ class HybridIndex:
             IndexingError: There is none of one of these ids.
         """
         wanted = list(dict.fromkeys(chunk_ids))
-        try:
-            rows = [self._row_of[chunk_id] for chunk_id in wanted]
-        except KeyError as error:
-            raise IndexingError(f"no chunk {error} in {self.path}") from None
-        chunks = self._table.chunks(rows, self.manifest.revisions)
-        return dict(zip(wanted, chunks, strict=True))
+        if self._file is not None:
+            known = self._file.ids
+            found = self._file.chunks([each for each in wanted if each in known])
+        else:
+            found = {chunk.chunk_id: chunk for chunk in self._table.chunks(wanted)}
+        if unknown := next((each for each in wanted if each not in found), None):
+            raise IndexingError(f"no chunk {unknown!r} in {self.path}")
+        return {chunk_id: self._of_now(found[chunk_id]) for chunk_id in wanted}
 
     def chunks(self) -> Iterator[Chunk]:
         """Read all chunks, in the order of their ids."""
-        return self._table.chunks(range(len(self)), self.manifest.revisions)
+        stored = self._file or self._table
+        for batch in stored.batches(list(Chunk.model_fields)):
+            yield from map(self._of_now, chunks_in(batch))
 
     @cached_property
-    def files(self) -> dict[str, tuple[str, str]]:
+    def files(self) -> Mapping[str, tuple[str, str]]:
         """The source and path of each chunk, by its id."""
-        sources, paths = self._table.values("source"), self._table.values("path")
-        return dict(zip(self._ids, zip(sources, paths, strict=True), strict=True))
+        stored = self._file or self._table
+        return {
+            chunk_id: (source, path)
+            for batch in stored.batches(["chunk_id", "source", "path"])
+            for chunk_id, source, path in zip(
+                *(each.to_pylist() for each in batch.columns), strict=True
+            )
+        }
 
     def __len__(self) -> int:
         return self.manifest.chunks
 
-    @cached_property
-    def _ids(self) -> list[str]:
-        return self._table.values("chunk_id")
+    def _of_now(self, chunk: Chunk) -> Chunk:
+        """A chunk with the revision that its source has now, and its text as before."""
+        revision = self.manifest.revisions.get(chunk.source)
+        same = chunk.revision == revision
+        return chunk if same else chunk.model_copy(update={"revision": revision})
 
     @cached_property
-    def _row_of(self) -> dict[str, int]:
-        return {chunk_id: row for row, chunk_id in enumerate(self._ids)}
+    def _file(self) -> ChunkFile | None:
+        """The chunks in a folder; LanceDB takes two seconds to import."""
+        return None if self._folder is None else ChunkFile(self._folder / CHUNKS)
 
     @cached_property
     def _lexical(self) -> LexicalIndex:
+        assert self._folder is not None
         return LexicalIndex.load(self._folder / BM25)
 
     @cached_property
     def _lsa(self) -> LsaModel:
+        assert self._folder is not None
         return LsaModel.load(self._folder / LSA)
 
     @property
@@ -281,24 +318,23 @@ class HybridIndex:
 
     def _by_one(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
         """Rank by a retriever that fuses no others."""
+        if retriever == BM25 and self.manifest.lexical == "lance":
+            return self._table.by_terms(texts, depth)
+        if retriever not in (BM25, LSA):
+            vectors = self._embedders[retriever].embed_queries(texts)
+            queries = unit_rows(vectors, retriever, len(texts))
+            return self._table.by_vectors(retriever, queries, depth)
+        assert self._folder is not None
+        assert self._file is not None
         if retriever == BM25:
             rankings = self._lexical.search(texts, depth)
         else:
-            if retriever == LSA:
-                queries = self._lsa.embed(texts)
-            else:
-                vectors = self._embedders[retriever].embed_queries(texts)
-                queries = unit_rows(vectors, retriever, len(texts))
-            rankings = nearest(queries, self._matrix(retriever), depth)
-        return [[ScoredChunk(self._ids[row], score) for row, score in rows] for rows in rankings]
-
-    def _read_matrix(self, name: str) -> NDArray[np.float32]:
-        """All vectors of a name; those of `lsa` are mapped into memory."""
-        path = self._folder / LSA / VECTORS
-        if name == LSA and path.exists():
-            mapped: NDArray[np.float32] = np.load(path, mmap_mode="r")
-            return mapped
-        return self._table.matrix(name)
+            stored = np.load(self._folder / LSA / VECTORS, mmap_mode="r")
+            starts = range(0, len(stored), _ROWS_AT_ONCE)
+            blocks = (stored[start : start + _ROWS_AT_ONCE] for start in starts)
+            rankings = nearest(self._lsa.embed(texts), blocks, depth)
+        ids = self._file.ids
+        return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
 
     def _reranked(
         self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]

@@ -1,13 +1,16 @@
 """The terms of a corpus, and BM25 over them by bm25s."""
 
 import logging
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
+from freshstack_dspy.corpus.parquet import chunks_in
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.ranking import RowScore, best_rows
 from freshstack_dspy.records import Chunk
@@ -16,12 +19,13 @@ from freshstack_dspy.text import terms
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import pyarrow as pa
     from bm25s import BM25
+    from scipy.sparse import csr_array
 
 K1, B = 1.2, 0.75
 """Lucene's defaults. On SciFact and on search for functions by their docstrings they are better
 than Anserini's .9 and .4."""
-_AT_ONCE = 500
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 
 
@@ -37,27 +41,69 @@ def indexed_text(chunk: Chunk) -> str:
     return "\n".join([*([] if is_id else [chunk.path]), *chunk.headings, chunk.titled])
 
 
-class CorpusTerms(NamedTuple):
-    """The terms of each row of a corpus, as numbers."""
+class CutTerms(NamedTuple):
+    """The terms of some rows, as numbers of their own vocabulary: what a worker gives."""
 
-    rows: list[list[int]]
-    """With repetitions, in the order of the text."""
+    vocabulary: list[str]
+    """In the order in which they first come."""
+    counts: "csr_array"
+    """How often each row has each term: shape (rows, terms)."""
+
+
+class CorpusTerms(NamedTuple):
+    """The terms of each row of a corpus, counted."""
+
+    counts: "csr_array"
+    """Shape (rows, terms), of integers."""
     vocabulary: dict[str, int]
-    """Each term's number."""
+    """Each term's number, in the order in which they first come."""
 
     @classmethod
-    def of(cls, texts: Sequence[str], report: Callable[[float], None]) -> Self:
-        """Cut texts into terms."""
+    def of(cls, parts: Iterable[CutTerms]) -> Self:
+        """Put the terms of parts of a corpus together."""
+        from scipy.sparse import csr_array, vstack
+
         vocabulary: dict[str, int] = {}
-        rows = []
-        for place, text in enumerate(texts):
-            if place % _AT_ONCE == 0:
-                report(place / len(texts))
-            rows.append([vocabulary.setdefault(term, len(vocabulary)) for term in terms(text)])
+        counts = []
+        for part in parts:
+            numbers = (vocabulary.setdefault(term, len(vocabulary)) for term in part.vocabulary)
+            columns = np.fromiter(numbers, np.int32, len(part.vocabulary))
+            counts.append((part.counts.data, columns[part.counts.indices], part.counts.indptr))
         if not vocabulary:
-            raise IndexingError(f"none of the {len(texts)} chunks holds a word to find it by")
-        report(1)
-        return cls(rows, vocabulary)
+            rows = sum(len(ends) - 1 for *_, ends in counts)
+            raise IndexingError(f"none of the {rows} chunks holds a word to find it by")
+        width = len(vocabulary)
+        parts_of = [csr_array(of, (len(of[2]) - 1, width)) for of in counts]
+        stacked = csr_array(vstack(parts_of, format="csr"))
+        stacked.sort_indices()
+        return cls(stacked, vocabulary)
+
+    @property
+    def rows(self) -> int:
+        """How many chunks there are."""
+        return len(self.counts.indptr) - 1
+
+
+def cut_terms(texts: Iterable[str]) -> CutTerms:
+    """Cut texts into terms."""
+    from scipy.sparse import csr_array
+
+    vocabulary: dict[str, int] = {}
+    columns: list[int] = []
+    data: list[int] = []
+    ends = [0]
+    for text in texts:
+        counted = Counter(terms(text))
+        columns += [vocabulary.setdefault(term, len(vocabulary)) for term in counted]
+        data += counted.values()
+        ends.append(len(data))
+    arrays = (np.array(of, np.int32) for of in (data, columns, ends))
+    return CutTerms(list(vocabulary), csr_array(tuple(arrays), (len(ends) - 1, len(vocabulary))))
+
+
+def cut_batch(batch: "pa.RecordBatch") -> CutTerms:
+    """Cut what each chunk of a batch is found by into terms."""
+    return cut_terms(map(indexed_text, chunks_in(batch)))
 
 
 class LexicalIndex:
@@ -72,9 +118,25 @@ class LexicalIndex:
 
     @classmethod
     def build(cls, corpus: CorpusTerms) -> Self:
-        """Score each term in each row."""
+        """Score each term in each row, all at once."""
+        rows = corpus.rows
+        lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
+        by_term = corpus.counts.tocsc()
+        with_term = np.diff(by_term.indptr)
+        idf = np.zeros(int(with_term.max()) + 1)
+        for df in np.unique(with_term[with_term > 0]).tolist():
+            idf[df] = math.log(1 + (rows - df + 0.5) / (df + 0.5))
+        norms = K1 * ((1 - B) + B * lengths / lengths.mean())
+        frequencies = by_term.data.astype(np.float64)
+        parts = frequencies / (norms[by_term.indices] + frequencies)
         model = _bm25s().BM25(k1=K1, b=B, method="lucene", dtype="float64", backend="numpy")
-        model.index(corpus, create_empty_token=False, show_progress=False)
+        model.scores = {
+            "data": np.repeat(idf[with_term], with_term) * parts,
+            "indices": by_term.indices.astype(np.int32),
+            "indptr": by_term.indptr.astype(np.int64),
+            "num_docs": rows,
+        }
+        model.vocab_dict, model.nonoccurrence_array = corpus.vocabulary, None
         return cls(model)
 
     def save(self, folder: Path) -> None:

@@ -23,6 +23,8 @@ MAX_FEATURES = 50_000
 """Terms that count: those in the most chunks."""
 FIT_SAMPLE = 4_000
 """Chunks that the directions are fitted on, evenly spaced over the corpus."""
+MOST_CHUNKS = 200_000
+"""It is made of: the counts of all chunks are in memory."""
 _NEGLIGIBLE = 1e-4
 """Directions of a singular value below this share of the largest are left out."""
 _ROWS_AT_ONCE = 4_096
@@ -83,8 +85,8 @@ def fit_lsa(
     import scipy.sparse.linalg  # noqa: F401 - a BLAS of its own: only what is loaded is limited
     from threadpoolctl import threadpool_limits
 
-    size = len(corpus.rows)
-    counts = _counts(corpus.rows, len(corpus.vocabulary))
+    counts = corpus.counts
+    size = corpus.rows
     rows_with = np.bincount(counts.indices, minlength=len(corpus.vocabulary))
     # Terms in alphabetical order: the sums below depend, in their last digits, on the order.
     common = sorted(corpus.vocabulary.items(), key=lambda item: (-rows_with[item[1]], item[0]))

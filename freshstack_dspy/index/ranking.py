@@ -1,5 +1,6 @@
 """The best rows of a score array, and the nearest vectors: by score descending, then by row."""
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,27 +38,43 @@ def ordered(rows: NDArray[np.intp], scores: NDArray[np.float64], depth: int) -> 
 
 
 def nearest(
-    queries: NDArray[np.float64], vectors: NDArray[np.float32], depth: int
+    queries: NDArray[np.float64], blocks: Iterable[NDArray[np.float32]], depth: int
 ) -> list[list[RowScore]]:
     """Rank rows by cosine for each query; rows of no or negative cosine are not found.
 
-    Queries and vectors are of length 1 or 0. Single precision finds the candidates, with a margin
-    for all it can be wrong by; double precision scores them, as if all had been scored so.
+    Queries and vectors are of length 1 or 0. The vectors come in blocks, of which one is in memory
+    at a time. Single precision finds the candidates, with a margin for all it can be wrong by;
+    double precision scores them, as if all had been scored so.
     """
+    best: list[list[RowScore]] = [[] for _ in queries]
+    start = 0
+    for vectors in blocks:
+        for place, found in enumerate(_nearest(queries, vectors, depth)):
+            best[place] += [RowScore(start + row, score) for row, score in found]
+            best[place] = sorted(best[place], key=lambda one: (-one.score, one.row))[:depth]
+        start += len(vectors)
+    return best
+
+
+def _nearest(
+    queries: NDArray[np.float64], vectors: NDArray[np.float32], depth: int
+) -> Iterator[list[RowScore]]:
     # Higham, Accuracy and Stability of Numerical Algorithms, §3.1: a dot product of n terms is off
     # by at most n units of roundoff for unit vectors, and rounding the query adds one.
     error = 1.1 * (vectors.shape[1] + 2) * _UNIT_ROUNDOFF
     step = max(1, _SCORES_AT_ONCE // len(vectors))
-    rankings = []
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
         rough = block.astype(np.float32) @ vectors.T + np.float32(error)
         for query, scores in zip(block, rough, strict=True):
             rows = _candidates(scores, depth, 2 * error + _ROUNDING)
-            # Each vector by itself: equal ones give equal numbers.
-            cosines = np.einsum("ij,j->i", vectors[rows].astype(np.float64), query)
-            rankings.append(ordered(rows, cosines, depth))
-    return rankings
+            yield ordered(rows, cosines(query, vectors[rows]), depth)
+
+
+def cosines(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Score vectors in double precision, each by itself: equal ones give equal numbers."""
+    scores: NDArray[np.float64] = np.einsum("ij,j->i", vectors.astype(np.float64), query)
+    return scores
 
 
 def unit_rows(vectors: NDArray[np.number], embedder: str, rows: int) -> NDArray[np.float64]:

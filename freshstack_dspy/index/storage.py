@@ -1,34 +1,47 @@
-"""An index on disk: each build writes a folder of its own, then the manifest that names it.
+"""Where an index is: in a folder, or in an object store. Each build writes a version of its own.
 
     ROOT/NAME/
         manifest.json   which version is current, and what it was made from
         .lock           held by the one who writes
-        000007/         table, bm25, lsa: written once, never changed
+        000007/         chunks.parquet, bm25, lsa, chunks.lance: written once, never changed
 
-Replacing the manifest is what swaps versions. The version before stays until the next build, for
-those who still read it. SQLite's locks work on every system and end with their process.
+In an object store ROOT/NAME is a LanceDB database: of each version the table, and `manifest`, a
+table of one row. Replacing the manifest is what swaps versions. The version before stays until the
+next build, for those who still read it.
 """
 
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, Lexical
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.files import write_file
+from freshstack_dspy.files import Uri, path_or_uri, write_file
+from freshstack_dspy.index.table import ChunkTable, connected, reaching
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[7] = 7
+SCHEMA_VERSION: Literal[8] = 8
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
-MANIFEST = "manifest.json"
+MANIFEST, TABLE = "manifest.json", "chunks"
+_MANIFEST = "manifest"
+_MOST_TABLES = 1_000
 _VERSION = re.compile(r"\d{6}")
-DIMENSIONS = 256
-"""Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa` at all."""
+_BUILD_IT = "build it: freshstack index CONFIG"
+
+
+class Settings(NamedTuple):
+    """How chunks are indexed; the words of `[index]`."""
+
+    dimensions: int = DIMENSIONS
+    """Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa` at all."""
+    lexical: Lexical = "bm25s"
+    approximate_above: int = APPROXIMATE_ABOVE
 
 
 class IndexedFile(NamedTuple):
@@ -54,9 +67,13 @@ class VectorColumn(Record):
 class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[7] = SCHEMA_VERSION
+    schema_version: Literal[8] = SCHEMA_VERSION
     version: str
-    """The folder of the current version."""
+    """The current version."""
+    before: str | None = None
+    """The version that was current before it."""
+    lexical: Lexical
+    """What `bm25` is searched by."""
     fingerprint: str
     """SHA-256 of all that the rankings by `bm25` and `lsa` depend on."""
     cut_by: str
@@ -71,56 +88,154 @@ class IndexManifest(Record):
     vectors: tuple[VectorColumn, ...]
 
 
-def read_manifest(folder: Path) -> IndexManifest:
-    """Read the manifest of an index."""
-    build_it = "build it: freshstack index CONFIG"
+class Folder:
+    """An index on this machine. SQLite's locks work on every system and end with their process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def manifest(self) -> IndexManifest:
+        """Read the manifest."""
+        try:
+            manifest = _read((self.path / MANIFEST).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise IndexingError(f"{self.path}: no index here; {_BUILD_IT}") from None
+        if manifest is None or not self.folder(manifest.version).is_dir():
+            raise _damaged(self.path)
+        return manifest
+
+    def exists(self) -> bool:
+        """Whether an index is there, of whatever version."""
+        return (self.path / MANIFEST).exists()
+
+    def folder(self, version: str) -> Path:
+        """The files of a version."""
+        return self.path / version
+
+    def table(self, version: str) -> ChunkTable:
+        """The table of a version."""
+        return ChunkTable(self.folder(version), TABLE)
+
+    def commit(self, manifest: IndexManifest) -> None:
+        """Replace the manifest."""
+        write_file(self.path / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+        for entry in self.path.iterdir():
+            if _VERSION.fullmatch(entry.name) and entry.name not in _kept(manifest):
+                shutil.rmtree(entry, ignore_errors=True)
+
+    @contextmanager
+    def only_writer(self) -> Iterator[None]:
+        """Wait until no other process writes an index, then keep others waiting."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = sqlite3.connect(self.path / ".lock", timeout=1, isolation_level=None)
+            with closing(lock):
+                while not _locked(lock):  # short waits can be interrupted from the keyboard
+                    pass
+                yield
+        except OSError as error:
+            raise IndexingError(
+                f"{self.path}: an index cannot be written here: {error}; check the disk's free "
+                "space and the folder's permissions"
+            ) from None
+
+    def new_version(self) -> str:
+        """Make the folder of a new version."""
+        name = _next(entry.name for entry in self.path.iterdir())
+        self.folder(name).mkdir()
+        return name
+
+
+class Database:
+    """An index in an object store, which has no locks: of two builds at once one fails."""
+
+    def __init__(self, path: Uri) -> None:
+        self.path = path
+
+    def manifest(self) -> IndexManifest:
+        """Read the manifest."""
+        if not self.exists():
+            raise IndexingError(f"{self.path}: no index here; {_BUILD_IT}")
+        manifest = self._read()
+        if manifest is None or manifest.version not in self._tables():
+            raise _damaged(self.path)
+        return manifest
+
+    def exists(self) -> bool:
+        """Whether an index is there, of whatever version."""
+        return _MANIFEST in self._tables()
+
+    def table(self, version: str) -> ChunkTable:
+        """The table of a version."""
+        return ChunkTable(self.path, version)
+
+    def commit(self, manifest: IndexManifest) -> None:
+        """Replace the manifest, unless another build has done so since this one began."""
+        import pyarrow as pa
+
+        tables = self._tables()
+        now = self._read() if _MANIFEST in tables else None
+        if now and now.version not in _kept(manifest):
+            raise IndexingError(
+                f"{self.path}: another build has finished here meanwhile; build it again"
+            )
+        with reaching(self.path):
+            database = connected(self.path)
+            written = pa.table({_MANIFEST: [manifest.model_dump_json()]})
+            database.create_table(_MANIFEST, data=written, mode="overwrite")
+            for name in tables:
+                if _VERSION.fullmatch(name) and name < min(_kept(manifest)):
+                    database.drop_table(name)
+
+    @contextmanager
+    def only_writer(self) -> Iterator[None]:
+        """Nobody waits: the number of a version is taken by who is first to write its table."""
+        yield
+
+    def new_version(self) -> str:
+        """Name a new version."""
+        return _next(self._tables())
+
+    def _tables(self) -> list[str]:
+        with reaching(self.path):
+            return list(connected(self.path).list_tables(limit=_MOST_TABLES).tables)
+
+    def _read(self) -> IndexManifest | None:
+        with reaching(self.path):
+            rows = connected(self.path).open_table(_MANIFEST).to_arrow()
+        return _read(rows[_MANIFEST][0].as_py())
+
+
+Place = Folder | Database
+
+
+def place_of(path: Path | str) -> Place:
+    """Where an index is, by its folder or URI."""
+    path = path_or_uri(path)
+    return Database(path) if isinstance(path, Uri) else Folder(path)
+
+
+def _read(written: bytes | str) -> IndexManifest | None:
+    """Read a manifest; None if it is damaged, or of another version."""
     try:
-        manifest = IndexManifest.model_validate_json((folder / MANIFEST).read_bytes(), strict=False)
-    except (FileNotFoundError, NotADirectoryError):
-        raise IndexingError(f"{folder}: no index here; {build_it}") from None
+        return IndexManifest.model_validate_json(written, strict=False)
     except ValidationError:
-        manifest = None
-    if manifest is None or not (folder / manifest.version).is_dir():
-        raise IndexingError(
-            f"{folder}: a damaged index, or one of another version of this program; {build_it}"
-        )
-    return manifest
+        return None
 
 
-def write_manifest(folder: Path, manifest: IndexManifest) -> None:
-    """Replace the manifest of an index: this commits."""
-    write_file(folder / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+def _damaged(path: Path | Uri) -> IndexingError:
+    return IndexingError(
+        f"{path}: a damaged index, or one of another version of this program; {_BUILD_IT}"
+    )
 
 
-@contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Wait until no other process writes an index, then keep others waiting."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(folder / ".lock", timeout=1, isolation_level=None)) as lock:
-            while not _locked(lock):  # short waits can be interrupted from the keyboard
-                pass
-            yield
-    except OSError as error:
-        raise IndexingError(
-            f"{folder}: an index cannot be written here: {error}; check the disk's free space and "
-            "the folder's permissions"
-        ) from None
+def _kept(manifest: IndexManifest) -> set[str]:
+    return {each for each in (manifest.version, manifest.before) if each}
 
 
-def new_version(folder: Path) -> Path:
-    """Make the folder of a new version; for the one writer."""
-    versions = [int(each.name) for each in folder.iterdir() if _VERSION.fullmatch(each.name)]
-    version = folder / f"{max(versions, default=0) + 1:06}"
-    version.mkdir()
-    return version
-
-
-def remove_versions(folder: Path, *, but: set[str]) -> None:
-    """Remove all other versions; for the one writer."""
-    for entry in folder.iterdir():
-        if _VERSION.fullmatch(entry.name) and entry.name not in but:
-            shutil.rmtree(entry, ignore_errors=True)
+def _next(names: Iterable[str]) -> str:
+    versions = [int(name) for name in names if _VERSION.fullmatch(name)]
+    return f"{max(versions, default=0) + 1:06}"
 
 
 def _locked(lock: sqlite3.Connection) -> bool:

@@ -1,114 +1,282 @@
-"""The LanceDB table of an index: chunks, content hashes and one vector column for each embedder.
+"""The LanceDB table of an index, on this machine or in an object store: chunks, terms and vectors.
 
-The same chunks are in a Parquet file beside it, from which they are read: LanceDB takes two seconds
-to import, and is needed for vectors only.
+Its rows are in the order of the chunks' ids, which have a scalar index. Terms have a full-text
+index: LanceDB is given our terms with spaces between them and leaves them as they are, so that
+parts of identifiers are found as by bm25s.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.records import Chunk
+from freshstack_dspy.corpus.parquet import chunk_schema, chunks_in
+from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.files import Uri
+from freshstack_dspy.index.lexical import K1, indexed_text
+from freshstack_dspy.index.ranking import SCORE_DECIMALS, cosines, nearest
+from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.records import Chunk, ScoredChunk, ranked
+from freshstack_dspy.text import terms
 
-_NAME = "chunks"
-_ROWS_AT_ONCE = 4096
-_ROWS_OF_GROUP = 512
-_OF_CHUNK = tuple(
-    "chunk_id source path start_byte end_byte text tokens encoding title url headings".split()
-)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ID, HASH, TERMS = "chunk_id", "content_sha256", "terms"
+_IDS_AT_ONCE = 1_000
+_VECTOR_ROWS = 8_192
+_TERM_DECIMALS = 4
+"""LanceDB adds scores up in single precision: more would depend on the order of the terms."""
+_PROBES, _REFINED = 40, 10
+"""Partitions of an approximate search, and how many times `depth` vectors are compared exactly."""
 
 
 class ChunkTable:
-    """A table on disk; a row's number is its place in the order of the chunks' ids."""
+    """A table in a LanceDB database."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, database: Path | Uri, name: str) -> None:
+        self.database, self.name = database, name
 
     @cached_property
     def _table(self) -> Any:
-        return _connected(self._folder).open_table(_NAME)
+        with reaching(self.database):
+            return connected(self.database).open_table(self.name)
 
-    def _file(self) -> Any:
-        """The Parquet file beside the table; None in an index of before there was one."""
-        import pyarrow.parquet as pq
-
-        path = _beside(self._folder)
-        return pq.ParquetFile(path) if path.exists() else None
-
-    @staticmethod
-    def create(
-        folder: Path,
-        chunks: Sequence[Chunk],
-        hashes: Sequence[str],
-        vectors: Mapping[str, NDArray[np.float32]],
-    ) -> None:
-        """Write a table of chunks in the order of their ids; vectors are of shape (chunks, dimensions)."""
+    def write(self, schema: "pa.Schema", batches: Iterable["pa.RecordBatch"]) -> None:
+        """Write the rows of a new table, which come as a stream in the order of their ids."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        types: dict[str, Any] = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
-        types |= {"text": pa.large_string(), "headings": pa.list_(pa.string())}
-        columns = {"row": pa.array(range(len(chunks)))}
-        for name in _OF_CHUNK:
-            values = [getattr(chunk, name) for chunk in chunks]
-            columns[name] = pa.array(values, types.get(name, pa.string()))
-        columns["content_sha256"] = pa.array(hashes)
-        plain = pa.table(columns)
-        pq.write_table(plain, _beside(folder), row_group_size=_ROWS_OF_GROUP, compression="zstd")
-        for name, matrix in vectors.items():
-            flat = pa.array(matrix.ravel())
-            columns[column_of(name)] = pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])
-        _connected(folder).create_table(_NAME, data=pa.table(columns))
+        rows = pa.RecordBatchReader.from_batches(schema, batches)
+        with reaching(self.database):
+            connected(self.database).create_table(self.name, data=rows)
 
-    def values(self, column: str) -> list[str]:
-        """Read a column of texts, in the order of the rows."""
-        if (file := self._file()) is not None:
-            texts: list[str] = file.read([column])[column].to_pylist()
-            return texts
-        found = self._table.search().select(["row", column]).to_arrow().sort_by("row")
-        values: list[str] = found[column].to_pylist()
-        return values
+    def index(self, approximate_above: int) -> None:
+        """Index all columns that are searched, once all rows are there.
 
-    def matrix(self, embedder: str) -> NDArray[np.float32]:
-        """Read all vectors of an embedder, shape (rows, dimensions)."""
-        column = column_of(embedder)
-        found = self._table.search().select(["row", column]).to_arrow()
-        vectors = found[column].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
-        return np.asarray(vectors[np.argsort(found["row"].to_numpy())])
+        Vectors are only indexed where there are more rows than `approximate_above`.
+        """
+        from lancedb.index import FTS, BTree, IvfRq
 
-    def chunks(self, rows: Sequence[int], revisions: Mapping[str, str | None]) -> Iterator[Chunk]:
-        """Read chunks, in the order of these rows."""
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            block = rows[start : start + _ROWS_AT_ONCE]
-            by_row = {values.pop("row"): values for values in self._taken(block).to_pylist()}
-            for row in block:
-                yield Chunk(**by_row[row], revision=revisions.get(by_row[row]["source"]))
+        names = self._table.schema.names
+        as_they_are = dict.fromkeys(
+            ("lower_case", "stem", "remove_stop_words", "ascii_folding", "with_position"), False
+        )
+        words = FTS(base_tokenizer="whitespace", max_token_length=None, **as_they_are)
+        configs: dict[str, Any] = {ID: BTree(), TERMS: words}
+        vectors = [name for name in names if name.startswith(_VECTOR)]
+        if vectors:
+            configs[HASH] = BTree()
+        if self._table.count_rows() > approximate_above:
+            configs |= {name: IvfRq(distance_type="cosine") for name in vectors}
+        with reaching(self.database):
+            for name, config in configs.items():
+                if name in names:
+                    self._table.create_index(name, config=config)
 
-    def _taken(self, rows: Sequence[int]) -> Any:
-        """Rows, in any order; of the file only the groups are read that have them."""
-        columns = ["row", *_OF_CHUNK]
-        if (file := self._file()) is None:
-            return self._table.take_offsets(list(rows)).select(columns).to_arrow()
-        groups = sorted({row // _ROWS_OF_GROUP for row in rows})
-        first = {group: place * _ROWS_OF_GROUP for place, group in enumerate(groups)}
-        places = (first[row // _ROWS_OF_GROUP] + row % _ROWS_OF_GROUP for row in rows)
-        return file.read_row_groups(groups, columns).take(list(places))
+    def batches(self, columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
+        """Read columns, in the order of the rows."""
+        with reaching(self.database):
+            yield from self._table.search().select(list(columns)).to_batches(_VECTOR_ROWS)
+
+    def chunks(self, chunk_ids: Sequence[str]) -> Iterator[Chunk]:
+        """Read those of these chunks that are there, in any order."""
+        for found in self._with(ID, chunk_ids, list(Chunk.model_fields)):
+            yield from chunks_in(found)
+
+    def frequency(self, term: str) -> int:
+        """How many rows have a term."""
+        return len(self._matches(term, self._size, []))
+
+    def by_terms(self, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
+        """Rank rows by BM25 for each text; a text without a known term finds nothing."""
+        return map_in_order(
+            lambda text: self._ranked(" ".join(terms(text)), depth), texts, workers=_cores()
+        )
+
+    def by_vectors(
+        self, name: str, queries: NDArray[np.float64], depth: int
+    ) -> list[list[ScoredChunk]]:
+        """Rank rows by the cosine of their vectors of an embedder, exactly or by the index."""
+        import pyarrow as pa
+
+        column = column_of(name)
+        if column in self._indexed:
+            return map_in_order(
+                lambda query: self._approximate(column, query, depth), queries, workers=_cores()
+            )
+        ids: list[pa.Array] = []
+
+        def blocks() -> Iterator[NDArray[np.float32]]:
+            for batch in self.batches([ID, column]):
+                ids.append(batch[ID])
+                yield matrix_of(batch[column])
+
+        found = nearest(queries, blocks(), depth)
+        all_ids = pa.chunked_array(ids, pa.string())
+        return [[ScoredChunk(all_ids[row].as_py(), score) for row, score in of] for of in found]
+
+    def vectors(self, name: str, hashes: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Give the vectors of an embedder for contents that are there, by their hashes."""
+        column = column_of(name)
+        return {
+            digest: vector
+            for found in self._with(HASH, hashes, [HASH, column])
+            for digest, vector in zip(
+                found[HASH].to_pylist(), matrix_of(found[column]), strict=True
+            )
+        }
+
+    @cached_property
+    def _indexed(self) -> set[str]:
+        with reaching(self.database):
+            return {column for one in self._table.list_indices() for column in one.columns}
+
+    @cached_property
+    def _size(self) -> int:
+        with reaching(self.database):
+            return int(self._table.count_rows())
+
+    def _with(
+        self, column: str, values: Sequence[str], columns: Sequence[str]
+    ) -> Iterator["pa.Table"]:
+        for start in range(0, len(values), _IDS_AT_ONCE):
+            block = values[start : start + _IDS_AT_ONCE]
+            quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in block)
+            with reaching(self.database):
+                rows = self._table.search().where(f"{column} IN ({quoted})").limit(self._size)
+                yield rows.select(list(columns)).to_arrow()
+
+    def _matches(self, words: str, most: int, columns: Sequence[str]) -> "pa.Table":
+        from lancedb import query
+
+        wanted: Any = query.MatchQuery
+        with reaching(self.database):
+            rows = self._table.search(wanted(words, TERMS), query_type="fts").limit(most)
+            return rows.select([*columns, "_score"]).to_arrow()
+
+    def _ranked(self, words: str, depth: int) -> list[ScoredChunk]:
+        """The best rows; of those that tie at the end, all are looked at."""
+        if not words:
+            return []
+        most = depth + _IDS_AT_ONCE // 10
+        while True:
+            found = self._matches(words, most, [ID])
+            # LanceDB's formula has a factor of k1 + 1 in each term.
+            scores = np.round(
+                found["_score"].to_numpy().astype(np.float64) / (K1 + 1), _TERM_DECIMALS
+            )
+            if len(scores) < most or scores[depth - 1] > scores[-1]:
+                ids = found[ID].to_pylist()
+                return ranked(dict(zip(ids, scores.tolist(), strict=True)), depth)
+            most *= 4
+
+    def _approximate(
+        self, column: str, query: NDArray[np.float64], depth: int
+    ) -> list[ScoredChunk]:
+        """The best rows that the index finds, scored as exactly as all would be."""
+        if not query.any():
+            return []
+        with reaching(self.database):
+            search = self._table.search(query.astype(np.float32), vector_column_name=column)
+            search = search.distance_type("cosine").nprobes(_PROBES).refine_factor(_REFINED)
+            found = search.limit(depth).select([ID, column, "_distance"]).to_arrow()
+        scores = np.round(cosines(query, matrix_of(found[column])), SCORE_DECIMALS)
+        pairs = zip(found[ID].to_pylist(), scores.tolist(), strict=True)
+        return ranked({chunk_id: score for chunk_id, score in pairs if score > 0}, depth)
+
+
+def rows_of(batch: "pa.RecordBatch", *, lexical: bool) -> "pa.RecordBatch":
+    """Give the rows of the table for a batch of chunks: with the hash of their content, and terms."""
+    import pyarrow as pa
+
+    texts = [indexed_text(chunk) for chunk in chunks_in(batch)]
+    rows = batch.append_column(HASH, pa.array(map(content_hash, texts), pa.string()))
+    if lexical:
+        words = pa.array((" ".join(terms(text)) for text in texts), pa.large_string())
+        rows = rows.append_column(TERMS, words)
+    return rows
+
+
+def table_schema(vectors: Mapping[str, int], *, lexical: bool) -> "pa.Schema":
+    """Give the columns of a table, with the dimensions of the vectors of each embedder."""
+    import pyarrow as pa
+
+    fields = [*chunk_schema(), pa.field(HASH, pa.string())]
+    fields += [pa.field(TERMS, pa.large_string())] * lexical
+    sizes = vectors.items()
+    return pa.schema(
+        [
+            *fields,
+            *(pa.field(column_of(name), pa.list_(pa.float32(), size)) for name, size in sizes),
+        ]
+    )
+
+
+def vector_array(matrix: NDArray[np.float32]) -> "pa.Array":
+    """Give a matrix as a column of vectors."""
+    import pyarrow as pa
+
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+
+
+def content_hash(text: str) -> str:
+    """Hash what a chunk is found by."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_VECTOR = "vector_"
 
 
 def column_of(embedder: str) -> str:
     """Name the column of an embedder's vectors; Lance takes no dot in a name."""
-    return f"vector_{embedder.replace('.', '~')}"
+    return f"{_VECTOR}{embedder.replace('.', '~')}"
 
 
-def _beside(folder: Path) -> Path:
-    return folder.with_name("chunks.parquet")
+def matrix_of(column: "pa.Array | pa.ChunkedArray") -> NDArray[np.float32]:
+    """Give vectors as a matrix."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    matrix: NDArray[np.float32] = column.flatten().to_numpy().reshape(len(column), -1)
+    return matrix
 
 
-def _connected(folder: Path) -> Any:
+def connected(database: Path | Uri) -> Any:
+    """Open a LanceDB database; what an object store needs is in the environment."""
+    os.environ.setdefault("LANCEDB_LOG", "error")
     import lancedb
 
-    return lancedb.connect(folder)
+    return lancedb.connect(database)
+
+
+_SAID: dict[str, str] = {
+    "NoSuchBucket": "there is no such bucket; make it, or name another",
+    "ConnectError": "nothing answers at its endpoint; look at AWS_ENDPOINT_URL and the network",
+    "redentials": "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of "
+    "your store, in the environment",
+    "region": "its region is not known; set AWS_REGION, and AWS_ENDPOINT_URL of a store of your own",
+}
+
+
+@contextmanager
+def reaching(database: Path | Uri) -> Iterator[None]:
+    """Say in one line what is wrong with an object store."""
+    try:
+        yield
+    except (ValueError, RuntimeError, OSError) as error:
+        if isinstance(database, Path):
+            raise
+        said = str(error)
+        why = next((text for part, text in _SAID.items() if part in said), said.splitlines()[0])
+        raise IndexingError(f"{database}: cannot be used as an index: {why[:300]}") from None
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
@@ -133,6 +134,8 @@ def index_corpora(
         files=cut.files,
         models=models,
         dimensions=config.index.dimensions,
+        lexical=config.index.lexical,
+        approximate_above=config.index.approximate_above,
         cut_by=cut_by(config),
         progress=progress,
     )
@@ -144,12 +147,10 @@ def open_index(config: BuildConfig, models: Models = NO_MODELS) -> HybridIndex:
     Raises:
         IndexingError: There is none, or it has no vectors of these embedders.
     """
-    if not (config.index.path / config.name).is_dir():
-        raise IndexingError(
-            f"{config.index.path / config.name}: no index here; build it: "
-            f"freshstack index {config.file}"
-        )
-    return HybridIndex.open(config.index.path / config.name, models=models)
+    path = config.index.path / config.name
+    if isinstance(path, Path) and not path.is_dir():
+        raise IndexingError(f"{path}: no index here; build it: freshstack index {config.file}")
+    return HybridIndex.open(path, models=models)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from freshstack_dspy.corpus.files import Entry, list_files
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.corpus.seen import SeenFiles
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
+from freshstack_dspy.files import Uri
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.reply import encodable
@@ -112,7 +113,7 @@ def shareable(value: Any) -> Any:
         return {name: shareable(item) for name, item in value.items() if name not in _PRIVATE}
     if isinstance(value, (list, tuple)):
         return [shareable(item) for item in value]
-    return value.name if isinstance(value, Path) else value
+    return value.name if isinstance(value, Path | Uri) else value
 
 
 def added(before: Mapping[str, StepLedger], now: Mapping[str, StepLedger]) -> dict[str, StepLedger]:
@@ -244,7 +245,9 @@ def fingerprint_inputs(
         }
         corpus = {
             "chunking": config.chunking.model_dump(mode="json"),
-            "corpora": [[one.name, _files(one, most, config.index.path)] for one in config.corpus],
+            "corpora": [
+                [one.name, _files(one, most, config.index.folder)] for one in config.corpus
+            ],
         }
         return {
             "code": code_sha256(),

@@ -147,7 +147,7 @@ def retrieve_all(
 
 
 def _searches(
-    collection: StoredCollection, candidates: list[_Candidate], root: Path, shown: Progress
+    collection: StoredCollection, candidates: list[_Candidate], root: Path | str, shown: Progress
 ) -> Callable[[_Candidate, list[Query], int], Run | PassageRun]:
     """Give what searches by any of these candidates: over one index, if one is needed."""
     by_index = [one for one in candidates if one.own is None]

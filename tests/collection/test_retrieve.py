@@ -190,7 +190,7 @@ def test_bm25_alone_fits_no_lsa_and_ranks_as_the_whole_index(
         progress=heard,
     )
 
-    assert list(heard.notes) == ["terms", "bm25", "table", "search"]
+    assert list(heard.notes) == ["terms", "bm25", "search"]
     retrieve(collection, "hybrid", index_path=tmp_path)
     assert retrieve(collection, "bm25", index_path=tmp_path) == alone
     assert len(list(tmp_path.iterdir())) == 2

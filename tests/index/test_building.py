@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import Chunk, HybridIndex
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.models import Models
-from freshstack_dspy.index.storage import IndexedFile
+from freshstack_dspy.index.storage import IndexedFile, Settings
 from tests.heard import Heard
 from tests.index.builds import AFTER, BEFORE, DIMENSIONS, NAME
 from tests.index.pieces import Letters, many, piece, rankings
@@ -35,9 +36,11 @@ def test_an_index_that_holds_the_same_is_opened(tmp_path: Path) -> None:
 
     assert heard.started == {}
     assert again.manifest == first.manifest
-    assert HybridIndex.holds(tmp_path, NAME, BEFORE, dimensions=DIMENSIONS)
-    assert not HybridIndex.holds(tmp_path, NAME, AFTER, dimensions=DIMENSIONS)
-    assert not HybridIndex.holds(tmp_path, "other", BEFORE, dimensions=DIMENSIONS)
+    before, after = ChunkFile.holding(BEFORE), ChunkFile.holding(AFTER)
+    settings = Settings(DIMENSIONS)
+    assert HybridIndex.holds(tmp_path, NAME, before, settings=settings)
+    assert not HybridIndex.holds(tmp_path, NAME, after, settings=settings)
+    assert not HybridIndex.holds(tmp_path, "other", before, settings=settings)
 
 
 def test_a_changed_corpus_ends_as_a_build_from_nothing(tmp_path: Path) -> None:
@@ -49,7 +52,7 @@ def test_a_changed_corpus_ends_as_a_build_from_nothing(tmp_path: Path) -> None:
     assert rankings(changed, QUERIES) == rankings(fresh, QUERIES)
     for file in ("lsa/directions.npy", "bm25/data.csc.index.npy"):
         same = [
-            (each.path / each.manifest.version / file).read_bytes() for each in (changed, fresh)
+            Path(each.path, each.manifest.version, file).read_bytes() for each in (changed, fresh)
         ]
         assert same[0] == same[1]
 
@@ -64,7 +67,7 @@ def test_progress_goes_through_all_stages(tmp_path: Path) -> None:
         progress=heard,
     )
 
-    assert list(heard.notes) == ["terms", "bm25", "lsa", "letters", "table"]
+    assert list(heard.notes) == ["terms", "bm25", "lsa", "letters", "chunks"]
     assert heard.advanced == dict.fromkeys(heard.notes, 100)
 
 
@@ -110,7 +113,7 @@ def test_a_reader_sees_what_it_opened_through_a_build(tmp_path: Path) -> None:
     assert rankings(reader, QUERIES) == rankings(build(tmp_path / "fresh", BEFORE), QUERIES)
     versions = [build(tmp_path, chunks).manifest.version for chunks in (AFTER, BEFORE, AFTER)]
     assert versions[0] == "000002"
-    assert [each.name for each in sorted(reader.path.glob("0*"))] == versions[1:]
+    assert [each.name for each in sorted(Path(reader.path).glob("0*"))] == versions[1:]
 
 
 def test_writers_take_turns(tmp_path: Path) -> None:

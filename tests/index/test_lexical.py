@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, indexed_text
+from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, cut_terms, indexed_text
 from freshstack_dspy.records import ranked
 from tests.index.pieces import piece
 
@@ -15,7 +15,7 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
 def indexed(texts: list[str]) -> LexicalIndex:
-    return LexicalIndex.build(CorpusTerms.of([f"p {text}" for text in texts], lambda _: None))
+    return LexicalIndex.build(CorpusTerms.of([cut_terms(f"p {text}" for text in texts)]))
 
 
 def lucene(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
@@ -59,7 +59,7 @@ def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) 
 
 def test_a_corpus_without_a_word_is_an_error() -> None:
     with pytest.raises(IndexingError, match="none of the 2 chunks holds a word"):
-        CorpusTerms.of(["!", "the"], lambda _: None)
+        CorpusTerms.of([cut_terms(["!", "the"])])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from freshstack_dspy.index.lexical import CorpusTerms
+from freshstack_dspy.index.lexical import CorpusTerms, cut_terms
 from freshstack_dspy.index.lsa import FIT_SAMPLE, LsaModel, fit_lsa
 from tests.index.pieces import many
 
@@ -13,7 +13,7 @@ TEXTS = [chunk.text for chunk in many(60)]
 
 
 def fitted(texts: list[str], dimensions: int) -> tuple[LsaModel, np.ndarray]:
-    return fit_lsa(CorpusTerms.of(texts, lambda _: None), dimensions, lambda _: None)
+    return fit_lsa(CorpusTerms.of([cut_terms(texts)]), dimensions, lambda _: None)
 
 
 def test_scores_are_those_of_a_dense_reimplementation() -> None:

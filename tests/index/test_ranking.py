@@ -24,15 +24,21 @@ def test_noise_below_the_sixth_decimal_does_not_order_rows() -> None:
     assert [row for row, _ in found] == [0, 1]
 
 
-@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 8), st.integers(1, 40))
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 30),
+    st.integers(1, 8),
+    st.integers(1, 40),
+    st.integers(1, 5),
+)
 def test_nearest_rows_are_those_of_all_scores_in_double_precision(
-    seed: int, rows: int, dimensions: int, depth: int
+    seed: int, rows: int, dimensions: int, depth: int, blocks: int
 ) -> None:
     rng = np.random.default_rng(seed)
     vectors = unit_rows(rng.integers(-2, 3, (rows, dimensions)), "e", rows).astype(np.float32)
     queries = unit_rows(rng.integers(-2, 3, (3, dimensions)), "e", 3)
 
-    found = nearest(queries, vectors, depth)
+    found = nearest(queries, filter(len, np.array_split(vectors, blocks)), depth)
 
     for query, ranking in zip(queries, found, strict=True):
         assert ranking == best_rows(vectors.astype(float) @ query, depth)
@@ -42,7 +48,7 @@ def test_a_vector_of_no_length_finds_nothing_and_is_not_found() -> None:
     vectors = unit_rows(np.array([[0, 0], [3, 4]]), "e", 2)
 
     assert vectors.tolist() == [[0, 0], [0.6, 0.8]]
-    assert nearest(vectors, vectors.astype(np.float32), 5) == [[], [(1, 1.0)]]
+    assert nearest(vectors, [vectors.astype(np.float32)], 5) == [[], [(1, 1.0)]]
 
 
 @pytest.mark.parametrize("vectors", [np.ones((3, 2)), np.ones(2), np.array([[1, np.nan], [1, 1]])])

@@ -1,0 +1,122 @@
+"""An index in an object store: a real server of S3 on this machine."""
+
+import importlib.util
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy import HybridIndex
+from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index.models import Models
+from tests.index.builds import AFTER, BEFORE
+from tests.index.pieces import Letters, rankings
+
+pytestmark = pytest.mark.slow
+QUERIES = [chunk.text for chunk in AFTER[:5]]
+ROOT, NAME = "s3://bucket/indexes", "corpus"
+
+
+def _command() -> list[str]:
+    if importlib.util.find_spec("moto"):
+        return [sys.executable, "-m", "moto.server"]
+    found = shutil.which("moto_server")
+    return [found] if found else []
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    if not (command := _command()):
+        pytest.skip("needs moto_server, of the package moto[server]")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = subprocess.Popen([*command, "-p", str(port)], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with socket.socket() as asked:
+                if asked.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.terminate()
+        running.wait()
+
+
+@pytest.fixture
+def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The endpoint of a store that has one bucket."""
+    from pyarrow.fs import S3FileSystem
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "someone",
+        "AWS_SECRET_ACCESS_KEY": "planted-secret-91c7",
+    }.items():
+        monkeypatch.setenv(name, value)
+    files = S3FileSystem(endpoint_override=server, allow_bucket_creation=True)
+    files.create_dir("bucket")
+    files.delete_dir_contents("bucket")
+    return server
+
+
+def build(name: str = NAME, chunks: object = BEFORE, **arguments: object) -> HybridIndex:
+    return HybridIndex.build(ROOT, name, chunks, lexical="lance", **arguments)  # type: ignore[arg-type]
+
+
+def test_it_is_that_of_a_folder(store: str, tmp_path: Path) -> None:
+    models = Models([Letters()])
+    here = HybridIndex.build(tmp_path, NAME, BEFORE, lexical="lance", models=models)
+
+    there = build(models=models)
+    opened = HybridIndex.open(f"{ROOT}/{NAME}", models=models)
+
+    assert rankings(opened, QUERIES) == rankings(here, QUERIES)
+    assert list(opened.chunks()) == list(here.chunks())
+    some = [chunk.chunk_id for chunk in BEFORE[5:9]]
+    assert opened.chunks_by_id(some) == here.chunks_by_id(some)
+    assert there.manifest.fingerprint == here.manifest.fingerprint
+    with pytest.raises(IndexingError, match="no chunk 'nowhere'"):
+        opened.chunks_by_id(["nowhere"])
+
+
+def test_a_reader_keeps_what_it_opened_and_the_next_build_takes_known_vectors(store: str) -> None:
+    letters = Letters()
+    reader = build(models=Models([letters]))
+    before = rankings(reader, QUERIES)
+
+    versions = [build(chunks=AFTER, models=Models([letters])).manifest.version]
+
+    assert letters.embedded[len(BEFORE) :] == ["new file.py\nzebra crossing wordb2"]
+    assert rankings(reader, QUERIES) == before
+    versions += [build(chunks=each).manifest.version for each in (AFTER, BEFORE, AFTER)]
+    assert versions == ["000002", "000002", "000003", "000004"]
+    assert HybridIndex.open(f"{ROOT}/{NAME}").manifest.version == "000004"
+
+
+def test_what_is_wrong_is_said_in_one_line_without_secrets(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(path: str) -> str:
+        with pytest.raises(IndexingError) as caught:
+            HybridIndex.open(path)
+        assert "planted-secret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "no index here" in said(f"{ROOT}/nothing")
+    assert "no such bucket" in said("s3://nobody/indexes/x")
+    assert "No object store provider" in said("ftp://bucket/indexes/x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    assert "nothing answers at its endpoint" in said(f"{ROOT}/x")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert "no credentials" in said(f"{ROOT}/x")
