@@ -6,7 +6,7 @@ PACKAGE := .venv/.package
 DEV := .venv/.dev
 BENCHMARKS := $(filter-out benchmarks/chat_server.py, $(wildcard benchmarks/*.py))
 
-.PHONY: demo test test-all formats lint types docs site wheel sizes bench bench-smoke
+.PHONY: demo test test-all formats engines lint types docs site wheel sizes bench bench-smoke
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, evaluate retrievers on it, and write the report
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -27,6 +27,12 @@ formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch, Auto-Judge an
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python torch==2.13.0
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,formats,retrievers]'
 	.venv-formats/bin/python -m pytest -m formats tests/collection tests/formats tests/test_autojudge.py tests/test_docs.py
+
+engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 server: in an environment of their own
+	test -x .venv-engines/bin/python || $(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-engines/bin/uv pip install --quiet --python .venv-engines/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,engines]'
+	.venv-engines/bin/python -m pytest -m engines tests/engines
 
 lint: $(DEV)  ## style and layers
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@
     ├── ConfigError                 the configuration or a command's words are wrong
     ├── SourceError                 queries or documents cannot be read
     ├── IndexingError               a corpus cannot be indexed or searched
+    ├── EngineError                 a cluster cannot be reached or used, or stalls
     ├── CollectionError             a collection, run, label or program file is missing, damaged or of another kind
     └── ModelError                  anything between us and a language model
         ├── FatalModelError         no retry can help: unknown model, no key, not allowed
@@ -41,6 +42,10 @@ class SourceError(FreshstackError):
 
 class IndexingError(FreshstackError):
     """A corpus cannot be indexed or searched."""
+
+
+class EngineError(FreshstackError):
+    """An engine cannot do the work: not installed, not reachable, too small, stalled."""
 
 
 class CollectionError(FreshstackError):

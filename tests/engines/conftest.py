@@ -1,0 +1,40 @@
+"""A Ray cluster of two nodes, on this machine."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.config import EngineConfig
+
+NODE = {
+    "num_cpus": 2,
+    "object_store_memory": 150_000_000,
+    "include_dashboard": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def _network_is_off() -> None:
+    """Nodes talk to each other by this machine's own address, which is not that of the loopback."""
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A cluster with one node more than its head."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    made = cluster_utils.Cluster(initialize_head=True, head_node_args=NODE)
+    made.add_node(**NODE)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture
+def engine(cluster: Any) -> EngineConfig:
+    """That of the cluster."""
+    return EngineConfig(name="ray", address=cluster.address)
