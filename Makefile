@@ -31,7 +31,7 @@ formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch, Auto-Judge an
 engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 server: in an environment of their own
 	test -x .venv-engines/bin/python || $(PYTHON) -m venv .venv-engines
 	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-engines/bin/uv pip install --quiet --python .venv-engines/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,engines]'
+	.venv-engines/bin/uv pip install --quiet --python .venv-engines/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,engines,otel]'
 	.venv-engines/bin/python -m pytest -m engines tests/engines
 
 lint: $(DEV)  ## style and layers

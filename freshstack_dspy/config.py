@@ -560,7 +560,7 @@ class EngineConfig(Section):
 
     name: Literal["local", "ray"] = "local"
     """`local`: in this process. `ray`: over a cluster."""
-    address: str = "auto"
+    address: str = Field(default="auto", pattern=r"^(auto|[^/\s]+:\d+)$")
     """Of the cluster, as `10.0.0.1:6379`; `auto`: the one that this machine is a node of."""
     gpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """GPUs for each model in a folder that embeds, on a node of the cluster."""

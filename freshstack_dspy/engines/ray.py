@@ -5,6 +5,7 @@ place that never comes, and a lost node repeats what it was at.
 """
 
 import functools
+import importlib
 import os
 import platform
 import re
@@ -40,7 +41,7 @@ def check(engine: EngineConfig) -> None:
     ray = _imported()
     if not ray.is_initialized():
         _connect(ray, engine)
-    _check_nodes(engine, ray.get_runtime_context().get_job_id())
+    _check_nodes(engine.gpus, ray.get_runtime_context().get_job_id())
 
 
 def map_batches(
@@ -98,13 +99,12 @@ def _apply(
 
 def _imported() -> Any:
     try:
-        import ray
+        return importlib.import_module("ray")
     except ImportError:
         raise EngineError(
             "engine.name is ray, and Ray is not installed; install it with: "
             "pip install 'freshstack_dspy[ray]'"
         ) from None
-    return ray
 
 
 def _connect(ray: Any, engine: EngineConfig) -> None:
@@ -129,20 +129,22 @@ def _connect(ray: Any, engine: EngineConfig) -> None:
         )
     except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
-        raise EngineError(f"engine.address is {engine.address}: no Ray cluster ({why}); {start}") from None
+        raise EngineError(
+            f"engine.address is {engine.address}: no Ray cluster ({why}); {start}"
+        ) from None
     except RuntimeError as error:  # of another version
         raise EngineError(f"the Ray cluster at {address}: {' '.join(str(error).split())}") from None
 
 
 @functools.cache
-def _check_nodes(engine: EngineConfig, _job: str) -> None:
+def _check_nodes(gpus: float, _job: str) -> None:
     """Check the CPUs and GPUs of the cluster, and what is installed on each of its nodes."""
     ray = _imported()
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    if _slots(ray.cluster_resources(), engine.gpus) < 1:
+    if _slots(ray.cluster_resources(), gpus) < 1:
         raise EngineError(
             f"the Ray cluster has {_free(ray.cluster_resources())} on {len(nodes)} nodes, and a "
-            f"batch needs 1 CPU{f' and {engine.gpus:g} GPU (engine.gpus)' * bool(engine.gpus)}"
+            f"batch needs 1 CPU{f' and {gpus:g} GPU (engine.gpus)' * bool(gpus)}"
         )
     here = _installed(_packages())
     probe = ray.remote(num_cpus=0, max_retries=0)(_installed)

@@ -47,9 +47,7 @@ def test_results_come_in_the_order_of_the_batches(engine: EngineConfig, tmp_path
 
 def test_results_can_come_as_soon_as_they_are_there(engine: EngineConfig, tmp_path: Path) -> None:
     slow_first = partial(noted, tmp_path / "log", 1.0)
-    found = numbers(
-        map_batches(engine, slow_first, numbered(12), in_order=False, at_once=12)
-    )
+    found = numbers(map_batches(engine, slow_first, numbered(12), in_order=False, at_once=12))
     assert found != sorted(found)
     assert sorted(found) == list(range(12))
 
@@ -94,3 +92,11 @@ def test_a_cluster_without_gpus_is_refused_where_they_are_asked_for(engine: Engi
     wanted = engine.model_copy(update={"gpus": 1.0})
     with pytest.raises(EngineError, match=r"has \d CPUs and 0 GPUs on \d nodes, and a batch needs"):
         numbers(map_batches(wanted, refused, numbered(1)))
+
+
+def test_a_cluster_that_is_not_there_is_named_at_once(cluster: Any) -> None:
+    import ray
+
+    ray.shutdown()
+    with pytest.raises(EngineError, match=r"^engine.address is 127.0.0.1:1: no Ray cluster \("):
+        numbers(map_batches(EngineConfig(name="ray", address="127.0.0.1:1"), refused, numbered(1)))
