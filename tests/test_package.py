@@ -73,7 +73,7 @@ def test_readme_names_the_extras_that_users_need_and_the_citation_this_version()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
 
-    ours = {"dev", "formats", "retrievers", "site"}
+    ours = {"dev", "engines", "formats", "retrievers", "site"}
     assert set(rows) == project["optional-dependencies"].keys() - ours
     assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
