@@ -242,13 +242,14 @@ def restates(statement: str, question: str) -> bool:
     Few titles end as sentences do, so every beginning and end of the first sentence, up to 40 words
     into it, counts as a sentence as well.
     """
-    stated = _sentence(statement)
+    stated = _content(statement)
     # Most statements have a term of their own, and end here: sentences are cut for few questions.
-    if len(stated.terms) < FEWEST_TERMS or not stated.terms <= _question_terms(question):
+    if len(stated) < FEWEST_TERMS or not stated <= _question_terms(question):
         return False
+    denied = denies(statement)
     return (
         any(
-            stated.denies == sentence.denies and jaccard(stated.terms, sentence.terms) >= RESTATED
+            denied == sentence.denies and jaccard(stated, sentence.terms) >= RESTATED
             for sentence in _question_sentences(question)
         )
         and all(find_quotation(code, question) for code in _CODE.findall(statement))
@@ -279,7 +280,11 @@ def _question_sentences(question: str) -> tuple[_Sentence, ...]:
 
 
 def _sentence(text: str) -> _Sentence:
-    return _Sentence(frozenset(terms(text)) - _WORDS_OF_ASKING, denies(text))
+    return _Sentence(_content(text), denies(text))
+
+
+def _content(text: str) -> frozenset[str]:
+    return frozenset(terms(text)) - _WORDS_OF_ASKING
 
 
 def denies(text: str) -> bool:

@@ -19,7 +19,7 @@ from typing import IO
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.files import LONGEST_LINE, replace_file
-from freshstack_dspy.lm.reply import Entry, entry_from_json, entry_json, same_content
+from freshstack_dspy.lm.reply import Entry, entry_json, entry_of_others, same_content
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.records import Record
 
@@ -229,7 +229,7 @@ def _checked_lines(
         if len(data) > LONGEST_LINE:
             raise StoreError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes")
         try:
-            entry = entry_from_json(data, f"{path}:{number}")
+            entry = entry_of_others(data, f"{path}:{number}")
             check_keys_differ(data)
         except StoreError as error:
             yield place, error

@@ -46,12 +46,6 @@ class _Entry(Record):
     """Of one of the types of `KeyedRequest`."""
     received_at: str
 
-    @model_validator(mode="after")
-    def _key_is_of_this_request(self) -> Self:
-        if self.key != self.request.key:
-            raise ValueError(f"the key {self.key!r:.80} is not the key of the request next to it")
-        return self
-
     @property
     def kind(self) -> Kind:
         """Which kind of entry this is."""
@@ -232,6 +226,17 @@ _MODELS: dict[str, type[Entry]] = {
     "rerank": Numbers,
     "search": SearchResult,
 }
+
+
+def entry_of_others(data: bytes, where: str) -> Entry:
+    """Read an entry as `entry_from_json` does, and check that its key is that of its request."""
+    entry = entry_from_json(data, where)
+    if entry.key != entry.request.key:
+        raise DamagedReplyError(
+            f"{where}: not a recorded reply: the key {entry.key!r:.80} is not the key of the "
+            "request next to it"
+        )
+    return entry
 
 
 def entry_from_json(data: bytes, where: str) -> Entry:

@@ -24,7 +24,14 @@ from pydantic_core import from_json
 from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
-from freshstack_dspy.lm.reply import Entry, Reply, content_hash, entry_from_json, entry_json
+from freshstack_dspy.lm.reply import (
+    Entry,
+    Reply,
+    content_hash,
+    entry_from_json,
+    entry_json,
+    entry_of_others,
+)
 from freshstack_dspy.lm.request import ChatRequest, canonical_json, sha256_of
 from freshstack_dspy.records import Status
 
@@ -341,7 +348,7 @@ class ReplyStore(Recorded):
             raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
         kind, _, key = name.partition(":")
         if kind == "entry":
-            entry = entry_from_json(value, f"{self.path}: {name}")
+            entry = entry_of_others(value, f"{self.path}: {name}")
             return "replaced" if ":" in key else entry.kind
         return "accounts" if kind == "spent" else kind
 

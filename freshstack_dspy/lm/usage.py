@@ -52,25 +52,26 @@ class Ledger:
     """Accounts by step, written by many threads."""
 
     def __init__(self) -> None:
-        self._steps: dict[str, StepLedger] = {}
+        self._sums: dict[str, dict[str, float]] = {}
         self._lock = threading.Lock()
 
     def enter(self, **amounts: float) -> None:
         """Add amounts of any kind to the account of the step that asks."""
         with self._lock:
-            account = self._steps.get(current_step(), StepLedger())
-            sums = {name: getattr(account, name) + amount for name, amount in amounts.items()}
-            self._steps[current_step()] = account.model_copy(update=sums)
+            sums = self._sums.setdefault(current_step(), {})
+            for name, amount in amounts.items():
+                sums[name] = sums.get(name, 0) + amount
 
     def of(self, name: str) -> StepLedger:
         """The account of one step."""
         with self._lock:
-            return self._steps.get(name, StepLedger())
+            return StepLedger.model_validate(self._sums.get(name, {}))
 
     def steps(self) -> dict[str, StepLedger]:
         """The accounts so far, by step."""
         with self._lock:
-            return dict(sorted(self._steps.items()))
+            ordered = sorted(self._sums.items())
+            return {name: StepLedger.model_validate(sums) for name, sums in ordered}
 
 
 def current_step() -> str:
