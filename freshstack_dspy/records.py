@@ -848,9 +848,9 @@ def ranked(scores: dict[str, float], depth: int | None = None) -> list[ScoredChu
 
 def ranked_ids(scores: Mapping[str, float]) -> list[str]:
     """Give the ids of `ranked`."""
-    ids = sorted(scores)
-    ids.sort(key=scores.__getitem__, reverse=True)  # those of one score stay in their order
-    return ids
+    tied = len(set(scores.values())) < len(scores)
+    # The sort is stable: those of one score stay in the order of their ids.
+    return sorted(sorted(scores) if tied else scores, key=scores.__getitem__, reverse=True)
 
 
 def scored_chunks(scores: Mapping[str, float], ids: Sequence[str]) -> list[ScoredChunk]:

@@ -6,7 +6,6 @@ The formulas are the same everywhere; what differs is in `CONVENTIONS`, one row 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from statistics import fmean
 from typing import Literal
 
@@ -17,9 +16,6 @@ from freshstack_dspy.measures.run import Run
 Ties = Literal["ascending", "descending", "listed"]
 """Which of two chunks with one score comes first: the smaller id, the larger id, or the one that
 was listed first. Ids are compared by code point, which is the order of their UTF-8 bytes too."""
-
-
-_ID = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -38,10 +34,10 @@ class Order:
 
     def chunks(self, run: Run, query_id: str) -> Sequence[str]:
         """Give the chunk ids of a query, best first; none where the run does not have it."""
-        listed = run.listed.get(query_id)
-        ranking = run.rankings.get(query_id, ())
+        ids = run.ids.get(query_id, ())
         if self == _OURS:
-            return list(map(_ID, ranking))
+            return ids
+        listed = run.listed.get(query_id) or ids
         if self.by == "rank":
             ranked = run.by_rank.get(query_id)
             if ranked == ():
@@ -49,11 +45,11 @@ class Order:
                     f"run {run.name!r}, query {query_id!r}: two chunks have one rank, so the rank "
                     "column gives no order; take conventions that go by the score, as pyndeval"
                 )
-            return ranked or listed or [chunk_id for chunk_id, _ in ranking]
-        scores = dict(ranking)
+            return ranked or listed
+        scores = run.scores.get(query_id, {})
         if self.single:
             scores = dict(zip(scores, array("f", scores.values()), strict=True))
-        chunks = list(listed or scores)
+        chunks = list(listed)
         if self.cut is not None:
             chunks = sorted(chunks, key=scores.__getitem__, reverse=True)[: self.cut]
         if self.ties != "listed":
@@ -98,9 +94,9 @@ class Conventions:
 
     def skips(self, run: Run, query_id: str) -> bool:
         """Whether a query is left out of all means of a run."""
-        if query_id not in run.rankings:
+        if query_id not in run:
             return self.absent == "skip"
-        return self.empty == "skip" and not run.rankings[query_id]
+        return self.empty == "skip" and not run.ids[query_id]
 
     def order_of(self, measure: Measure, cutoffs: Iterable[int | None]) -> Order:
         """Give the order that a measure sees.

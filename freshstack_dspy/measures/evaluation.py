@@ -210,6 +210,7 @@ def _evaluate(
         query: _measured(query, judgments, {None: of}, known, ordered, rules, without_value)
         for query, of in judged.items()
     }
+    rankings = {query: rules.order.chunks(known, query) for query in judged}
     cuts = {each.cutoff: each for each in chosen if each.cutoff is not None}
     cutoffs = sorted(cuts.values(), key=lambda each: (each.budget or 0, each.k or 0))
     return Evaluation(
@@ -217,20 +218,18 @@ def _evaluate(
         measures=tuple(measure.name for measure in chosen),
         means={measure.name: _mean(measure, per_query, known, rules) for measure in chosen},
         per_query=per_query,
-        absent=tuple(query for query in judgments.nuggets if query not in found.rankings),
-        empty=tuple(query for query in judgments.nuggets if known.rankings.get(query) == ()),
+        absent=tuple(query for query in judgments.nuggets if query not in found),
+        empty=tuple(query for query in judgments.nuggets if known.ids.get(query) == ()),
         without_relevant=tuple(
             query for query in judgments.nuggets if not _any_supported(reference, query)
         ),
         without_value={name: tuple(of) for name, of in without_value.items()},
-        unknown=tuple(query for query in found.rankings if query not in judgments.nuggets),
+        unknown=tuple(query for query in found if query not in judgments.nuggets),
         unknown_chunks=dropped,
-        most_results=max(
-            (len(known.rankings.get(query, ())) for query in judgments.nuggets), default=0
-        ),
+        most_results=max((len(known.ids.get(query, ())) for query in judgments.nuggets), default=0),
         tied=tuple(query for query in judgments.nuggets if _all_tied(known, query)),
         conventions=rules.name,
-        unjudged=tuple(_unjudged(judgments, judged, known, each, rules.order) for each in cutoffs),
+        unjudged=tuple(_unjudged(judgments, judged, rankings, each) for each in cutoffs),
         dry_run=judgments.dry_run,
         questions={
             query: text for query, text in judgments.questions.items() if query in per_query
@@ -298,28 +297,31 @@ def _mean(
     measure: Measure, per_query: Mapping[str, Mapping[str, float]], run: Run, rules: Conventions
 ) -> float:
     in_qrels = {query: of[measure.name] for query, of in per_query.items() if of}
-    order = [query for query in run.rankings if query in in_qrels]
-    order += [query for query in in_qrels if query not in run.rankings]
+    order = [query for query in run if query in in_qrels]
+    order += [query for query in in_qrels if query not in run]
     in_run = [in_qrels[query] for query in order]
     return rules.mean(measure.family, list(in_qrels.values()), in_run)
 
 
 def _unjudged(
-    qrels: NuggetQrels, judged: Mapping[str, Judged], run: Run, measure: Measure, order: Order
+    qrels: NuggetQrels,
+    judged: Mapping[str, Judged],
+    rankings: Mapping[str, Sequence[str]],
+    measure: Measure,
 ) -> Unjudged:
     shares: dict[str, float] = {}
     failed: dict[str, int] = {}
-    for query, nuggets in qrels.nuggets.items():
-        ranking = order.chunks(run, query)
-        top = set(measure.top(ranking, judged[query]))
+    for query, of in judged.items():
+        top = measure.top(rankings[query], of)
         if not top:
             continue
         if qrels.passages is None:
-            shares[query] = len(top - judged[query].chunks) / len(top)
+            shares[query] = (len(top) - sum(map(of.chunks.__contains__, top))) / len(top)
         else:
             shares[query] = fmean(map(qrels.passages.unjudged[query].__getitem__, sorted(top)))
-        if met := sum(len(top & qrels.failed[nugget]) for nugget in nuggets):
-            failed[query] = met
+        if of.failed:
+            met = sum(len(qrels.failed[nugget].intersection(top)) for nugget in of.labels)
+            failed |= {query: met} if met else {}
     mean = fmean(shares.values()) if shares else None
     return Unjudged(k=measure.cutoff or 0, shares=shares, mean=mean, failed=failed)
 
@@ -330,27 +332,28 @@ def _any_supported(qrels: NuggetQrels, query: str) -> bool:
 
 
 def _all_tied(run: Run, query: str) -> bool:
-    ranking = run.rankings.get(query, ())
-    return len(ranking) > 1 and ranking[0].score == ranking[-1].score
+    ids = run.ids.get(query, ())
+    return len(ids) > 1 and run.scores[query][ids[0]] == run.scores[query][ids[-1]]
 
 
 def _check_queries(qrels: NuggetQrels, run: Run) -> None:
     if not qrels.nuggets:
         raise CollectionError("no query has a nugget to be evaluated on")
-    if run.rankings and qrels.nuggets.keys().isdisjoint(run.rankings):
+    if run and qrels.nuggets.keys().isdisjoint(run):
         raise CollectionError(
-            f"none of the {len(run.rankings)} queries of run {run.name!r:.200} has judgments: "
-            f"the run has {next(iter(run.rankings))!r:.200}, the judgments "
+            f"none of the {len(run)} queries of run {run.name!r:.200} has judgments: "
+            f"the run has {next(iter(run))!r:.200}, the judgments "
             f"{next(iter(qrels.nuggets))!r:.200}; evaluate it on the collection it was made for"
         )
 
 
 def _warn_of_unknown_ids(qrels: NuggetQrels, run: Run) -> None:
     judged = set().union(*qrels.labels.values())
-    found = [chunk.chunk_id for ranking in run.rankings.values() for chunk in ranking]
-    if judged and found and judged.isdisjoint(found):
+    found = chain.from_iterable(run.ids.values())
+    first = next(found, None)
+    if judged and first is not None and judged.isdisjoint(chain([first], found)):
         warnings.warn(
-            f"no document of run {run.name!r:.200} is in the judgments, as {found[0]!r:.200}: "
+            f"no document of run {run.name!r:.200} is in the judgments, as {first!r:.200}: "
             "are they of the same corpus?",
             stacklevel=3,
         )
@@ -361,10 +364,7 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
     if qrels.chunk_ids is None:
         return run, 0
     found = [
-        chunk_id
-        for query, ranking in run.rankings.items()
-        if query in qrels.nuggets
-        for chunk_id, _ in ranking
+        chunk_id for query, ids in run.ids.items() if query in qrels.nuggets for chunk_id in ids
     ]
     ids = set(found)
     unknown = ids - qrels.chunk_ids

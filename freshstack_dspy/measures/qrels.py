@@ -142,11 +142,11 @@ class Judged:
     def supported(self) -> Mapping[str, NuggetSet]:
         """Each chunk that supports any nugget, with the places of the nuggets it supports."""
         rel = self.rel
-        supported: defaultdict[str, list[int]] = defaultdict(list)
+        supported: dict[str, NuggetSet] = {}
         for place, labels in enumerate(self.labels.values()):
             for chunk in [chunk for chunk, label in labels.items() if label >= rel]:
-                supported[chunk].append(place)
-        return {chunk: tuple(places) for chunk, places in supported.items()}
+                supported[chunk] = (*supported.get(chunk, ()), place)
+        return supported
 
     @cached_property
     def kinds(self) -> Mapping[NuggetSet, tuple[int, ...]]:
@@ -170,8 +170,8 @@ class Judged:
 
         A chunk without support, of which a judgment failed, could be either: it is not judged.
         """
-        undetermined = self.failed - self.supported.keys()
-        return frozenset().union(*self.labels.values()) - undetermined
+        chunks = frozenset().union(*self.labels.values())
+        return chunks - (self.failed - self.supported.keys()) if self.failed else chunks
 
     @cached_property
     def not_relevant(self) -> frozenset[str]:
@@ -492,7 +492,7 @@ def _grades(where: str, grades: Mapping[str, Any]) -> dict[str, int]:
     """Take grades as whole numbers, also of numpy, or as 1.0."""
     found = {}
     for document, grade in grades.items():
-        if isinstance(grade, Mapping) or int(grade) != grade:
+        if type(grade) is not int and (isinstance(grade, Mapping) or int(grade) != grade):
             raise CollectionError(
                 f"{where}, document {document!r}: the grade is {grade!r:.80}; qrels are "
                 "{query: {document: whole number}} or {query: {nugget: {document: whole number}}}"
@@ -521,8 +521,8 @@ def to_qrels(source: QrelsSource) -> NuggetQrels:
     if isinstance(source, str | Path):
         return read_qrels(source)
     if isinstance(source, Mapping):
-        inner = [value for of in source.values() for value in of.values()]
-        if inner and all(isinstance(value, Mapping) for value in inner):
+        inner = chain.from_iterable(of.values() for of in source.values())
+        if isinstance(next(inner, None), Mapping) and all(isinstance(of, Mapping) for of in inner):
             return NuggetQrels.from_diversity_qrels(source)
         return NuggetQrels.from_qrels(source)
     if not hasattr(source, "qrels"):

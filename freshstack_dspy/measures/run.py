@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import write_file
@@ -19,6 +19,27 @@ from freshstack_dspy.records import ScoredChunk, ranked_ids, scored_chunks
 
 _ID = operator.itemgetter(0)
 _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
+
+
+class Rankings(Mapping[str, tuple[ScoredChunk, ...]]):
+    """Rankings by query id, each made of its ids and their scores when it is asked for."""
+
+    def __init__(
+        self, ids: Mapping[str, tuple[str, ...]], scores: Mapping[str, dict[str, float]]
+    ) -> None:
+        self.ids, self.scores = ids, scores
+
+    def __getitem__(self, query_id: str) -> tuple[ScoredChunk, ...]:
+        return tuple(scored_chunks(self.scores[query_id], self.ids[query_id]))
+
+    def __contains__(self, query_id: object) -> bool:
+        return query_id in self.ids
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,32 +67,43 @@ class Run(Mapping[str, Mapping[str, float]]):
 
     def __post_init__(self) -> None:
         listed = dict(self.listed)
-        rankings = {}
-        for query, ranking in self.rankings.items():
-            scores = _scores(query, ranking)
-            ids = ranked_ids(scores)
-            in_order = list(scores) == ids
-            if in_order and set(map(type, ranking)) == {ScoredChunk}:
-                rankings[query] = tuple(ranking)
-                continue
-            rankings[query] = tuple(scored_chunks(scores, ids))
-            if query not in listed and not in_order:
-                listed[query] = tuple(scores)
-        object.__setattr__(self, "rankings", rankings)
+        scores = {query: _scores(query, ranking) for query, ranking in self.rankings.items()}
+        ids = {query: tuple(ranked_ids(found)) for query, found in scores.items()}
+        for query, found in scores.items():
+            if ids[query] != (as_given := tuple(found)):
+                listed.setdefault(query, as_given)
+        object.__setattr__(self, "rankings", Rankings(ids, scores))
         object.__setattr__(self, "listed", listed)
 
     def __repr__(self) -> str:
-        chunks = sum(map(len, self.rankings.values()))
-        return f"Run({self.name!r}, {len(self.rankings):,} queries, {chunks:,} chunks)"
+        chunks = sum(map(len, self.ids.values()))
+        return f"Run({self.name!r}, {len(self):,} queries, {chunks:,} chunks)"
+
+    @property
+    def ids(self) -> Mapping[str, tuple[str, ...]]:
+        """The chunk ids by query id, the best first."""
+        rankings: Any = self.rankings
+        ids: Mapping[str, tuple[str, ...]] = rankings.ids
+        return ids
+
+    @property
+    def scores(self) -> Mapping[str, dict[str, float]]:
+        """The score of each chunk id by query id, as they were handed in; this run's own."""
+        rankings: Any = self.rankings
+        scores: Mapping[str, dict[str, float]] = rankings.scores
+        return scores
 
     def __getitem__(self, query_id: str) -> dict[str, float]:
         return dict(self.rankings[query_id])
 
+    def __contains__(self, query_id: object) -> bool:
+        return query_id in self.ids
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self.rankings)
+        return iter(self.ids)
 
     def __len__(self) -> int:
-        return len(self.rankings)
+        return len(self.ids)
 
     @classmethod
     def from_scores(cls, scores: Mapping[str, Mapping[str, float]], *, name: str = "run") -> Self:
@@ -79,21 +111,15 @@ class Run(Mapping[str, Mapping[str, float]]):
 
         A query without chunks stays one, with an empty ranking.
         """
-        rankings, listed = {}, {}
-        for query, of in scores.items():
-            found = dict(zip(of, map(float, of.values()), strict=True))
-            ids = ranked_ids(found)
-            rankings[query] = tuple(scored_chunks(found, ids))
-            if ids != list(found):
-                listed[query] = tuple(found)
-        return cls(name, rankings, listed)
+        rankings: Any = scores
+        return cls(name, rankings)
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
-        queries = self.rankings.keys() - set(query_ids)
+        queries = self.keys() - set(query_ids)
         return replace(
             self,
-            rankings={query: of for query, of in self.rankings.items() if query in queries},
+            rankings={query: of for query, of in self.scores.items() if query in queries},
             listed={query: of for query, of in self.listed.items() if query in queries},
             by_rank={query: of for query, of in self.by_rank.items() if query in queries},
         )
@@ -106,8 +132,8 @@ class Run(Mapping[str, Mapping[str, float]]):
             return {query: tuple(filter(known.__contains__, of)) for query, of in by_query.items()}
 
         rankings = {
-            query: tuple(chunk for chunk in ranking if chunk.chunk_id in known)
-            for query, ranking in self.rankings.items()
+            query: {chunk: score for chunk, score in of.items() if chunk in known}
+            for query, of in self.scores.items()
         }
         return replace(
             self, rankings=rankings, listed=only(self.listed), by_rank=only(self.by_rank)
@@ -167,19 +193,23 @@ def to_run(source: RunSource, name: str = "run") -> Run | PassageRun:
     return Run.from_scores(source, name=name)
 
 
-def _scores(query_id: str, ranking: Sequence[ScoredChunk]) -> dict[str, float]:
+def _scores(
+    query_id: str, ranking: Sequence[ScoredChunk] | Mapping[str, float]
+) -> dict[str, float]:
     """Give the score of each chunk, in the order of the ranking."""
     scores = dict(ranking)
     if len(scores) < len(ranking):
         chunk_id, _ = Counter(map(_ID, ranking)).most_common(1)[0]
         raise CollectionError(f"query {query_id!r}: chunk {chunk_id!r} is twice in the ranking")
-    if not all(map(math.isfinite, scores.values())):
+    scores = dict(zip(scores, map(float, scores.values()), strict=True))
+    # A sum of finite numbers may be too large for a float; one of others is never finite.
+    if not (math.isfinite(sum(scores.values())) or all(map(math.isfinite, scores.values()))):
         chunk_id, score = next(of for of in scores.items() if not math.isfinite(of[1]))
         raise CollectionError(
             f"query {query_id!r}: the score of chunk {chunk_id!r} is {score!r}; "
             "scores are finite numbers"
         )
-    return dict(zip(scores, map(float, scores.values()), strict=True))
+    return scores
 
 
 def read_run(path: Path | str) -> Run:
@@ -233,13 +263,13 @@ def read_run(path: Path | str) -> Run:
         raise CollectionError(f"{path}: the run cannot be read: {error.strerror}") from None
     if not scores:
         raise CollectionError(f"{path}: the run is empty; {_LINE}")
-    rankings = {query: tuple(scored_chunks(found, list(found))) for query, found in scores.items()}
     by_rank = {
         query: _by_rank(list(scores[query]), of)
         for query, of in ranks.items()
         if of != sorted(set(of))
     }
-    return Run(run_name, rankings, by_rank=by_rank)
+    given: Any = scores
+    return Run(run_name, given, by_rank=by_rank)
 
 
 def _fields(line: str) -> tuple[str, str, int, float, str]:
