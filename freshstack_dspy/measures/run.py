@@ -41,6 +41,9 @@ class Rankings(Mapping[str, tuple[ScoredChunk, ...]]):
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
 
 @dataclass(frozen=True, repr=False)
 class Run(Mapping[str, Mapping[str, float]]):
