@@ -55,8 +55,10 @@ site:  ## the pages of docs/ and those of the public names, in an environment of
 wheel:  ## wheel and source distribution, checked, and the sample with the wheel alone, in an empty environment
 	PYTHON=$(PYTHON) bash .ci/wheel
 
-sizes:  ## what the package installs and what each extra adds, in MB; needs uv
-	$(PYTHON) .ci/sizes
+sizes:  ## what the package installs and what each extra adds, in MB
+	test -x .venv-wheel/bin/python || $(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-wheel/bin/python .ci/sizes
 
 bench: $(DEV)  ## one JSON line for each measurement
 	for script in $(BENCHMARKS); do $(BIN)/python $$script || exit 1; done
