@@ -28,11 +28,12 @@ formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch, Auto-Judge an
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,formats,retrievers]'
 	.venv-formats/bin/python -m pytest -m formats tests/collection tests/formats tests/test_autojudge.py tests/test_docs.py
 
-engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 server: in an environment of their own
+engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 server, and what OpenTelemetry receives: in an environment of their own
 	test -x .venv-engines/bin/python || $(PYTHON) -m venv .venv-engines
 	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-engines/bin/uv pip install --quiet --python .venv-engines/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,engines,otel]'
 	.venv-engines/bin/python -m pytest -m engines tests/engines
+	.venv-engines/bin/python -m pytest tests/lm/test_telemetry.py
 
 lint: $(DEV)  ## style and layers
 	$(BIN)/ruff check .
