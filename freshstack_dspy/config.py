@@ -1022,7 +1022,9 @@ def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:
     }
     for corpus in config.corpus:
         for key, value in outputs.items():
-            if corpus.path and not corpus.revision and value.is_relative_to(corpus.path):
+            if corpus.path is None or corpus.revision or isinstance(value, Uri):
+                continue
+            if value.is_relative_to(corpus.path):
                 yield (
                     f"{key} is {value}, inside corpus {corpus.name!r}, so a build would read what "
                     "it writes; name a folder outside, or a revision of the corpus"

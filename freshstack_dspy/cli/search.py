@@ -41,6 +41,7 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Bring the index of a build's corpora up to date, and print what is in it."""
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.corpus import (
+        check_index,
         chunk_corpora,
         index_corpora,
         search_models,
@@ -49,6 +50,7 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
 
     settings = load_config(config)
     with search_models(settings) as models, ProgressBars() as bars:
+        check_index(settings)
         settings = with_repositories(settings, "live", bars)
         corpora = chunk_corpora(settings, bars)
         made = index_corpora(settings, corpora, models=models, progress=bars)

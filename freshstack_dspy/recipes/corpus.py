@@ -11,9 +11,11 @@ from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import fetch
 from freshstack_dspy.errors import IndexingError, SourceError
+from freshstack_dspy.files import Uri
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import NO_MODELS, Models, connected
-from freshstack_dspy.index.storage import IndexedFile
+from freshstack_dspy.index.storage import IndexedFile, place_of
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.recorder import Access
@@ -139,6 +141,29 @@ def index_corpora(
         cut_by=cut_by(config),
         progress=progress,
     )
+
+
+def check_index(config: BuildConfig) -> None:
+    """Reach the object store of an index before anything is cut or paid for.
+
+    Raises:
+        IndexingError: What is wrong with it, in one line.
+    """
+    if isinstance(config.index.path, Uri):
+        place_of(config.index.path / config.name).exists()
+
+
+def check_retrievers(config: BuildConfig, chunks: int) -> None:
+    """Check that a pool can be made of so many chunks, before anything is paid for.
+
+    Raises:
+        IndexingError: They are too many for `lsa`.
+    """
+    if "lsa" in config.pool.retrievers and chunks > MOST_CHUNKS:
+        raise IndexingError(
+            f"pool.retrievers names lsa, which is for at most {MOST_CHUNKS:,} chunks, and there are "
+            f'{chunks:,}; write under [pool]: retrievers = ["bm25"], or the name of an [[embedder]]'
+        )
 
 
 def open_index(config: BuildConfig, models: Models = NO_MODELS) -> HybridIndex:

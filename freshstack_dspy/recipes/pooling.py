@@ -13,7 +13,7 @@ from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
-from freshstack_dspy.recipes.corpus import ChunkedCorpora, index_corpora
+from freshstack_dspy.recipes.corpus import ChunkedCorpora, check_retrievers, index_corpora
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Candidate,
@@ -39,6 +39,7 @@ class Searches:
     def __init__(self, session: Session, corpus: ChunkedCorpora) -> None:
         self._session = session
         self.corpus = corpus
+        check_retrievers(session.config, len(corpus.chunks))
 
     @functools.cached_property
     def index(self) -> HybridIndex:

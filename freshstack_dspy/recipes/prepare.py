@@ -7,7 +7,7 @@ from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import check_writable
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.corpus import with_repositories
+from freshstack_dspy.recipes.corpus import check_index, with_repositories
 from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, own_programs, shareable
 from freshstack_dspy.recipes.session import check_mode
 from freshstack_dspy.stored.manifest import Manifest, read_manifest
@@ -32,10 +32,13 @@ def prepare(
         CollectionError: At `out` is something else, or the labels of `[trust]` are none.
         ConfigError: No such mode, batches under way, an `out` that cannot be written, or, without
             `replace`, another collection there.
+        IndexingError: The object store of the index cannot be reached.
         SourceError: A repository or revision cannot be had.
     """
     check_mode(config, mode)
     _check_place(config)
+    if mode != "replay":
+        check_index(config)
     if not replace:
         _check_replaced(config, recipe, programs)
     return with_repositories(config, mode, progress)

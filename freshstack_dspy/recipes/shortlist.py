@@ -21,6 +21,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer, write_file
 from freshstack_dspy.index.building import BM25, LSA
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED
+from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.measures.run import PassageRun, Run, write_run
@@ -121,7 +122,7 @@ def retrieve_all(
         "depth": depth,
     }
     with ExitStack() as opened:
-        candidates = _candidates(settings, opened)
+        candidates = _candidates(settings, opened, collection.manifest.counts.chunks)
         opened.enter_context(only_writer(folder, "freshstack retrieve"))
         of = {
             one.name: sha256_of(shared | one.depends_on()) if one.own is None else None
@@ -165,9 +166,9 @@ def _searches(
     return search_by
 
 
-def _candidates(settings: BuildConfig, opened: ExitStack) -> list[_Candidate]:
+def _candidates(settings: BuildConfig, opened: ExitStack, chunks: int) -> list[_Candidate]:
     """Open all that the retrievers need: what is not there is found now."""
-    listed = settings.retriever or _all_of(settings)
+    listed = settings.retriever or _all_of(settings, chunks)
     used = {one.by for one in listed}
     if not used & {HYBRID, RERANKED}:
         named = tuple(one for one in settings.embedder if one.name in used)
@@ -186,9 +187,10 @@ def _candidates(settings: BuildConfig, opened: ExitStack) -> list[_Candidate]:
     return candidates
 
 
-def _all_of(settings: BuildConfig) -> list[RetrieverConfig]:
-    """All retrievers of an index with these models."""
-    names = [BM25, LSA, *(one.name for one in settings.embedder), HYBRID]
+def _all_of(settings: BuildConfig, chunks: int) -> list[RetrieverConfig]:
+    """All retrievers of an index of so many chunks with these models."""
+    has_lsa = settings.index.lexical == "bm25s" and chunks <= MOST_CHUNKS
+    names = [BM25, *[LSA] * has_lsa, *(one.name for one in settings.embedder), HYBRID]
     names += [RERANKED] * (settings.reranker is not None)
     return [RetrieverConfig(name=run_name(name, settings.fusion), retriever=name) for name in names]
 

@@ -214,7 +214,8 @@ def _listed(counts: Counter[str]) -> str:
 # Seeds: the chunks that queries are made from
 
 
-_RELATED_BY = "lsa"
+_RELATED_BY = ("lsa", "bm25")
+"""The first of them that the index has."""
 _LOOKED_AT = 10
 """Neighbours looked at for each chunk that is wanted: some are no seeds, or nearly the same."""
 
@@ -258,7 +259,7 @@ def sampled(config: SyntheticQueries, chunks: Sequence[Chunk]) -> list[Chunk]:
 def related(
     index: HybridIndex, seeds: Sequence[Chunk], eligible: Mapping[str, Chunk], size: int
 ) -> list[tuple[Chunk, ...]]:
-    """Give each seed its nearest neighbours by the `lsa` vectors of the index.
+    """Give each seed its nearest neighbours by the `lsa` vectors of the index, or its words.
 
     A neighbour that says nearly the same as the seed, or as a nearer one, is passed over.
 
@@ -266,7 +267,8 @@ def related(
         For each seed a tuple of `size` chunks, the seed first; of fewer where there are not so many.
     """
     texts = [seed.passage for seed in seeds]
-    rankings = index.search(_RELATED_BY, texts, _LOOKED_AT * size)
+    by = next(name for name in _RELATED_BY if name in index.retrievers)
+    rankings = index.search(by, texts, _LOOKED_AT * size)
     groups = []
     for seed, ranking in zip(seeds, rankings, strict=True):
         group, words = [seed], [set(terms(seed.passage))]

@@ -204,6 +204,36 @@ def test_a_build_may_not_write_into_what_it_reads(folder: Path, section: str) ->
     assert load_config(written(folder, at_a_commit)).corpus[0].revision == "HEAD"
 
 
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        ('path = "s3://bucket/indexes"', 'bm25s needs a folder; write lexical = "lance"'),
+        ('path = "db://bucket"\nlexical = "lance"', "is no object store (db://)"),
+        ('path = "s3://me:pass@bucket/x"\nlexical = "lance"', "holds a name or password"),
+        ('lexical = "lance"', "pool.retrievers names ['lsa']; there are: bm25, hybrid"),
+        ('lexical = "tantivy"', "lexical"),
+    ],
+)
+def test_an_index_that_cannot_be_is_refused_in_one_line(
+    folder: Path, index: str, words: str
+) -> None:
+    line = refused(written(folder, f"{LEAST}[index]\n{index}"))
+
+    assert words in line
+    assert "pass@" not in line
+
+
+def test_an_object_store_is_kept_as_it_is_named_and_changes_no_settings(folder: Path) -> None:
+    bm25 = '[pool]\nretrievers = ["bm25"]\n'
+    there = load_config(
+        written(folder, f'{LEAST}{bm25}[index]\npath = "s3://bucket/indexes"\nlexical = "lance"')
+    )
+
+    assert there.index.path / there.name == f"s3://bucket/indexes/{there.name}"
+    here = load_config(written(folder, LEAST)).index
+    assert here.model_dump(mode="json", exclude={"path"}) == {"dimensions": 256}
+
+
 def test_what_is_no_configuration_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     assert refused(path) == (

@@ -7,9 +7,15 @@ import pytest
 
 from freshstack_dspy import BuildConfig, HybridIndex
 from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.corpus import chunk_corpora, index_corpora, open_index
+from freshstack_dspy.recipes.corpus import (
+    check_retrievers,
+    chunk_corpora,
+    index_corpora,
+    open_index,
+)
 from tests.heard import Heard
 from tests.index.pieces import Letters
 from tests.recipes.domain import FILES, domain
@@ -71,3 +77,13 @@ def test_without_an_index_one_is_told_how_to_build_it(tmp_path: Path) -> None:
 
     with pytest.raises(IndexingError, match=r"small: no index here.*freshstack index .*build.toml"):
         open_index(config)
+
+
+def test_a_pool_by_lsa_of_too_many_chunks_is_refused_before_anything_is_paid_for(
+    tmp_path: Path,
+) -> None:
+    config = domain(tmp_path)
+    check_retrievers(config, MOST_CHUNKS)
+
+    with pytest.raises(IndexingError, match=r'200,000 chunks.*retrievers = \["bm25"\]'):
+        check_retrievers(config, MOST_CHUNKS + 1)
