@@ -66,6 +66,8 @@ def ranking_gains(ranking: Sequence[str], judged: Judged, alpha: float) -> Gains
 
 def ideal_gains(judged: Judged, alpha: float, k: int | None) -> Gains:
     """Give the gains of the greedy ideal ranking, to depth k or of all supporting chunks."""
+    if (alpha, k) in judged.ideals:
+        return judged.ideals[alpha, k]
     worth = _Worth(judged.nuggets, alpha)
     depth = min(k or len(judged.supported), len(judged.supported))
     # One chunk of each kind waits. A gain only ever falls, so a gain that was computed before is an
@@ -85,6 +87,7 @@ def ideal_gains(judged: Judged, alpha: float, k: int | None) -> Gains:
             heapreplace(waiting, (-worth.of(nuggets), places[taken + 1], nuggets, taken + 1))
         else:
             heappop(waiting)
+    judged.ideals[alpha, k] = gains
     return gains
 
 

@@ -69,6 +69,8 @@ class Judged:
         self._query_id = query_id
         self._found = found
         self._grades: dict[GradeRule, Mapping[str, int]] = {}
+        self.ideals: dict[tuple[float, int | None], list[tuple[int, float]]] = {}
+        """What the chunks of the ideal ranking add, by alpha and depth, as far as it was asked."""
 
     def within(self, tokens: int) -> "Judged":
         """Give the same with a token budget."""
@@ -432,8 +434,18 @@ class NuggetQrels:
 
     def judged(self, query_id: str, rel: int | None = None) -> Judged:
         """Give the judgments of one query; `rel` is the lowest label of support, or None."""
-        labels = {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
         rel = rel or self.threshold
+        if (query_id, rel) not in self._judged:
+            self._judged[query_id, rel] = self._judge(query_id, rel)
+        return self._judged[query_id, rel]
+
+    @cached_property
+    def _judged(self) -> dict[tuple[str, int], Judged]:
+        """What was asked for: the runs of a comparison share what is worked out of it."""
+        return {}
+
+    def _judge(self, query_id: str, rel: int) -> Judged:
+        labels = {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
         of, found = None, None
         if self.passages is not None:
             of, seen, found = self.passages.of.judged(query_id, rel), set[str](), dict[str, int]()

@@ -145,18 +145,17 @@ class Contents:
         from freshstack_dspy.measures.qrels import NuggetQrels
 
         measured, given = self.measured(slices, nuggets)
-        labels: dict[str, dict[str, int]] = {nugget_id: {} for nugget_id in given}
-        failed: dict[str, set[str]] = {nugget_id: set() for nugget_id in given}
+        labels: dict[str, dict[str, int]] = {}
+        failed: dict[str, frozenset[str]] = {}
         for nugget_id, of_nugget in given.items():
-            for chunk_id, label in of_nugget.items():
-                if label is None:
-                    failed[nugget_id].add(chunk_id)
-                else:
-                    labels[nugget_id][chunk_id] = label
+            failed[nugget_id] = frozenset(id_ for id_, label in of_nugget.items() if label is None)
+            labels[nugget_id] = {
+                id_: label for id_, label in of_nugget.items() if label is not None
+            }
         return NuggetQrels(
             nuggets={query_id: tuple(ids) for query_id, ids in measured.items()},
             labels=labels,
-            failed={nugget_id: frozenset(chunks) for nugget_id, chunks in failed.items()},
+            failed=failed,
             threshold=self.threshold,
             tokens=tokens if tokens is not None else {},
         )

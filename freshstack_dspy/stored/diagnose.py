@@ -2,18 +2,21 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from math import comb
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
 from freshstack_dspy.measures.kappa import vote_agreement
+from freshstack_dspy.measures.measure import Measure, parse_measures
 from freshstack_dspy.measures.qrels import About, NuggetQrels
-from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Estimate
 from freshstack_dspy.pages.page import Page, counted
 from freshstack_dspy.pages.shown import Shown
@@ -21,13 +24,13 @@ from freshstack_dspy.records import (
     DRY_RUN,
     RELEVANT,
     TECHNIQUES,
-    Candidate,
     CandidateOrigin,
+    Found,
     Judgment,
     Record,
-    ScoredChunk,
     SliceName,
     Technique,
+    TechniqueRank,
     Vote,
 )
 from freshstack_dspy.rows import load_pandas
@@ -65,7 +68,9 @@ def self_agreement(
     votes = [
         each
         for query_id, given in rows(judgments, "query_id", "votes")
-        if len(each := _labels_of(given)) > 1 and (query_ids is None or query_id in query_ids)
+        if given
+        and len(each := _labels_of(given)) > 1
+        and (query_ids is None or query_id in query_ids)
     ]
     labels = [[label for label in each if label is not None] for each in votes]
     several = [each for each in labels if len(each) > 1]
@@ -95,44 +100,54 @@ QueryChunk = tuple[str, str]
 """The ids of a query and of a chunk."""
 
 
-class Pooled(NamedTuple):
+class Finds(NamedTuple):
+    """What found a candidate, as `Candidate` has it."""
+
+    pooled_by: tuple[TechniqueRank, ...]
+    ranked_below: tuple[TechniqueRank, ...]
+    found_by: tuple[Found, ...]
+    lost_without: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pooled:
     """The pool of some queries. A chunk is relevant to a query if it supports one of its nuggets."""
 
     qrels: NuggetQrels
     """All judgments of these queries, of chunks outside of the pool too."""
     answerable: frozenset[str]
     """Those of the queries whose every nugget is supported."""
-    candidates: dict[QueryChunk, Candidate]
+    candidates: dict[QueryChunk, Finds]
     """What the techniques pooled."""
     outside: dict[CandidateOrigin, int]
     """Candidates that no technique pooled, by how they came in; their ranks are not known."""
     support: dict[QueryChunk, set[str]]
     """Each relevant chunk, pooled or not, with the nuggets that it supports."""
 
-    @property
+    @cached_property
     def top_k(self) -> int:
         """The deepest rank that was pooled; 0 where nothing was."""
         return max(
             (by.rank for each in self.candidates.values() for by in each.pooled_by), default=0
         )
 
-    @property
-    def relevant(self) -> dict[QueryChunk, Candidate]:
+    @cached_property
+    def relevant(self) -> dict[QueryChunk, Finds]:
         """The pooled chunks that are relevant."""
         return {pair: each for pair, each in self.candidates.items() if pair in self.support}
 
-    @property
+    @cached_property
     def supported(self) -> set[str]:
         """The nuggets that a chunk supports, pooled or not."""
         return set().union(*self.support.values())
 
-    @property
+    @cached_property
     def techniques(self) -> tuple[Technique, ...]:
         """The techniques that pooled anything, in the order of `TECHNIQUES`."""
         pooled = {by.technique for each in self.candidates.values() for by in each.pooled_by}
         return tuple(technique for technique in TECHNIQUES if technique in pooled)
 
-    @property
+    @cached_property
     def retrievers(self) -> tuple[str, ...]:
         """The retrievers that found anything of the pool, by name."""
         found = {by.retriever for each in self.candidates.values() for by in each.found_by}
@@ -142,13 +157,15 @@ class Pooled(NamedTuple):
 def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     """Take the pool of the queries with nuggets in some slices, with what supports their nuggets."""
     qrels = contents.qrels_of(slices)
-    candidates: dict[QueryChunk, Candidate] = {}
+    candidates: dict[QueryChunk, Finds] = {}
     outside: Counter[CandidateOrigin] = Counter()
-    for candidate in contents.pool:
-        if candidate.query_id in qrels.nuggets and candidate.pooled_by:
-            candidates[candidate.query_id, candidate.chunk_id] = candidate
-        elif candidate.query_id in qrels.nuggets:
-            outside[candidate.origin] += 1
+    fields = "query_id", "chunk_id", "origin", *Finds._fields
+    for query_id, chunk_id, origin, *finds in rows(contents.pool, *fields):
+        found = Finds(*finds)
+        if query_id in qrels.nuggets and found.pooled_by:
+            candidates[query_id, chunk_id] = found
+        elif query_id in qrels.nuggets:
+            outside[origin] += 1
     support: defaultdict[QueryChunk, set[str]] = defaultdict(set)
     fields = "query_id", "nugget_id", "chunk_id", "label"
     for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
@@ -183,15 +200,15 @@ def depth_curve(pool: Pooled) -> tuple[Depth, ...]:
     technique's fused list is at most that. A depth that adds no chunk is left out; the last is
     the whole pool.
     """
-    ranks = {pair: min(by.rank for by in each.pooled_by) for pair, each in pool.candidates.items()}
-    curve = []
-    for depth in sorted(set(ranks.values())):
-        chunks = {pair for pair, rank in ranks.items() if rank <= depth}
-        relevant = chunks & pool.support.keys()
-        nuggets = set[str]().union(*(pool.support[pair] for pair in relevant))
-        curve.append(
-            Depth(depth=depth, chunks=len(chunks), relevant=len(relevant), nuggets=len(nuggets))
-        )
+    at: defaultdict[int, list[QueryChunk]] = defaultdict(list)
+    for pair, each in pool.candidates.items():
+        at[min(by.rank for by in each.pooled_by)].append(pair)
+    curve, chunks, relevant, nuggets = [], 0, 0, set[str]()
+    for depth, pairs in sorted(at.items()):
+        found = [pool.support[pair] for pair in pairs if pair in pool.support]
+        chunks, relevant = chunks + len(pairs), relevant + len(found)
+        nuggets.update(*found)
+        curve.append(Depth(depth=depth, chunks=chunks, relevant=relevant, nuggets=len(nuggets)))
     return tuple(curve)
 
 
@@ -274,18 +291,22 @@ def leave_one_out(pool: Pooled) -> tuple[Loss, ...]:
     Returns:
         The techniques in their order, then the retrievers by name.
     """
+    supporting = Counter(chain.from_iterable(pool.support.values()))
 
     def loss(without: str, kind: Literal["technique", "retriever"], lost: set[QueryChunk]) -> Loss:
-        left = {n for pair, nuggets in pool.support.items() if pair not in lost for n in nuggets}
-        queries = {
-            query_id for (query_id, _), nuggets in pool.support.items() if not nuggets <= left
-        }
+        relevant = [
+            (query_id, pool.support[query_id, chunk_id])
+            for query_id, chunk_id in lost & pool.support.keys()
+        ]
+        missing = Counter(nugget for _, nuggets in relevant for nugget in nuggets)
+        gone = {nugget for nugget, chunks in missing.items() if chunks == supporting[nugget]}
+        queries = {query_id for query_id, nuggets in relevant if nuggets & gone}
         return Loss(
             without=without,
             kind=kind,
             chunks=len(lost),
-            relevant=len(lost & pool.support.keys()),
-            nuggets=len(pool.supported - left),
+            relevant=len(relevant),
+            nuggets=len(gone),
             queries=len(queries & pool.answerable),
         )
 
@@ -339,36 +360,48 @@ def pooling_results(
         for nugget in nuggets
     }
     qrels = replace(pool.qrels, labels=labels)
+    lists = _lists(pool)
     return tuple(
         PoolingResult(
             technique=technique,
             knows="answer" if technique in ("answer", "nuggets") else "question",
             retriever=retriever or "fusion",
-            means=evaluate(qrels, _run(pool, technique, retriever), measures).means,
+            means=_means(qrels, lists[technique, retriever], parse_measures(measures)),
         )
         for technique in pool.techniques
         for retriever in (*pool.retrievers, None)
     )
 
 
-def _run(pool: Pooled, technique: Technique, retriever: str | None) -> Run:
-    """The ranks in a list as a run; a rank without a pooled chunk has an id that no chunk has."""
-    chunks: defaultdict[str, dict[int, str]] = defaultdict(dict)
+_Lists = defaultdict[tuple[Technique, str | None], defaultdict[str, dict[int, str]]]
+
+
+def _lists(pool: Pooled) -> _Lists:
+    """The pooled chunks of every list by query and rank; None: of all retrievers, fused."""
+    lists: _Lists = defaultdict(lambda: defaultdict(dict))
     for (query_id, chunk_id), one in pool.candidates.items():
-        ranks = [by.rank for by in (*one.pooled_by, *one.ranked_below) if by.technique == technique]
-        if retriever is not None:
-            wanted = technique, retriever
-            ranks = [by.rank for by in one.found_by if (by.technique, by.retriever) == wanted]
-        for rank in ranks:
-            chunks[query_id][rank] = chunk_id
-    rankings = {
-        query_id: tuple(
-            ScoredChunk(by_rank.get(rank, f"\0{rank}"), -float(rank))
-            for rank in range(1, max(by_rank) + 1)
-        )
-        for query_id, by_rank in chunks.items()
-    }
-    return Run(f"{technique} by {retriever or 'fusion'}", rankings)
+        for by in (*one.pooled_by, *one.ranked_below):
+            lists[by.technique, None][query_id][by.rank] = chunk_id
+        for by in one.found_by:
+            lists[by.technique, by.retriever][query_id][by.rank] = chunk_id
+    return lists
+
+
+def _means(
+    qrels: NuggetQrels, by_query: Mapping[str, Mapping[int, str]], measures: Sequence[Measure]
+) -> dict[str, float]:
+    """Measure a list; a rank without a pooled chunk has an id that no chunk has."""
+    ranks = range(1, 1 + max(map(max, by_query.values()), default=0))
+    others = [f"\0{rank}" for rank in ranks]
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for query_id in qrels.nuggets:
+        by_rank = by_query.get(query_id, {})
+        depth = max(by_rank, default=0)
+        ranking = list(map(by_rank.get, ranks[:depth], others))
+        for measure in measures:
+            value = measure(ranking, qrels.judged(query_id, measure.rel))
+            values[measure.name].append(value or 0.0)
+    return {name: fmean(of) for name, of in values.items()}
 
 
 class FromPassages(Record):

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import (
@@ -206,7 +207,7 @@ class Records(Sequence[R], Generic[R]):
         for group in range(self._file.num_row_groups):
             in_group = self._file.metadata.row_group(group).num_rows
             if row < in_group:
-                return next(self._made(self._group(group).slice(row, 1)))
+                return next(self._made(self._group(group).slice(row, 1).to_batches()[0]))
             row -= in_group
         raise IndexError(place)
 
@@ -235,8 +236,8 @@ class Records(Sequence[R], Generic[R]):
         for group in range(self._file.num_row_groups):
             known = self._file.metadata.row_group(group).column(place).statistics
             if known is None or not known.has_min_max or known.min <= query_id <= known.max:
-                table = self._group(group)
-                found += self._made(table.filter(pc.field("query_id") == query_id))
+                table = self._group(group).filter(pc.field("query_id") == query_id)
+                found += chain.from_iterable(map(self._made, table.to_batches()))
         return tuple(found)
 
     def sha256(self) -> str:
@@ -247,26 +248,37 @@ class Records(Sequence[R], Generic[R]):
         """Give the records, which are read when they are asked for."""
         return self
 
-    def _made(self, batch: "pa.RecordBatch | pa.Table") -> Iterator[R]:
-        for row in batch.to_pylist():
+    def _made(self, batch: "pa.RecordBatch") -> Iterator[R]:
+        names = list(self._record.model_fields)
+        for row in zip(*(self._values(batch, name) for name in names), strict=True):
+            values = dict(zip(names, row, strict=True))
             try:
-                yield self._record.model_validate(row)
+                yield self._record.model_validate(values)
             except ValidationError as error:
-                ids = ", ".join(
-                    repr(row[name]) for name in row if name.endswith("_id") and row[name]
-                )
-                raise CollectionError(
-                    f"{self._path}: {ids}: not a {self._record.__name__}: {first_fault(error)}"
-                ) from None
+                ids = (values[name] for name in names if name.endswith("_id"))
+                raise self._fault(error, *ids) from None
 
     def _values(self, batch: "pa.RecordBatch", field: str) -> list[Any]:
+        """Give a column, with what is nested in it as records have it."""
         import pyarrow as pa
 
-        column = batch.column(field)
-        values = column.to_pylist()
-        if pa.types.is_nested(column.type):
-            return _adapter(self._record, field).validate_python(values)
-        return values
+        column: Any = batch.column(field)
+        if not pa.types.is_nested(column.type):
+            return column.to_pylist()
+        kind = self._record.model_fields[field].annotation
+        try:
+            if not pa.types.is_list(column.type) or column.null_count:
+                return _checked_list(kind, column.to_pylist())
+            parts = iter(_parts(get_args(kind)[0], column.flatten()))
+        except ValidationError as error:
+            raise self._fault(error, field) from None
+        return [tuple(islice(parts, number)) for number in column.value_lengths().to_pylist()]
+
+    def _fault(self, error: ValidationError, *where: object) -> CollectionError:
+        place = ", ".join(map(repr, where))
+        return CollectionError(
+            f"{self._path}: {place}: not a {self._record.__name__}: {first_fault(error)}"
+        )
 
     def _batches(self, fields: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
         with _faults_of(self._path):
@@ -292,9 +304,27 @@ def _faults_of(path: Path) -> Iterator[None]:
         raise CollectionError(f"{path}: cannot be read as Parquet: {fault}") from None
 
 
+def _parts(kind: Any, column: Any) -> Sequence[Any]:
+    """Check parts of records; those that say the same are one object."""
+    import pyarrow as pa
+
+    if not pa.types.is_struct(column.type) or any(
+        pa.types.is_nested(each.type) for each in column.type
+    ):
+        return _checked_list(kind, column.to_pylist())
+    keys = list(zip(*(each.to_pylist() for each in column.flatten()), strict=True))
+    names, different = [each.name for each in column.type], dict.fromkeys(keys)
+    made = _checked_list(kind, [dict(zip(names, key, strict=True)) for key in different])
+    return list(map(dict(zip(different, made, strict=True)).__getitem__, keys))
+
+
+def _checked_list(kind: Any, values: list[Any]) -> list[Any]:
+    return _adapter(kind).validate_python(values)
+
+
 @cache
-def _adapter(record: type[Record], field: str) -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[record.model_fields[field].annotation])  # type: ignore[misc,name-defined]
+def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[kind])
 
 
 def schema_of(fields: Any) -> "pa.Schema":
