@@ -324,7 +324,7 @@ def _checked_list(kind: Any, values: list[Any]) -> list[Any]:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[kind])
+    return TypeAdapter(list[kind])  # type: ignore[valid-type]
 
 
 def schema_of(fields: Any) -> "pa.Schema":
