@@ -2,16 +2,16 @@
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, FusionConfig, Lexical
-from freshstack_dspy.corpus.parquet import ChunkFile, chunks_in
+from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25, CHUNKS, LSA, VECTORS, Draft, build, mark_of
@@ -235,7 +235,10 @@ class HybridIndex:
         return [ranking[:depth] for ranking in self._reranked(texts, fused)]
 
     def frequency(self, term: str) -> int:
-        """How many chunks have a term, one of `text.terms`, in their path, title or text."""
+        """How many chunks have a term, one of `text.terms`, in their path, title or text.
+
+        With `lexical = "lance"` not all are counted of a term that one chunk in fifty has.
+        """
         if self.manifest.lexical == "lance":
             return self._table.frequency(term)
         return self._lexical.frequency(term)
@@ -258,21 +261,27 @@ class HybridIndex:
 
     def chunks(self) -> Iterator[Chunk]:
         """Read all chunks, in the order of their ids."""
-        stored = self._file or self._table
+        stored = self._table if self._file is None else self._file
         for batch in stored.batches(list(Chunk.model_fields)):
             yield from map(self._of_now, chunks_in(batch))
 
+    def file_of(self, chunk_id: str) -> tuple[str, str]:
+        """The source and path of a chunk that is there."""
+        ids, *parts = self._files
+        row = ids.row(chunk_id)
+        source, path = (part[row].as_py() for part in parts)
+        return source, path
+
     @cached_property
-    def files(self) -> Mapping[str, tuple[str, str]]:
-        """The source and path of each chunk, by its id."""
-        stored = self._file or self._table
-        return {
-            chunk_id: (source, path)
-            for batch in stored.batches(["chunk_id", "source", "path"])
-            for chunk_id, source, path in zip(
-                *(each.to_pylist() for each in batch.columns), strict=True
-            )
-        }
+    def _files(self) -> tuple[ChunkIds, Any, Any]:
+        """The ids of all chunks, their sources and their paths."""
+        import pyarrow as pa
+
+        stored = self._table if self._file is None else self._file
+        table = pa.Table.from_batches(stored.batches(["chunk_id", "source", "path"]))
+        ids, sources, paths = table.columns
+        array = pa.concat_arrays(ids.cast(pa.large_string()).chunks)
+        return ChunkIds(array), sources.dictionary_encode(), paths.dictionary_encode()
 
     def __len__(self) -> int:
         return self.manifest.chunks

@@ -182,7 +182,8 @@ class Database:
         with reaching(self.path):
             database = connected(self.path)
             written = pa.table({_MANIFEST: [manifest.model_dump_json()]})
-            database.create_table(_MANIFEST, data=written, mode="overwrite")
+            mode = "overwrite" if _MANIFEST in tables else "create"
+            database.create_table(_MANIFEST, data=written, mode=mode)
             for name in tables:
                 if _VERSION.fullmatch(name) and name < min(_kept(manifest)):
                     database.drop_table(name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ID, HASH, TERMS = "chunk_id", "content_sha256", "terms"
-_IDS_AT_ONCE = 1_000
+_IDS_AT_ONCE = _FEWEST_COUNTED = 1_000
 _VECTOR_ROWS = 8_192
 _TERM_DECIMALS = 4
 """LanceDB adds scores up in single precision: more would depend on the order of the terms."""
@@ -42,6 +42,7 @@ class ChunkTable:
 
     def __init__(self, database: Path | Uri, name: str) -> None:
         self.database, self.name = database, name
+        self._frequencies: dict[str, int] = {}
 
     @cached_property
     def _table(self) -> Any:
@@ -90,8 +91,11 @@ class ChunkTable:
             yield from chunks_in(found)
 
     def frequency(self, term: str) -> int:
-        """How many rows have a term."""
-        return len(self._matches(term, self._size, []))
+        """How many rows have a term; of common ones, at least one row in fifty, not all are counted."""
+        if term not in self._frequencies:
+            most = max(_FEWEST_COUNTED, self._size // 50)
+            self._frequencies[term] = len(self._matches(term, most, []))
+        return self._frequencies[term]
 
     def by_terms(self, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
         """Rank rows by BM25 for each text; a text without a known term finds nothing."""
@@ -250,7 +254,6 @@ def matrix_of(column: "pa.Array | pa.ChunkedArray") -> NDArray[np.float32]:
 
 def connected(database: Path | Uri) -> Any:
     """Open a LanceDB database; what an object store needs is in the environment."""
-    os.environ.setdefault("LANCEDB_LOG", "error")
     import lancedb
 
     return lancedb.connect(database)

@@ -219,7 +219,7 @@ def _capped(ranking: Sequence[ScoredChunk], index: HybridIndex, per_file: int) -
     above: Counter[tuple[str, str]] = Counter()
     kept = []
     for found in ranking:
-        file = index.files[found.chunk_id]
+        file = index.file_of(found.chunk_id)
         if above[file] < per_file:
             kept.append(found)
         above[file] += 1

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import lancedb
 import pytest
 
 from freshstack_dspy import HybridIndex
@@ -100,6 +101,8 @@ def test_a_reader_keeps_what_it_opened_and_the_next_build_takes_known_vectors(st
     versions += [build(chunks=each).manifest.version for each in (AFTER, BEFORE, AFTER)]
     assert versions == ["000002", "000002", "000003", "000004"]
     assert HybridIndex.open(f"{ROOT}/{NAME}").manifest.version == "000004"
+    kept = lancedb.connect(f"{ROOT}/{NAME}").list_tables().tables
+    assert kept == ["000003", "000004", "manifest"]
 
 
 def test_what_is_wrong_is_said_in_one_line_without_secrets(

@@ -111,7 +111,7 @@ def test_a_file_gives_at_most_so_many_chunks_to_a_technique() -> None:
     """The third of one file makes room for what is below it, in every list that is fused."""
     scores: Scores = {"bm25": {"q": {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0, "e": 1.0}}}
     index: Any = WrittenRankings(scores)
-    index.files = {id_: ("s", "x" if id_ in "abc" else id_) for id_ in "abcde"}
+    index.file_of = lambda id_: ("s", "x" if id_ in "abc" else id_)
     settings = PoolConfig(depth=5, top_k=3, per_file=2, retrievers=("bm25",))
 
     found = pool(index, {"7": {"question": ("q",)}}, settings)
