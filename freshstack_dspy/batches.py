@@ -212,7 +212,7 @@ def _answered(
         nonlocal lost
         lost += 1
         if not retry_lost:
-            raise _LostError("an attempt brought no reply", status="unparsed", call_id=None)
+            raise _LostError(f"{model.name} did not answer", status="unparsed", call_id=None)
 
     body, error, attempts = None, None, 1
     try:

@@ -10,12 +10,14 @@ import typer
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ConfigArgument,
+    EngineOption,
     FormatOption,
     JsonOption,
     LogOption,
     ModeOption,
     PlanOption,
     asking,
+    at_engine,
     check_out,
 )
 from freshstack_dspy.cli.printing import present, say
@@ -53,6 +55,7 @@ def plan(config: ConfigArgument, form: FormatOption = None, as_json: JsonOption 
 def build(
     config: ConfigArgument,
     mode: ModeOption = "live",
+    engine: EngineOption = None,
     log: LogOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a collection built with other settings.")
@@ -70,7 +73,7 @@ def build(
     from freshstack_dspy.recipes.built_page import built_page
     from freshstack_dspy.stored.counts import missing_of
 
-    settings = load_config(config)
+    settings = at_engine(load_config(config), engine)
     with asking(mode, log) as (options, bars):
         collection = build_collection(settings, replace=replace, **options)
     page = built_page(collection, settings.out, unchanged=UNCHANGED in bars.steps)

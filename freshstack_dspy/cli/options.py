@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
+    from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.progress import ProgressBars
     from freshstack_dspy.recipes.opening import SessionOptions
     from freshstack_dspy.recipes.session import Session
@@ -27,6 +28,11 @@ ModeOption = Annotated[
         help="live: ask for what is not recorded. replay: recorded replies only, no network. "
         "defer: write missing requests to a file. rerecord: ask everything again."
     ),
+]
+EngineName = Literal["local", "ray"]
+EngineOption = Annotated[
+    EngineName | None,
+    typer.Option(help="Where it is done, in place of [engine] name: here, or over a cluster."),
 ]
 PlanOption = Annotated[
     bool, typer.Option("--plan", help="Say what it would ask for and cost; nothing is sent.")
@@ -81,6 +87,13 @@ def one_of(names: Callable[[], Sequence[str]]) -> Callable[[str], str]:
         return name
 
     return check
+
+
+def at_engine(config: "BuildConfig", name: EngineName | None) -> "BuildConfig":
+    """Put the engine that an option names in place of the configuration's."""
+    if name is None:
+        return config
+    return config.model_copy(update={"engine": config.engine.model_copy(update={"name": name})})
 
 
 def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = False) -> None:

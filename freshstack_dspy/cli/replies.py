@@ -10,9 +10,13 @@ import typer
 
 from freshstack_dspy.cli.options import (
     ConfigArgument,
+    EngineOption,
     JsonOption,
+    LogOption,
     OutOption,
     ReplaceOption,
+    asking,
+    at_engine,
     check_out,
 )
 from freshstack_dspy.cli.printing import complain, say, show_json
@@ -27,7 +31,9 @@ _STILL_WAITING = 3
 _MOST_REASONS = 20
 
 replies = typer.Typer(help="Recorded replies: bundles out and in, and a check.")
-requests = typer.Typer(help="Deferred requests: sent as batches, or answered elsewhere.")
+requests = typer.Typer(
+    help="Deferred requests: answered here, over a cluster, as batches, or elsewhere."
+)
 
 
 @replies.command("export")
@@ -138,6 +144,25 @@ def import_answers(
     say(str(report))
     _print_reasons(report.reasons)
     if report.faulty:
+        raise typer.Exit(1)
+
+
+@requests.command()
+def answer(config: ConfigArgument, engine: EngineOption = None, log: LogOption = None) -> None:
+    """Send the requests that the last deferred build wrote to [model], and record the replies.
+
+    What is recorded is not sent again. The exit code is 1 if a request has no reply for good.
+    """
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.requests import answer_requests
+
+    settings = at_engine(load_judging(config), engine)
+    with asking("live", log) as (options, bars):
+        found = answer_requests(settings, bars, options.get("callback"))
+    say(str(found))
+    _print_reasons([f"{count} x {why}" for why, count in found.failed.items()])
+    say(f"go on with: freshstack build {config} --mode defer")
+    if found.failed:
         raise typer.Exit(1)
 
 

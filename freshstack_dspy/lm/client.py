@@ -160,12 +160,13 @@ class Client(Recorder[Prompt, Reply]):
     def _asks_again(self, entry: Reply) -> bool:
         # What came back from a batch is final to the next round, or the rounds would never end.
         retries = self.mode == "live" or (self.mode == "defer" and entry.origin == "live")
-        return retries and entry.is_dead_end
+        is_final = self._defers and entry.key in self._asked_for
+        return retries and entry.is_dead_end and not is_final
 
     def _defer(self, items: Sequence[Prompt]) -> None:
-        if self.mode == "defer":
+        if self.mode == "defer" or self._defers:
             request = items[0].request
-            self._writable().defer(request)
+            self.writable().defer(request)
             self.deferred.add(request.key)
             raise DeferredError(f"request {request.key} was written down")
 
@@ -177,7 +178,7 @@ class Client(Recorder[Prompt, Reply]):
         ((request, sent),) = items
         received: Any = functools.partial(receive, request, origin="live", price=self.price)
         try:
-            response, attempts = self._retries.complete(sent, reservation.lost)
+            response, attempts = self.retries.complete(sent, reservation.lost)
         except ReplyError as error:
             attempts = error.attempts
             reply = received(

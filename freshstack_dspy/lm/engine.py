@@ -10,6 +10,7 @@ import json
 import os
 import queue
 import re
+import socket
 import sys
 import threading
 import warnings
@@ -18,12 +19,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies
 
 from pydantic import SecretStr
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.request import BASELINE, base_from_environment
+from freshstack_dspy.lm.request import BASELINE, base_from_environment, endpoint_identity
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -88,6 +90,23 @@ def check_model(model: ModelConfig) -> None:
     if isinstance(provider, NetworkProvider):
         provider.check_key()
         provider.close()
+
+
+def check_reachable(model: ModelConfig) -> None:
+    """Raise a FatalModelError if nobody listens at a model's own address; nothing is sent."""
+    base = model.api_base or base_from_environment(model.name)
+    if not base or getproxies():
+        return
+    url = urlsplit(base)
+    try:
+        port = url.port or {"http": 80, "https": 443}[url.scheme]
+        socket.create_connection((url.hostname, port), model.timeout).close()
+    except OSError as error:
+        where = endpoint_identity(model.name, base)
+        raise FatalModelError(
+            f"{model.name}: nobody answers at {where} ({error.strerror or error}): start the "
+            "server, or check [model] api_base"
+        ) from None
 
 
 class BaselineProvider:

@@ -32,6 +32,7 @@ from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.lm.telemetry import call_span
 from freshstack_dspy.lm.usage import Ledger, current_step
+from freshstack_dspy.lm.workers import Engine
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class Access:
     account: Account = field(default_factory=Account)
     ledger: Ledger = field(default_factory=Ledger)
     callback: Callback | None = None
+    engine: Engine | None = None
+    """What missing chat requests are sent by; they are written down for it."""
 
 
 class Recordable(Protocol):
@@ -81,13 +84,14 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self.endpoint = endpoint_identity(model.name, model.api_base, section)
         self._name = model.name
         self._callback = access.callback
-        self._retries = retries
+        self.retries = retries
+        self._defers = access.engine is not None
         self._recorded = FirstOf(access.store, access.recorded)
         self._misses = Misses()
         self._store = access.store if access.mode != "replay" else None
         self._account = account if asks else replace(account, caps=BudgetConfig())
         self._under_way: dict[str, Future[EntryT]] = {}
-        self._rerecorded: set[str] = set()
+        self._asked_for: set[str] = set()
         self._damaged: set[str] = set()
         self._used: dict[str, str] = {}
         self._guard = threading.Lock()
@@ -100,28 +104,25 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         begun = time.monotonic()
         requests = [item.request for item in items]
         with call_span(requests[0]) as observe:
-
-            def notify(**outcome: Any) -> None:
-                callbacks = [each for each in (self._callback, observe) if each is not None]
-                if callbacks:
-                    outcome |= self._retries.load()
-                    seconds = time.monotonic() - begun
-                    event = call_event(requests, step=current_step(), seconds=seconds, **outcome)
-                    for callback in callbacks:
-                        callback(event)
-
             try:
                 found, attempts = self._shared(items)
             except ModelError as error:
-                notify(error=error)
+                self._notify(observe, requests, time.monotonic() - begun, error=error)
                 raise
             entries = [found[request.key] for request in requests]
-            notify(attempts=attempts, entries=entries)
+            seconds = time.monotonic() - begun
+            self._notify(observe, requests, seconds, attempts=attempts, entries=entries)
         return entries
+
+    def enter_answered(self, entry: EntryT, *, attempts: int, seconds: float) -> None:
+        """Enter what an engine brought and was recorded, as if it had been asked for here."""
+        self._enter_sent([entry])
+        with call_span(entry.request) as observe:
+            self._notify(observe, [entry.request], seconds, attempts=attempts, entries=[entry])
 
     def reusable(self, key: str) -> EntryT | None:
         """The recorded reply of a key, unless this mode asks again in its place."""
-        if self.mode == "rerecord" and key not in self._rerecorded:
+        if self.mode == "rerecord" and key not in self._asked_for:
             return None
         try:
             entry: Any = self._recorded.entry(key)
@@ -139,12 +140,14 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def reuse(self, entries: Sequence[EntryT]) -> None:
         """Enter recorded replies that are given out."""
+        # Where an engine asks, the same items run again, and what they were given counts once.
+        counted = [one for one in entries if not (self._defers and one.key in self._used)]
         self._enter_used(entries)
-        if entries:
+        if counted:
             self.ledger.enter(
-                cached=len(entries),
-                cached_tokens=sum(one.tokens for one in entries),
-                cached_cost=sum(one.cost or 0.0 for one in entries),
+                cached=len(counted),
+                cached_tokens=sum(one.tokens for one in counted),
+                cached_cost=sum(one.cost or 0.0 for one in counted),
             )
 
     def used_replies(self) -> dict[str, str]:
@@ -153,7 +156,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def close(self) -> None:
         """Close the provider's connections."""
-        self._retries.close()
+        self.retries.close()
 
     def _shared(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
         mine: dict[str, Future[EntryT]] = {}
@@ -195,7 +198,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
     def _ask(self, items: Sequence[ItemT]) -> Sent[EntryT]:
         if self.mode == "replay":
             raise ReplayMissError(self._miss(items))
-        store = self._writable()
+        store = self.writable()
         self._defer(items)
         account = self._account
         reserved = Reservation(
@@ -204,15 +207,32 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             bound=functools.partial(self._upper_bound, items),
             charge=functools.partial(store.charge, account.name),
         )
-        with self._retries.asking(), reserved as reservation:
+        with self.retries.asking(), reserved as reservation:
             sent = self._send(items, reservation)
             store.put(*sent.entries, account=account.name, spent=sent.spent)
-        self._enter_used(sent.entries)
-        self._rerecorded.update(entry.key for entry in sent.entries)
-        tokens = sum(entry.tokens for entry in sent.entries)
-        cost = sum(entry.cost or 0.0 for entry in sent.entries)
-        self.ledger.enter(calls=1, tokens=tokens, cost=cost)
+        self._enter_sent(sent.entries)
         return sent
+
+    def _notify(
+        self,
+        observe: Callback | None,
+        requests: Sequence[ChatRequest | NumbersRequest],
+        seconds: float,
+        **outcome: Any,
+    ) -> None:
+        callbacks = [each for each in (self._callback, observe) if each is not None]
+        if callbacks:
+            outcome |= self.retries.load()
+            event = call_event(requests, step=current_step(), seconds=seconds, **outcome)
+            for callback in callbacks:
+                callback(event)
+
+    def _enter_sent(self, entries: Sequence[EntryT]) -> None:
+        self._enter_used(entries)
+        self._asked_for.update(entry.key for entry in entries)
+        tokens = sum(entry.tokens for entry in entries)
+        cost = sum(entry.cost or 0.0 for entry in entries)
+        self.ledger.enter(calls=1, tokens=tokens, cost=cost)
 
     def _enter_used(self, entries: Sequence[EntryT]) -> None:
         for entry in entries:
@@ -221,7 +241,8 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
                 # Asked again in one run: no single reply represents all that was made from this key.
                 self._used[entry.key] = "two replies in one run"
 
-    def _writable(self) -> ReplyStore:
+    def writable(self) -> ReplyStore:
+        """The store in which this mode records."""
         if self._store is None:
             raise FatalModelError(
                 f'mode {self.mode!r} needs a replies store: connect(…, store="replies")'

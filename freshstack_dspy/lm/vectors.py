@@ -148,7 +148,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
 
     def _send(self, items: Sequence[Wanted], reservation: Reservation) -> Sent[Numbers]:
         try:
-            answer, attempts = self._retries.complete(items, reservation.lost)
+            answer, attempts = self.retries.complete(items, reservation.lost)
         except ReplyError as error:  # without numbers no build goes on
             raise TransientModelError(str(error)) from None
         by_unit = self.price is not None and self.price.unit > 0

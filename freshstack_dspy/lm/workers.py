@@ -3,12 +3,30 @@
 import contextvars
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
 from math import inf
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """Applies a function to batches on other machines, and gives each result as soon as it is there."""
+
+    def __call__(
+        self,
+        function: "Callable[[RecordBatch], RecordBatch]",
+        batches: "Iterable[RecordBatch]",
+        *,
+        at_once: int,
+    ) -> "Iterator[RecordBatch]":
+        """Have at most so many batches under way; the function can be pickled."""
+        ...
 
 
 def map_in_order(
@@ -50,6 +68,30 @@ def map_in_order(
     if failed:
         raise failed[0].exception()  # type: ignore[misc]
     return [future.result() for future in futures]
+
+
+def map_as_done(
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+) -> Iterator[Result]:
+    """Apply a function to items, several at a time, and give each result as soon as it is there.
+
+    The next item is taken when a result has been taken in, by the thread that iterates.
+    """
+    done: SimpleQueue[Future[Result]] = SimpleQueue()
+    pool = ThreadPoolExecutor(max_workers=workers)
+    running = 0
+    try:
+        for item in items:
+            pool.submit(function, item).add_done_callback(done.put)
+            running += 1
+            if running == workers:
+                yield done.get().result()
+                running -= 1
+        for _ in range(running):
+            yield done.get().result()
+    finally:
+        # Where it is interrupted, nobody waits for servers: what is in flight is let go.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def packed(

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -19,6 +20,7 @@ from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
 
 if TYPE_CHECKING:
+    from freshstack_dspy.lm.workers import Engine
     from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
 
@@ -35,6 +37,8 @@ class AskingOptions(TypedDict, total=False):
     """Notified of every request to a model, by many threads."""
     recipe: "FreshStack | None"
     """What is run, in place of the recipe that the configuration names."""
+    engine: "Engine | None"
+    """What requests are sent by, in place of what `[engine]` names: see `workers.Engine`."""
     programs: "Programs | None"
     """By name, programs in place of the recipe's own: modules, import paths, or saved files."""
 
@@ -130,26 +134,23 @@ def open_session(
     if provider is None and mode in ("live", "rerecord"):
         with file_named(config.file):
             check_model(config.model)
-    from freshstack_dspy.lm.client import connect
+    engine = None
+    if mode in ("live", "rerecord"):
+        engine = options.get("engine") or engine_of(config)
+    if engine is not None and provider is not None:
+        raise ConfigError("a provider answers in this process: give it, or an engine, not both")
+    from freshstack_dspy.lm.client import Client, RecordedLM
     from freshstack_dspy.lm.typed import in_bulk
 
     with ExitStack() as stack:
         store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
         reserved = JobFolder.of(config).reserved()
         account = Account(config.name, config.budget, config.prices, reserved)
-        lm = connect(
-            config.model,
-            mode=mode,
-            store=store,
-            recorded=bundles,
-            provider=provider,
-            account=account,
-            callback=callback,
-        )
+        access = Access(mode, store, bundles, account, callback=callback, engine=engine)
+        lm = RecordedLM(Client(config.model, access, provider=provider))
         stack.callback(lm.client.close)
         models = Models()
         if searching:
-            access = Access(mode, store, bundles, account, lm.ledger, callback)
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
         shown = stack.enter_context(showing(options.get("progress")))
@@ -163,6 +164,19 @@ def open_session(
             recipe=recipe_maker(config, options.get("recipe"), programs),
             programs=programs,
         )
+
+
+def engine_of(config: BuildConfig) -> "Engine | None":
+    """What `[engine]` sends requests by; None: this process sends them itself.
+
+    Raises:
+        EngineError: The cluster cannot be reached or used.
+    """
+    if config.engine.name == "local":
+        return None
+    from freshstack_dspy.engines import mapper
+
+    return partial(mapper(config.engine), in_order=False)
 
 
 def recipe_maker(

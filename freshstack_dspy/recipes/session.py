@@ -71,12 +71,16 @@ class Session:
     ) -> list[Result]:
         """Ask for every item of a step, several at once; deferred ones are left out.
 
+        Where an engine asks, the items whose requests it has answered are run again.
+
         Raises:
             BudgetError: The budget is used up; says what is done.
         """
         import dspy
 
         done, dry = 0, self.mode == "replay"
+        client = self.lm.client
+        results: dict[int, Result | None] = {}
         self.progress.start(name, len(items))
 
         def ask(item: Item) -> Result | None:
@@ -84,9 +88,12 @@ class Session:
                 with dspy.context(trace=[]):  # of one item; `BestOfN` and `Refine` extend it
                     result = function(item)
             except DeferredError:
+                if client.access.engine is None:
+                    advance()
                 return None
             if isinstance(getattr(result, "failure", result), Failure):
                 self.lm.ledger.enter(failed=1)
+            advance()
             return result
 
         def advance() -> None:
@@ -97,18 +104,33 @@ class Session:
 
         with step(name), span(name, items=len(items)):
             try:
-                results = map_in_order(
-                    ask, items, workers=self.lm.client.model.concurrency, done=advance
-                )
+                left, more = list(range(len(items))), True
+                while more:
+                    again = [items[at] for at in left]
+                    found = map_in_order(ask, again, workers=client.model.concurrency)
+                    results |= zip(left, found, strict=True)
+                    left = [at for at in left if results[at] is None]
+                    more = self._send_deferred()
             except BudgetError as error:
                 so_far = ", ".join(self._done.values()) or "nothing"
                 raise BudgetError(
                     f"{error}. Done in this run: {so_far}. Every reply is recorded: raise the cap "
                     "and run the same command again, and only what is missing is asked"
                 ) from None
-        given = [result for result in results if result is not None]
+        given = [result for result in results.values() if result is not None]
         self.progress.finish(name, self._account(name, len(items) - len(given)))
         return given
+
+    def _send_deferred(self) -> bool:
+        """Have the engine, if there is one, answer what was deferred; tell whether it did."""
+        client = self.lm.client
+        if client.access.engine is None or not client.deferred:
+            return False
+        from freshstack_dspy.recipes.sending import Sender
+
+        Sender(client, self.progress, self.config.engine.in_flight).answer(sorted(client.deferred))
+        client.deferred.clear()
+        return True
 
     def stop_if_deferred(self) -> None:
         """In mode `defer`, write down the requests without a reply, and stop if there are any.

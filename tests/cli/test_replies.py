@@ -2,8 +2,13 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +230,85 @@ def test_waiting_goes_on_when_the_provider_does_not_answer(
     assert once.err.startswith("error: the batch API of anthropic/claude-sonnet-4-5 did not answer")
     assert done.code == 0
     assert "did not answer: busy; asking again in " in done.err
+
+
+def test_requests_are_answered_in_rounds_and_build_what_a_live_build_does(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    met = Counter[str]()
+
+    def cutting(body: dict[str, Any]) -> Scripted:
+        met[json.dumps(body)] += 1
+        cut = len(met) % 3 == 0 and met[json.dumps(body)] == 1
+        return Scripted(drop=True) if cut else answer(body)
+
+    with ChatServer(answer).running() as server:
+        model = {"name": "openai/scripted", "api_base": server.api_base, "retries": 2}
+        assert freshstack("build", write_domain(tmp_path / "live", model=model)).code == 0
+        server.script = cutting
+        config = write_domain(tmp_path / "rounds", model=model)
+        for _ in range(2):
+            assert freshstack("build", config, "--mode", "defer").code == 3
+            done = freshstack("requests", "answer", config, "--log", "calls.jsonl")
+            assert done.code == 0, done.err
+            assert done.out == (
+                f"9 requests answered\ngo on with: freshstack build {config} --mode defer\n"
+            )
+        again = freshstack("requests", "answer", config)
+        assert freshstack("build", config, "--mode", "defer").code == 0
+
+    one, other = (Collection.load(tmp_path / name / "collection") for name in ("live", "rounds"))
+    assert one.manifest.content_hash == other.manifest.content_hash
+    assert again.out.startswith("0 requests answered; 9 answered already\n")
+    assert len(met) == 18
+    events = [json.loads(line) for line in Path("calls.jsonl").read_text().splitlines()]
+    assert [event["attempts"] for event in events].count(1) == 12
+
+
+def test_requests_that_cannot_be_answered_are_a_line_before_any_is_sent(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    def said(config: Path) -> str:
+        done = freshstack("requests", "answer", config)
+        assert done.code == 1
+        assert len(done.err.splitlines()) == 1
+        return done.err
+
+    config = write_domain(tmp_path, model={"api_base": "http://127.0.0.1:9/v1"})
+    assert "freshstack build CONFIG --mode defer" in said(config)
+    freshstack("build", config, "--mode", "defer")
+    assert "nobody answers at http://127.0.0.1:9/v1 (Connection refused)" in said(config)
+    write_domain(tmp_path, model={"api_base": "http://127.0.0.1:9/v2"})
+    assert "9 not to openai/scripted where [model] asks it; write it again" in said(config)
+    write_domain(tmp_path, model={"api_base": "http://127.0.0.1:9/v1"}, cache={"path": "cache/b"})
+    (tmp_path / "cache/requests").mkdir()
+    shutil.copy(tmp_path / "requests/small.jsonl", tmp_path / "cache/requests")
+    assert "9 not waiting here" in said(config)
+
+
+@pytest.mark.slow
+def test_killed_while_it_answers_only_what_was_under_way_is_asked_twice(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    asked, enough = Counter[str](), threading.Event()
+
+    def counting(body: dict[str, Any]) -> Scripted:
+        asked[json.dumps(body)] += 1
+        if asked.total() > 5:
+            enough.set()
+            return replace(answer(body), delay=0.5)
+        return answer(body)
+
+    with ChatServer(counting).running() as server:
+        model = {"api_base": server.api_base, "concurrency": 3}
+        config = write_domain(tmp_path, model=model)
+        assert freshstack("build", config, "--mode", "defer").code == 3
+        command = [sys.executable, "-m", "freshstack_dspy", "requests", "answer", str(config)]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+            assert enough.wait(60)
+            running.kill()
+        done = freshstack("requests", "answer", config)
+
+    assert done.code == 0, done.err
+    assert len(asked) == 9
+    assert asked.total() <= 9 + 3

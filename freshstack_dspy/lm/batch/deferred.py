@@ -50,7 +50,7 @@ def write_requests(store: ReplyStore, path: Path, keys: Container[str]) -> int:
 
 def keys_in(file: Path) -> Iterator[str]:
     """The keys in a requests file, line by line."""
-    again = "write the file again with: freshstack build CONFIG --mode defer"
+    again = "write it with: freshstack build CONFIG --mode defer"
     try:
         with file.open("rb") as lines:
             yield from (str(from_json(line)["custom_id"]) for line in lines)

@@ -1,0 +1,85 @@
+"""The requests of the last deferred build, answered from here or by an engine."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.errors import ConfigError, file_named
+from freshstack_dspy.lm.batch.deferred import requests_file
+from freshstack_dspy.lm.batch.jobs import Batches
+from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.client import Client
+from freshstack_dspy.lm.engine import check_model, check_reachable
+from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.recorder import Access
+from freshstack_dspy.lm.usage import step
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.progress import Progress
+from freshstack_dspy.recipes.opening import engine_of
+from freshstack_dspy.recipes.sending import STEP, Sender
+from freshstack_dspy.recipes.session import open_replies
+from freshstack_dspy.records import Record
+
+
+class Answered(Record):
+    """What became of deferred requests."""
+
+    answered: int
+    failed: Mapping[str, int]
+    """Requests without a reply for good, by reason; a live build asks for them again."""
+    left_out: Mapping[str, int]
+    """Requests that were not sent, by reason."""
+
+    def __str__(self) -> str:
+        failed = sum(self.failed.values())
+        parts = [f"{counted(self.answered, 'request')} answered"]
+        parts += [f"{failed:,} failed"] if failed else []
+        parts += [f"{count:,} {why}" for why, count in sorted(self.left_out.items())]
+        return "; ".join(parts)
+
+
+def answer_requests(
+    config: BuildConfig, progress: Progress, callback: Callback | None = None
+) -> Answered:
+    """Have the requests answered that the last deferred build wrote, but for those under way.
+
+    Each reply is recorded as it comes, and what is recorded is not asked again.
+
+    Raises:
+        BudgetError: The next request could pass a cap; every reply that came is recorded.
+        ConfigError: None of the requests are of this configuration.
+        StoreError: There are no requests, or another process sends them.
+        FatalModelError: The model's provider is not known, or nobody is there, or there is no key.
+    """
+    with open_replies(config, "defer") as (store, _):
+        assert store is not None
+        batches = Batches(config, store)
+        with batches.folder.exclusive():
+            left_out: Counter[str] = Counter()
+            keys = [request.key for request in batches.to_send(left_out)]
+            done = left_out["answered already"] + left_out["underway already"]
+            if not keys and left_out.total() > done:
+                reasons = ", ".join(f"{count} {why}" for why, count in sorted((+left_out).items()))
+                raise ConfigError(
+                    f"{requests_file(config)}: none of its requests can be sent: {reasons}; write "
+                    f"it again with: freshstack build {config.file} --mode defer"
+                )
+            if not keys:
+                return Answered(answered=0, failed={}, left_out=+left_out)
+            with file_named(config.file):
+                check_model(config.model)
+            engine = engine_of(config)
+            if engine is None:
+                check_reachable(config.model)
+            account = Account(config.name, config.budget, config.prices, batches.folder.reserved())
+            client = Client(
+                config.model,
+                Access("live", store, account=account, callback=callback, engine=engine),
+            )
+            try:
+                with step(STEP):
+                    sender = Sender(client, progress, config.engine.in_flight)
+                    sender.answer(keys)
+            finally:
+                client.close()
+            return Answered(answered=sender.answered, failed=sender.failed, left_out=+left_out)
