@@ -51,6 +51,7 @@ def map_batches(
     *,
     in_order: bool = True,
     at_once: int | None = None,
+    gpus: float = 0.0,
     stalled: float = STALLED,
 ) -> Iterator[pa.RecordBatch]:
     """Apply a function to batches on the nodes of a cluster.
@@ -62,6 +63,7 @@ def map_batches(
         in_order: Whether results come in the order of the batches, or each as soon as it is there.
         at_once: Batches under way, where each mostly waits for a server; None: one for each CPU,
             or for each share `gpus` of a GPU.
+        gpus: Of each batch.
         stalled: Seconds without a result, after which this stops.
 
     Raises:
@@ -69,7 +71,7 @@ def map_batches(
     """
     check(engine)
     ray = _imported()
-    cpus, gpus = (1.0, engine.gpus) if at_once is None else (_OF_A_CPU, 0.0)
+    cpus = 1.0 if at_once is None else _OF_A_CPU
     task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_apply)
     task = task.options(scheduling_strategy="SPREAD")
     shared = ray.put(function)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,7 @@ class Draft(NamedTuple):
     files: Sequence[IndexedFile] = ()
     cut_by: str = ""
     report: Notify = lambda _stage, _fraction: None
+    map_batches: Callable[..., Iterator[Any]] = map_in_processes
 
     def check(self) -> None:
         """Raise an error if no index can be made of it."""
@@ -242,7 +243,7 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
 def _write_words(folder: Path, draft: Draft) -> dict[str, int]:
     """Write what ranks by terms alone, and give the dimensions of `lsa`, if it is made."""
     report = draft.report
-    parts = map_in_processes(cut_batch, draft.chunks.batches())
+    parts = draft.map_batches(cut_batch, draft.chunks.batches())
     corpus = CorpusTerms.of(_counted(parts, len(draft.chunks), partial(report, "terms")))
     report(BM25, 0)
     LexicalIndex.build(corpus).save(folder / BM25)
@@ -282,7 +283,7 @@ def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.
 
     def rows() -> Iterator[pa.RecordBatch]:
         done = 0
-        for batch in map_in_processes(partial(rows_of, lexical=lexical), draft.chunks.batches()):
+        for batch in draft.map_batches(partial(rows_of, lexical=lexical), draft.chunks.batches()):
             block = slice(done, done + len(batch))
             columns = [vector_array(matrix[block]) for matrix in vectors.values()]
             yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from freshstack_dspy.index.storage import (
     place_of,
 )
 from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.processes import map_in_processes
 from freshstack_dspy.progress import Fractions, Progress, showing
 from freshstack_dspy.records import Chunk, ScoredChunk, ranked
 
@@ -70,6 +71,7 @@ class HybridIndex:
         lexical: Lexical = "bm25s",
         approximate_above: int = APPROXIMATE_ABOVE,
         cut_by: str = "",
+        map_batches: Callable[..., Iterator[Any]] = map_in_processes,
         progress: Progress | bool | None = None,
     ) -> Self:
         """Open the index of these chunks, settings and embedders, or build it.
@@ -88,6 +90,7 @@ class HybridIndex:
                 object store needs and which has no `lsa`.
             approximate_above: With more chunks embedders' vectors are searched approximately.
             cut_by: How the chunks were cut.
+            map_batches: What applies a function to batches of chunks: `engines.mapper` gives one.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
                 embedders, and `chunks`; or whether bars show it, by default where a person looks on.
 
@@ -105,7 +108,7 @@ class HybridIndex:
         settings = Settings(dimensions, lexical, approximate_above)
         with showing(progress) as shown:
             report = Fractions(shown)
-            draft = Draft(file, settings, models.embedders, files, cut_by, report)
+            draft = Draft(file, settings, models.embedders, files, cut_by, report, map_batches)
             manifest = build(place, draft)
         return cls(place, manifest, models, [each.name for each in models.embedders])
 

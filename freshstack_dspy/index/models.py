@@ -6,7 +6,7 @@ import importlib.util
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig, EmbedderConfig, RerankerConfig, SearchModelConfig
+from freshstack_dspy.config import (
+    BuildConfig,
+    EmbedderConfig,
+    EngineConfig,
+    RerankerConfig,
+    SearchModelConfig,
+)
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import (
     Price,
@@ -289,6 +295,55 @@ class FolderEmbedder:
         _warn_of_cuts(self.name, shortened, len(texts), most)
 
 
+class EngineEmbedder:
+    """A model in a folder, which is there on every node of an engine and opened there."""
+
+    def __init__(self, config: EmbedderConfig, engine: EngineConfig) -> None:
+        self.name, self.identity = config.name, FolderEmbedder(config).identity
+        self._config, self._engine = config, engine
+
+    def embed_passages(
+        self, texts: Sequence[str], progress: Callable[[float], None]
+    ) -> NDArray[np.float32]:
+        """Embed what is searched."""
+        return self._embedded(texts, progress, queries=False)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed what is searched for."""
+        return self._embedded(texts, lambda _: None, queries=True)
+
+    def _embedded(
+        self, texts: Sequence[str], progress: Callable[[float], None], *, queries: bool
+    ) -> NDArray[np.float32]:
+        from freshstack_dspy.engines.ray import map_batches
+
+        size = self._config.batch * _BATCHES_AT_ONCE
+        starts = range(0, len(texts), size)
+        embed = partial(_embed_on_a_node, self._config, queries=queries)
+        blocks = (list(texts[start : start + size]) for start in starts)
+        parts: list[NDArray[np.float32]] = []
+        for part in map_batches(self._engine, embed, blocks, gpus=self._engine.gpus):
+            parts.append(part)
+            progress(len(parts) / len(starts))
+        return np.concatenate(parts)
+
+
+def _embed_on_a_node(
+    config: EmbedderConfig, texts: list[str], *, queries: bool
+) -> NDArray[np.float32]:
+    opened: Any = _opened  # a configuration can be hashed: it is frozen
+    embedder: FolderEmbedder = opened(config)
+    return (
+        embedder.embed_queries(texts) if queries else embedder.embed_passages(texts, lambda _: None)
+    )
+
+
+@lru_cache(maxsize=4)
+def _opened(config: EmbedderConfig) -> FolderEmbedder:
+    """The model of a worker's process, which embeds one batch after the other."""
+    return FolderEmbedder(config)
+
+
 class FolderReranker:
     """A sentence-transformers cross-encoder in a folder; see `Reranker`."""
 
@@ -352,6 +407,8 @@ def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
             opened.enter_context(closing(HostedEmbedder(each, access)))
             if each.path is None
             else FolderEmbedder(each)
+            if config.engine.name == "local"
+            else EngineEmbedder(each, config.engine)
             for each in config.embedder
         ]
         if config.reranker is None:

@@ -10,6 +10,7 @@ from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import fetch
+from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import IndexingError, SourceError
 from freshstack_dspy.files import Uri
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -139,6 +140,7 @@ def index_corpora(
         lexical=config.index.lexical,
         approximate_above=config.index.approximate_above,
         cut_by=cut_by(config),
+        map_batches=mapper(config.engine),
         progress=progress,
     )
 

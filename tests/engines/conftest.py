@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from freshstack_dspy.config import EngineConfig
+from tests.index.object_store import server, store  # noqa: F401 - fixtures
 
+MODELS = Path(__file__).with_name("models")
 NODE = {
     "num_cpus": 2,
     "object_store_memory": 150_000_000,
@@ -25,6 +28,7 @@ def cluster() -> Iterator[Any]:
     """A cluster with one node more than its head."""
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["PYTHONPATH"] = f"{MODELS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     import ray
 
     made = cluster_utils.Cluster(initialize_head=True, head_node_args=NODE)

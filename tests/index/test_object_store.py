@@ -1,12 +1,5 @@
 """An index in an object store: a real server of S3 on this machine."""
 
-import importlib.util
-import shutil
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import lancedb
@@ -21,52 +14,6 @@ from tests.index.pieces import Letters, rankings
 pytestmark = pytest.mark.slow
 QUERIES = [chunk.text for chunk in AFTER[:5]]
 ROOT, NAME = "s3://bucket/indexes", "corpus"
-
-
-def _command() -> list[str]:
-    if importlib.util.find_spec("moto"):
-        return [sys.executable, "-m", "moto.server"]
-    found = shutil.which("moto_server")
-    return [found] if found else []
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    if not (command := _command()):
-        pytest.skip("needs moto_server, of the package moto[server]")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    running = subprocess.Popen([*command, "-p", str(port)], stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            with socket.socket() as asked:
-                if asked.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        running.terminate()
-        running.wait()
-
-
-@pytest.fixture
-def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The endpoint of a store that has one bucket."""
-    from pyarrow.fs import S3FileSystem
-
-    for name, value in {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "someone",
-        "AWS_SECRET_ACCESS_KEY": "planted-secret-91c7",
-    }.items():
-        monkeypatch.setenv(name, value)
-    files = S3FileSystem(endpoint_override=server, allow_bucket_creation=True)
-    files.create_dir("bucket")
-    files.delete_dir_contents("bucket")
-    return server
 
 
 def build(name: str = NAME, chunks: object = BEFORE, **arguments: object) -> HybridIndex:
