@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
     from freshstack_dspy.index.hybrid import HybridIndex
-    from freshstack_dspy.index.models import FolderEmbedder
 
 FILES = pa.schema(
     {
@@ -104,8 +103,9 @@ def chunk_batch(files: pa.RecordBatch, max_tokens: int) -> pa.RecordBatch:
 def embed_batch(passages: pa.RecordBatch, config: EmbedderConfig) -> pa.RecordBatch:
     """Embed texts, rows of `PASSAGES`, with the model in a folder; give a row of `VECTORS` for each."""
     from freshstack_dspy.index.building import embedded
+    from freshstack_dspy.index.models import opened_model
 
-    opened: Any = _opened_model  # a configuration can be hashed: it is frozen
+    opened: Any = opened_model  # a configuration can be hashed: it is frozen
     embedder = opened(config)
 
     def vectors(texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -137,13 +137,6 @@ def search_batch(
                 {"query_id": ids[place], "chunk_id": chunk_id, "rank": rank, "score": score}
             )
     return pa.RecordBatch.from_pylist(rows, FOUND)
-
-
-@functools.lru_cache(maxsize=4)
-def _opened_model(config: EmbedderConfig) -> "FolderEmbedder":
-    from freshstack_dspy.index.models import FolderEmbedder
-
-    return FolderEmbedder(config)
 
 
 @functools.lru_cache(maxsize=4)

@@ -55,7 +55,7 @@ BM25, LSA = "bm25", "lsa"
 CHUNKS = "chunks.parquet"
 VECTORS = "vectors.npy"
 """The vectors of `lsa`, beside its model."""
-_EMBEDDED_AT_ONCE = 8_192
+_EMBEDDED_AT_ONCE = 32_768
 _log = logging.getLogger(__name__)
 
 

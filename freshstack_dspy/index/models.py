@@ -331,16 +331,16 @@ class EngineEmbedder:
 def _embed_on_a_node(
     config: EmbedderConfig, texts: list[str], *, queries: bool
 ) -> NDArray[np.float32]:
-    opened: Any = _opened  # a configuration can be hashed: it is frozen
+    opened: Any = opened_model  # a configuration can be hashed: it is frozen
     embedder: FolderEmbedder = opened(config)
-    return (
-        embedder.embed_queries(texts) if queries else embedder.embed_passages(texts, lambda _: None)
-    )
+    if queries:
+        return embedder.embed_queries(texts)
+    return embedder.embed_passages(texts, lambda _: None)
 
 
 @lru_cache(maxsize=4)
-def _opened(config: EmbedderConfig) -> FolderEmbedder:
-    """The model of a worker's process, which embeds one batch after the other."""
+def opened_model(config: EmbedderConfig) -> FolderEmbedder:
+    """Give the model of a worker's process, which embeds one batch after the other."""
     return FolderEmbedder(config)
 
 
