@@ -21,7 +21,7 @@ test: $(DEV)  ## the tests, with the blocks of README and docs
 test-all: $(DEV)  ## also the slow tests, with more examples for each property
 	FRESHSTACK_TESTS=nightly $(BIN)/python -m pytest -n 2 -m "slow or not slow"
 
-formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch, Auto-Judge and ranx, and the retrievers of frameworks: in an environment of their own
+formats:  ## exports loaded by BEIR, MTEB, sentence-transformers and FlagEmbedding, which bring PyTorch, Auto-Judge and ranx, and the retrievers of frameworks: in an environment of their own
 	test -x .venv-formats/bin/python || $(PYTHON) -m venv .venv-formats
 	.venv-formats/bin/python -m pip install --quiet uv
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python torch==2.13.0

@@ -19,6 +19,7 @@ from .corpus.chunks import chunks as chunks
 from .errors import FreshstackError as FreshstackError
 from .formats.exports import export_collection as export_collection
 from .formats.format import Format as Format
+from .formats.triples import triples as triples
 from .index.hybrid import HybridIndex as HybridIndex
 from .lm.client import connect as connect
 from .lm.store import ReplyStore as ReplyStore

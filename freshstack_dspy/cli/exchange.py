@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -43,8 +43,30 @@ def export(
             "it is new; the token is read from HF_TOKEN.",
         ),
     ] = None,
+    test: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="With triples: how much of the questions is held out, 0.2 by default; nothing that "
+            "is held out, or gives it away, is in the training data.",
+        ),
+    ] = None,
+    measured: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="With triples: hold out the questions of this run, collection or leaderboard "
+            "instead; may be repeated."
+        ),
+    ] = None,
+    unjudged: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="With triples: take unjudged chunks of a run's first 10 for negatives too, marked.",
+        ),
+    ] = None,
 ) -> None:
-    """Export a collection to another tool's layout."""
+    """Export a collection to another tool's layout, or as training data."""
     from freshstack_dspy.cli.printing import complain, say, say_wrapped
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.formats.exports import export_collection
@@ -54,6 +76,10 @@ def export(
         raise ConfigError(
             "name a folder: --out FOLDER, or a data set: --format hf --push OWNER/NAME"
         )
+    given = {"test": test, "measured": measured, "unjudged": unjudged}
+    options: Any = {name: value for name, value in given.items() if value is not None}
+    if options and format != "triples":
+        raise ConfigError(f"--{next(iter(options))} is for --format triples")
     chosen = slices_named(slices)
     if push is not None:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
@@ -61,10 +87,17 @@ def export(
         say(f"{address}: {collection} was pushed")
         return
     assert out is not None
+    layout: Any = format
+    if options:
+        from freshstack_dspy.formats.triples import triples
+
+        layout = triples(**options)
     done = export_collection(
-        collection, format, out, slices=chosen, nuggets=nuggets, replace=replace
+        collection, layout, out, slices=chosen, nuggets=nuggets, replace=replace
     )
     say(f"{out}: {done.counts['queries']:,} queries and {done.counts['chunks']:,} chunks")
+    for line in done.notes:
+        say_wrapped(line)
     say_wrapped(done.agreement)
     for line in done.left_out:
         complain(line)

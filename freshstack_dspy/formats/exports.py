@@ -30,6 +30,8 @@ class Export(NamedTuple):
     """What of the collection it does not hold, in one line each."""
     agreement: str
     """How far its labels agree with people, in one line."""
+    notes: tuple[str, ...] = ()
+    """What the layout says of what it wrote, in one line each."""
 
 
 def export_collection(
@@ -84,6 +86,7 @@ def export_collection(
         selection.counts,
         selection.left_out(),
         trust_line(selection.collection.manifest),
+        tuple(selection.notes),
     )
 
 

@@ -36,6 +36,7 @@ class Selection:
         labels: Nugget id -> chunk id -> label, None where the judgment failed.
         support: Nugget id -> chunk id -> 1 where the label is support, else 0. A chunk that supports
             nothing, and of which a judgment failed, is left out, as the measures take it.
+        notes: What a layout says of what it wrote, a line each.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Selection:
         by_id = {nugget.nugget_id: nugget for nugget in collection.nuggets}
         self.nuggets = {query: [by_id[id_] for id_ in ids] for query, ids in measured.items()}
         self.queries = self.of_queries(collection.queries)
+        self.notes: list[str] = []
 
     def of_queries(self, records: Iterable[R]) -> list[R]:
         """Choose the records that belong to the exported queries."""
