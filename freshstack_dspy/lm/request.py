@@ -243,9 +243,9 @@ def _text_of(parts: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    if isinstance(value, (dict, Mapping)):
+    if value is None or isinstance(value, (str, int, float, dict)):
+        return value  # DSPy takes dictionaries of plain JSON only
+    if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
