@@ -33,6 +33,7 @@ from freshstack_dspy.config import (
     Section,
     load_judging,
 )
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import encode_records, write_file
@@ -40,7 +41,7 @@ from freshstack_dspy.formats.imported import DOCUMENT_IDS, DOCUMENT_TEXTS
 from freshstack_dspy.formats.nugget_banks import BankNugget, bank, by_text, claim, read_bank
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.recipes.corpus import ChunkedCorpora
+from freshstack_dspy.recipes.chunking import ChunkedCorpora
 from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
 from freshstack_dspy.recipes.judge import ToJudge, judge
@@ -316,7 +317,7 @@ def of_documents(
         for one in of
     )
     topics = tuple(queries.values())
-    work = Work(session, recipe, Searches(session, ChunkedCorpora(chunks, [], [], [])))
+    work = Work(session, recipe, Searches(session, ChunkedCorpora(ChunkFile.holding(chunks))))
     made = run_stages(work, Contents(queries=topics, pool=pooled), ((grade,), (nuggets_of,)))
     return {topic: [of] for topic, of in by_query(made.nuggets).items()}, [*made.failures]
 

@@ -92,5 +92,5 @@ def diff(
     from freshstack_dspy.collection.diff import difference
 
     one, other = Collection.load(before), Collection.load(after)
-    found = difference(one, other, list(one.chunks()), list(other.chunks()))
+    found = difference(one, other, one.corpus, other.corpus)
     present(found.page(f"{before} → {after}", limit), form, as_json=as_json)

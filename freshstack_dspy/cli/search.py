@@ -32,7 +32,7 @@ from freshstack_dspy.progress import ProgressBars
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.index.hybrid import HybridIndex
-    from freshstack_dspy.recipes.corpus import ChunkedCorpora
+    from freshstack_dspy.recipes.chunking import ChunkedCorpora
 
 RetrieverHelp = "bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank."
 
@@ -40,9 +40,9 @@ RetrieverHelp = "bm25 (words), lsa (latent meanings), an embedder's name, hybrid
 def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Bring the index of a build's corpora up to date, and print what is in it."""
     from freshstack_dspy.config import load_config
+    from freshstack_dspy.recipes.chunking import chunk_corpora
     from freshstack_dspy.recipes.corpus import (
         check_index,
-        chunk_corpora,
         index_corpora,
         search_models,
         with_repositories,

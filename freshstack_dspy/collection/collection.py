@@ -69,19 +69,18 @@ class Collection(StoredCollection, Shown):
         if Path(path).exists():
             raise CollectionError(f"{path} exists; name another folder")
         counts = self.manifest.counts
-        return write_collection(path, self, self.chunks(), self.manifest, rejected=counts.rejected)
+        return write_collection(path, self, self.corpus, self.manifest, rejected=counts.rejected)
 
     def page(self) -> Page:
         """Give its data card: sources, counts, limits and attribution."""
         from freshstack_dspy.stored.card import card_page
 
-        return card_page(self, list(self.chunks()), self.manifest)
+        return card_page(self, self.corpus, self.manifest)
 
     def _repr_html_(self) -> str:
         from freshstack_dspy.stored.card import card_page
 
-        chunks = list(self.chunks())
-        return html_fragment(card_page(self, chunks, self.manifest, authors=False))
+        return html_fragment(card_page(self, self.corpus, self.manifest, authors=False))
 
     def groups(self, by: str, *, at: str | None = None) -> "QueryGroups":
         """Group the queries, of all slices; the arguments and errors are those of `query_groups`."""

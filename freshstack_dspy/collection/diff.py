@@ -3,19 +3,22 @@
 Ids do not count but for those of queries: a chunk that moved within its file is the same chunk.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set, Sized
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Record, SliceName
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.record_files import rows
 from freshstack_dspy.text import jaccard, terms
 
 _REWORDED = 0.5
@@ -115,8 +118,8 @@ class Difference(Record, Shown):
 def difference(
     before: Contents,
     after: Contents,
-    chunks_before: Sequence[Chunk],
-    chunks_after: Sequence[Chunk],
+    chunks_before: ChunkFile,
+    chunks_after: ChunkFile,
 ) -> Difference:
     """Compare two collections.
 
@@ -127,10 +130,13 @@ def difference(
     of its collection.
     """
     nuggets = _matched(_nugget_keys(before), _nugget_keys(after))
-    chunks = match_chunks(chunks_before, chunks_after)
+    chunks = match_chunks(chunks_before.__iter__, chunks_after.__iter__)
     queries = list(_query_changes(before, after))
     of_nuggets = _nugget_changes(before, after, nuggets)
-    by_id = [{chunk.chunk_id: chunk for chunk in each} for each in (chunks_before, chunks_after)]
+    by_id = [
+        of.chunks({id_ for id_, found in rows(judgments, "chunk_id", "evidence") if found})
+        for of, judgments in ((chunks_before, before.judgments), (chunks_after, after.judgments))
+    ]
     changes = _judgment_changes(before, after, nuggets, chunks, *by_id)
     judgments = sorted(changes, key=_in_order)
     moved = {(candidate.query_id, chunks.get(candidate.chunk_id)) for candidate in before.pool}
@@ -165,14 +171,33 @@ def difference(
     )
 
 
-def match_chunks(before: Iterable[Chunk], after: Iterable[Chunk]) -> dict[str, str]:
-    """Match chunks of the same source, path, title and text: by id, then in their order."""
+def match_chunks(
+    before: Callable[[], Iterable[Chunk]],
+    after: Callable[[], Iterable[Chunk]],
+    wanted: Set[str] | None = None,
+) -> dict[str, str]:
+    """Match chunks of the same source, path, title and text: by id, then in their order.
+
+    Args:
+        before: Gives the ones, each time that it is called.
+        after: Gives the others.
+        wanted: The ids of those of the ones that are matched; None: all.
+    """
+    contents: Set[bytes] | None = None
+    if wanted is not None:
+        contents = {_content(chunk) for chunk in before() if chunk.chunk_id in wanted}
 
     def keys(chunks: Iterable[Chunk]) -> dict[str, Hashable]:
-        in_order = sorted(chunks, key=lambda chunk: (chunk.start_byte, chunk.chunk_id))
-        return {each.chunk_id: (each.source, each.path, each.title, each.text) for each in in_order}
+        found = ((chunk.start_byte, chunk.chunk_id, _content(chunk)) for chunk in chunks)
+        in_order = sorted(one for one in found if contents is None or one[2] in contents)
+        return {chunk_id: content for _, chunk_id, content in in_order}
 
-    return _matched(keys(before), keys(after))
+    return _matched(keys(before()), keys(after()))
+
+
+def _content(chunk: Chunk) -> bytes:
+    said = "\0".join((chunk.source, chunk.path, chunk.title, chunk.text))
+    return hashlib.sha256(said.encode()).digest()
 
 
 def write_changes(found: Difference, path: Path) -> None:
@@ -290,6 +315,8 @@ def _judgment_changes(
         return of.supports(judgment) if on_support and judgment.status == "ok" else judgment.label
 
     def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[tuple[int, int]]:
+        if not judgment.evidence:
+            return []
         chunk = by_id[judgment.chunk_id]  # it may be elsewhere in its file now
         return [(chunk.place_at(start), chunk.place_at(end)) for start, end in judgment.evidence]
 

@@ -1,6 +1,7 @@
 """Chunks of one file: cut by kind of text, and byte-exact."""
 
 import functools
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import chain, pairwise
@@ -24,6 +25,8 @@ SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
 _SMALLEST_SHARE = 8
 """A boundary that would leave less than this part of the limit is a last resort."""
+_LINE = re.compile(rb"[ \t]*[!-~]")
+"""How a line begins that surely has text in it."""
 
 
 class TokenTable:
@@ -35,12 +38,28 @@ class TokenTable:
 
     def __init__(self, data: bytes) -> None:
         """Encode a text in UTF-8, which is not empty."""
+        self._data = data
         tokens = encoding().encode_to_numpy(data.decode(), disallowed_special=())
         self._ends: list[int] = np.cumsum(_token_lengths()[tokens]).tolist()
 
     def count(self, start: int, end: int) -> int:
         """Count the tokens that lie, with at least a part, in a range of bytes."""
         return bisect_left(self._ends, end) + 1 - bisect_right(self._ends, start)
+
+    def exact(self, start: int, end: int) -> int | None:
+        """Count the tokens of a range of whole lines; None where its ends may be inside of one.
+
+        No token goes over the last line break before a line that has text in it, and what is before
+        it is divided into words as it would be by itself: see the pattern in `lm/tokens.py`.
+        """
+        if not self._begins_line(start) or not self._begins_line(end):
+            return None
+        return bisect_right(self._ends, end) - bisect_right(self._ends, start)
+
+    def _begins_line(self, offset: int) -> bool:
+        if offset in (0, len(self._data)):
+            return True
+        return self._data[offset - 1] in b"\r\n" and _LINE.match(self._data, offset) is not None
 
     def reach(self, start: int, tokens: int) -> int:
         """Give the end of the `tokens`-th token from a byte on, or the end of the text."""
@@ -100,13 +119,17 @@ class Packer:
         while start < len(self._data):
             budget = max_tokens
             end = self._cut(start, budget)
-            tokens = count_tokens(self._data[start:end].decode())
+            tokens = self._tokens(start, end)
             while tokens > max_tokens and budget > 1:
                 budget = max(1, min(budget - 1, budget + max_tokens - tokens))
                 end = self._cut(start, budget)
-                tokens = count_tokens(self._data[start:end].decode())
+                tokens = self._tokens(start, end)
             yield Piece(start, end, tokens)
             start = end
+
+    def _tokens(self, start: int, end: int) -> int:
+        exact = self._table.exact(start, end)
+        return count_tokens(self._data[start:end].decode()) if exact is None else exact
 
     def _cut(self, start: int, budget: int) -> int:
         """Choose where the piece ends that begins at `start`."""

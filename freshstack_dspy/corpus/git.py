@@ -261,7 +261,8 @@ class Repository(FileTree):
             elif kind != b"blob":
                 skip = Skip("link", "a submodule; name its repository as a corpus of its own")
             path = raw_path.decode("utf-8", "surrogateescape")
-            yield named_entry(path, int(size) if size.isdigit() else 0, skip, key.decode())
+            found = named_entry(path, int(size) if size.isdigit() else 0, skip, key.decode())
+            yield found._replace(stamp=(found.size, 0, 0, int(key, 16)))
 
     def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Read a file."""

@@ -3,10 +3,11 @@
 import hashlib
 import shutil
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
-from itertools import accumulate, compress, groupby, islice
+from itertools import accumulate, chain, compress, groupby, islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
@@ -218,16 +219,6 @@ class ChunkFile:
             summing.add(batch)
         return summing.sums()
 
-    def copy(self, path: Path) -> None:
-        """Give another file the same bytes; two names of one file, where the disk takes it."""
-        if not isinstance(self.place, Path):
-            path.write_bytes(self.place)
-            return
-        try:
-            path.hardlink_to(self.place)
-        except OSError:
-            shutil.copy(self.place, path)
-
     @cached_property
     def file_sha256(self) -> str | None:
         """SHA-256 of the file as it is; None of chunks in memory."""
@@ -235,6 +226,27 @@ class ChunkFile:
             return None
         with self.place.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @cached_property
+    def sources(self) -> Counter[tuple[str, str | None]]:
+        """How many chunks each source has of each revision."""
+        names = ("source", "revision")
+        columns = ([batch[name].to_pylist() for name in names] for batch in self.batches(names))
+        return Counter(chain.from_iterable(zip(*each, strict=True) for each in columns))
+
+    def copy(self, path: Path, *, link: bool = False) -> Self:
+        """Write the bytes that there were when it was opened to another file.
+
+        With `link` there are two names of one file, where the disk takes it.
+        """
+        if link and isinstance(self.place, Path):
+            with suppress(OSError):
+                path.hardlink_to(self.place)
+                return type(self)(path, self.sums)
+        with self._reading(), path.open("wb") as copy:
+            self._source.seek(0)
+            shutil.copyfileobj(self._source, copy)
+        return type(self)(path, self.sums)
 
     def chunk(self, chunk_id: str) -> Chunk:
         """Give one chunk."""
@@ -273,11 +285,16 @@ class ChunkFile:
 
     @cached_property
     def _file(self) -> Any:
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
+        return pq.ParquetFile(self._source)
+
+    @cached_property
+    def _source(self) -> "pa.NativeFile":
+        import pyarrow as pa
+
         in_memory = isinstance(self.place, pa.Buffer)
-        return pq.ParquetFile(pa.BufferReader(self.place) if in_memory else self.place)
+        return pa.BufferReader(self.place) if in_memory else pa.OSFile(str(self.place))
 
     def __str__(self) -> str:
         return str(self.place) if isinstance(self.place, Path) else "chunks"

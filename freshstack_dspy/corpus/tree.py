@@ -34,7 +34,8 @@ class TreeEntry(NamedTuple):
     key: Any = None
     """By which the tree finds its content."""
     stamp: tuple[int, ...] | None = None
-    """Size, times of change and number of a file on disk: where these are the same, so is it."""
+    """Size, times of change and number of a file on disk: where these are the same, so is it. Of a
+    file in git the number is its hash."""
 
 
 class FileTree(ABC):

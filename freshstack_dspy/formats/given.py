@@ -28,7 +28,6 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.rows import Row, given_rows, rows_of
 from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.corpus import sorted_chunks
 from freshstack_dspy.stored.manifest import NO_MODEL, Manifest, Provenance
 from freshstack_dspy.stored.slices import slice_queries
 from freshstack_dspy.stored.writing import manifest_of
@@ -54,9 +53,9 @@ def read_given(
     judged = [_judgment(row, owners) for row in _named(judgments, "judgments")]
     ids = sorted({(one.query_id, one.chunk_id) for one in judged})
     if chunks is None:
-        known = [chunk_of(None, id_, name, "") for id_ in sorted({id_ for _, id_ in ids})]
+        known = ChunkFile.holding(chunk_of(None, id_, name, "") for id_ in {id_ for _, id_ in ids})
     else:
-        known = sorted_chunks(_chunk(row, name) for row in _named(chunks, "chunks"))
+        known = ChunkFile.holding(_chunk(row, name) for row in _named(chunks, "chunks"))
     contents = Contents(
         queries=reading.queries,
         nuggets=tuple(cut),
@@ -81,7 +80,7 @@ def read_given(
         versions={"freshstack_dspy": version("freshstack_dspy")},
     )
     manifest = manifest_of(contents, known, provenance, reading.rejected)
-    return contents, manifest, ChunkFile.holding(known)
+    return contents, manifest, known
 
 
 def _rows(given: Any, name: str) -> Any:

@@ -32,7 +32,6 @@ In `queries`, `origin` marks what is synthetic."""
 
 def _write(selection: Selection) -> Files:
     collection = selection.collection
-    chunks = list(collection.chunks())
     qrels = {"query_id": str, "chunk_id": str, "score": int}
     measured = Selection(collection, selection.slices, selection.measured_on)
     grades = (dict(zip(qrels, grade, strict=True)) for grade in measured.grades())
@@ -47,7 +46,7 @@ def _write(selection: Selection) -> Files:
             ("pool", Candidate, selection.of_queries(collection.pool)),
         )
     }
-    tables["corpus"] = (chunk_schema(), (chunk.model_dump() for chunk in chunks))
+    tables["corpus"] = (chunk_schema(), (chunk.model_dump() for chunk in collection.chunks()))
     tables["qrels"] = (schema_of(qrels), grades)
     files = {}
     for config, (schema, rows) in tables.items():
@@ -65,7 +64,7 @@ def _write(selection: Selection) -> Files:
         front_matter(files, about),
         selection.readme(_HOW_TO_LOAD),
         "---\n\nThe card of the whole collection, as it was built:\n",
-        data_card(collection, chunks, collection.manifest),
+        data_card(collection, collection.corpus, collection.manifest),
     )
     yield "README.md", "\n".join(parts)
 

@@ -212,7 +212,7 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
     identities = {LSA: draft.fingerprint}
     dimensions = {}
     if isinstance(place, Folder):
-        draft.chunks.copy(place.folder(name) / CHUNKS)
+        draft.chunks.copy(place.folder(name) / CHUNKS, link=True)
     if isinstance(place, Folder) and draft.settings.lexical == "bm25s":
         dimensions |= _write_words(place.folder(name), draft)
     vectors = {}

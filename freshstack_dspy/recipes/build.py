@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.progress import one_part, report, showing
@@ -28,7 +29,6 @@ from freshstack_dspy.recipes.provenance import (
     unchanged,
 )
 from freshstack_dspy.recipes.session import Session, open_replies
-from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.slices import slice_queries
 
@@ -100,7 +100,8 @@ class DraftCollection(NamedTuple):
     """A collection that is not written yet."""
 
     contents: Contents
-    chunks: list[Chunk]
+    chunks: ChunkFile
+    """Those of the corpora; `contents.passages` are more."""
     reading: "QueryReading"
     """All its questions, and how many were left out."""
     little_overlap: Mapping[str, float]
@@ -126,5 +127,6 @@ def make(
     threshold = session.config.judge.graded.threshold
     slices = slice_queries(made.queries, made.nuggets, made.judgments, threshold, made.pool)
     contents = with_changes(made, slices=tuple(slices))
-    chunks = [*begun.work.corpus.chunks(), *made.passages]
+    given = begun.work.corpus.chunks()
+    chunks = given if isinstance(given, ChunkFile) else ChunkFile.holding(given)
     return DraftCollection(contents, chunks, begun.reading, begun.little_overlap)

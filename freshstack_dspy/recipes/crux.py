@@ -21,8 +21,8 @@ from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter, s
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import report
 from freshstack_dspy.questions.groups import read_groups
+from freshstack_dspy.recipes.chunking import chunk_corpora
 from freshstack_dspy.recipes.contamination import contaminate
-from freshstack_dspy.recipes.corpus import chunk_corpora
 from freshstack_dspy.recipes.flow import Beginning, Stages, Work, ask
 from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, nuggets_in
 from freshstack_dspy.recipes.known import Known

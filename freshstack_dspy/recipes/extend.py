@@ -35,7 +35,6 @@ from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Candidate,
-    Chunk,
     Contamination,
     Failure,
     Judgment,
@@ -308,7 +307,7 @@ def _extended(
     from freshstack_dspy.calibration.agreement import measured_trust
     from freshstack_dspy.recipes.judge import with_judgments
 
-    old, chunks = before.manifest, list(before.chunks())
+    old = before.manifest
     pool = _with_runs(before.pool, runs)
     judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
     labelled = _labelled(before)
@@ -322,7 +321,7 @@ def _extended(
         [*_still_failed(before.failures, new), *judged.failures],
         old.scale,
         pool=tuple(pool),
-        contamination=_contamination(before, judgments.values(), chunks),
+        contamination=_contamination(before, list(judgments.values())),
     )
     places = [(one.query_id, one.chunk_id) for one in new if one.label is not None]
     counts = {run.name: sum(place in run.top for place in places) for run in runs}
@@ -340,7 +339,9 @@ def _extended(
             "reasked": tuple(sorted({*old.reasked, *session.used()} - call_ids_of(contents))),
         }
     )
-    written = write_collection(folder, contents, chunks, described, rejected=old.counts.rejected)
+    written = write_collection(
+        folder, contents, before.corpus, described, rejected=old.counts.rejected
+    )
     return Extended(written, before, counts, failed, changed=True)
 
 
@@ -353,13 +354,13 @@ def _judged(
     session: Session, before: Collection, pool: Iterable[Candidate], runs: Iterable[RunTop]
 ) -> Contents:
     """Ask about the pairs of the runs that have no label."""
-    from freshstack_dspy.recipes.corpus import ChunkedCorpora
+    from freshstack_dspy.recipes.chunking import ChunkedCorpora
     from freshstack_dspy.recipes.flow import Work, run_stages
     from freshstack_dspy.recipes.freshstack import judge_pool
     from freshstack_dspy.recipes.known import Known
     from freshstack_dspy.recipes.pooling import Searches
 
-    corpus = Searches(session, ChunkedCorpora(list(before.chunks()), [], [], []))
+    corpus = Searches(session, ChunkedCorpora(before.corpus))
     work = Work(session, session.recipe, corpus, Known(before))
     candidates = _to_judge(pool, runs, before.nuggets, _labelled(before))
     asked = Contents(queries=before.queries, nuggets=before.nuggets, pool=tuple(candidates))
@@ -413,9 +414,7 @@ def _still_failed(failures: Iterable[Failure], asked: Iterable[Judgment]) -> lis
     return left
 
 
-def _contamination(
-    before: Collection, judgments: Iterable[Judgment], chunks: Sequence[Chunk]
-) -> tuple[Contamination, ...]:
+def _contamination(before: Collection, judgments: Sequence[Judgment]) -> tuple[Contamination, ...]:
     """What was known of queries, with their overlap with the chunks that support them now."""
     from freshstack_dspy.recipes.contamination import contamination_of
 
@@ -433,7 +432,7 @@ def _contamination(
         before.queries,
         before.nuggets,
         judgments,
-        chunks,
+        before.corpus.chunks({one.chunk_id for one in judgments if one.label is not None}).values(),
         knowledge,
     )
 

@@ -4,7 +4,7 @@ A step takes the work and what was made so far, and gives it with its own record
 do not need each other's replies, so that a deferred build writes their requests down together.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -43,6 +43,11 @@ class Corpus(Protocol):
 
     def chunks(self) -> Iterable[Chunk]:
         """Give all chunks."""
+        ...
+
+    @property
+    def chunk_ids(self) -> Set[str]:
+        """The ids of all chunks."""
         ...
 
 
@@ -209,3 +214,8 @@ class Indexed:
     def chunks(self) -> Iterable[Chunk]:
         """Give all chunks."""
         return self.index.chunks()
+
+    @property
+    def chunk_ids(self) -> Set[str]:
+        """The ids of all chunks."""
+        return {chunk.chunk_id for chunk in self.chunks()}

@@ -19,8 +19,8 @@ from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.questions.reading import QueryReading
+from freshstack_dspy.recipes.chunking import chunk_corpora
 from freshstack_dspy.recipes.contamination import contaminate
-from freshstack_dspy.recipes.corpus import chunk_corpora
 from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.flow import (
     Beginning,
@@ -211,7 +211,7 @@ class FreshStack(dspy.Module):
             reading = Synthesis(session, self, searches).run(exactly=most is None)
         elif session.mode != "replay" or most or queries.min_corpus_overlap is not None:
             reading, little = check_overlap(queries, reading, searches.index, progress)
-        taken = known_seeds(sampled(reading.queries, most), searches.chunks())
+        taken = known_seeds(sampled(reading.queries, most), searches.chunk_ids)
         made = searches.corpus.contents(taken)
         return Beginning(Work(session, self, searches, known), made, reading, little)
 

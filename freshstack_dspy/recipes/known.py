@@ -24,6 +24,7 @@ from freshstack_dspy.records import (
     StepName,
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
+from freshstack_dspy.stored.record_files import rows
 
 
 class Known:
@@ -45,7 +46,9 @@ class Known:
             self._failures[key_of] = (*self._failures.get(key_of, ()), failure)
         self._scored = {one.query_id: one for one in collection.contamination}
         texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
-        chunks = {chunk.chunk_id: chunk for chunk in collection.chunks()}
+        judged = {chunk_id for (chunk_id,) in rows(collection.judgments, "chunk_id")}
+        judged |= {one.chunk_id for one in collection.pool if one.relevance is not None}
+        chunks = collection.corpus.chunks(judged)
         for pooled in collection.pool:
             if pooled.relevance is not None:
                 asked = self._queries[pooled.query_id].text
@@ -118,7 +121,8 @@ class Known:
             return list(found.values())
         texts = {query.query_id: query.text for query in queries}
         same = {id_ for id_, old in self._queries.items() if texts.get(id_) == old.text}
-        ids = match_chunks(self._collection.chunks(), chunks())
+        pooled_before = {chunk_id for (chunk_id,) in rows(self._collection.pool, "chunk_id")}
+        ids = match_chunks(self._collection.chunks, chunks, pooled_before)
         for old in self._collection.pool:
             if old.query_id not in same or (chunk_id := ids.get(old.chunk_id)) is None:
                 continue

@@ -147,7 +147,7 @@ def plan(
         embeddings = tuple(
             estimate_embedding(
                 embedder,
-                [indexed_text(chunk) for chunk in made.chunks],
+                [indexed_text(one) for one in (*made.chunks, *made.contents.passages)],
                 [text for query in queries for text in (query.text, query.answer)],
                 recorded=session.replies,
             )

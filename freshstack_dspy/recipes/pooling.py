@@ -1,19 +1,20 @@
 """Pooling: which chunks of the corpus are judged for each query (FreshStack §3.4)."""
 
 import functools
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 from pydantic import JsonValue
 
 from freshstack_dspy.config import FusionConfig, PoolConfig
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
-from freshstack_dspy.recipes.corpus import ChunkedCorpora, check_retrievers, index_corpora
+from freshstack_dspy.recipes.chunking import ChunkedCorpora
+from freshstack_dspy.recipes.corpus import check_retrievers, index_corpora
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Candidate,
@@ -49,13 +50,18 @@ class Searches:
             session.config, self.corpus, models=session.models, progress=session.progress
         )
 
-    def chunks(self) -> Sequence[Chunk]:
+    def chunks(self) -> ChunkFile:
         """All chunks."""
         return self.corpus.chunks
 
+    @property
+    def chunk_ids(self) -> Set[str]:
+        """The ids of all chunks."""
+        return self.corpus.chunks.ids
+
     def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
         """Chunks by their ids."""
-        return {chunk_id: self._chunk_of[chunk_id] for chunk_id in chunk_ids}
+        return self.corpus.chunks.chunks(chunk_ids)
 
     def pool(self, texts: Texts) -> list[Candidate]:
         """Pool chunks for many queries at once; see `pool`."""
@@ -87,19 +93,9 @@ class Searches:
             "reranker": [models.reranker.identity, models.rerank_depth] if models.reranker else [],
         }
         in_order = [json.dumps([name, *texts[name]]) for name in sorted(texts)]
-        return SearchRequest(corpus=self._digest, settings=settings, texts=sha256_of(in_order))
-
-    @functools.cached_property
-    def _chunk_of(self) -> dict[str, Chunk]:
-        return {chunk.chunk_id: chunk for chunk in self.corpus.chunks}
-
-    @functools.cached_property
-    def _digest(self) -> str:
-        """SHA-256 of the ids, headings and texts of all chunks."""
-        digest = hashlib.sha256()
-        for chunk in sorted(self.corpus.chunks, key=lambda chunk: chunk.chunk_id):
-            digest.update("\0".join([chunk.chunk_id, *chunk.headings, chunk.passage, ""]).encode())
-        return digest.hexdigest()
+        return SearchRequest(
+            corpus=self.corpus.chunks.sums.searched, settings=settings, texts=sha256_of(in_order)
+        )
 
 
 def _row(one: Candidate, config: PoolConfig) -> JsonValue:

@@ -7,9 +7,7 @@ before anything was read: what changes meanwhile is a change for the next build.
 """
 
 import functools
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +16,7 @@ from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
-from freshstack_dspy.corpus.files import Entry, list_files
-from freshstack_dspy.corpus.git import Repository
-from freshstack_dspy.corpus.seen import SeenFiles
+from freshstack_dspy.corpus.seen import ReadFile, look_at_files
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
 from freshstack_dspy.files import Uri
 from freshstack_dspy.index.lexical import indexed_text
@@ -30,8 +26,8 @@ from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
 from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
+from freshstack_dspy.recipes.chunking import chosen_by, commit_of, seen_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
-from freshstack_dspy.records import SkippedFile, SourceFile
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Provenance, read_manifest
@@ -259,39 +255,12 @@ def fingerprint_inputs(
         return {}
 
 
-_CHOOSING = {"include", "exclude", "keep", "skip", "pages"}
-
-
 def _files(corpus: CorpusConfig, most: int, kept: Path) -> list[Any]:
-    """The files that would be read and those that would not, as the build itself finds them.
-
-    What was found in the files of a folder is kept next to the indexes.
-    """
-    choosing = corpus.model_dump(mode="json", include=_CHOOSING)
+    """The files that would be read and those that would not, as the build itself finds them."""
     if corpus.revision:  # a commit names its content, so none of it need be read
-        assert corpus.path is not None
-        with closing(Repository(corpus.path, corpus.revision)) as repository:
-            return [repository.revision, choosing]
-    place = f"{sha256_of([corpus.name, str(corpus.path and corpus.path.resolve())])}.json"
-    seen = SeenFiles(kept / ".seen" / place, sha256_of([code_sha256(), most, choosing]))
-    found = []
-    for entry, read in list_files(corpus, most):
-        described = seen.get(entry)
-        if described is None:
-            file = read()
-            described = _described(file)
-            if not isinstance(file, SkippedFile) or file.kind != "unreadable":
-                seen.keep(entry, described)
-        found.append(described)
-    seen.save()
-    return found
-
-
-def _described(file: Entry) -> list[Any]:
-    if isinstance(file, SourceFile):
-        content = hashlib.sha256(file.data).hexdigest()
-        return ["read", file.path, file.encoding, file.revision or "", content]
-    return [type(file).__name__, file.model_dump(mode="json")]
+        return [commit_of(corpus), chosen_by(corpus)]
+    files = look_at_files(corpus, most, seen_files(corpus, most, kept))
+    return [[*file] if isinstance(file, ReadFile) else file.model_dump() for file, _ in files]
 
 
 def own_programs(

@@ -1,6 +1,6 @@
 """The questions of a build, read or made: some must be left."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from freshstack_dspy.config import ReadQueries
 from freshstack_dspy.errors import SourceError
@@ -8,7 +8,7 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.selection import corpus_overlap
-from freshstack_dspy.records import Chunk, Query
+from freshstack_dspy.records import Query
 
 LITTLE_OVERLAP = 0.7
 """Questions with a smaller share of their rare terms in the corpus are named; benchmarks/LOG.md has
@@ -99,15 +99,14 @@ def overlap_note(little: Mapping[str, float], queries: int) -> str:
     return f"{note}: {named}" if little else note
 
 
-def known_seeds(queries: Sequence[Query], chunks: Sequence[Chunk]) -> tuple[Query, ...]:
+def known_seeds(queries: Sequence[Query], known: Set[str]) -> tuple[Query, ...]:
     """Take those seeds out of queries that are read which this corpus does not have.
 
     Such a query was made from other documents, or from an earlier state of these.
     """
-    known = {chunk.chunk_id for chunk in chunks}
     return tuple(
         query
-        if known.issuperset(query.seed_chunk_ids)
+        if all(id_ in known for id_ in query.seed_chunk_ids)
         else query.model_copy(
             update={"seed_chunk_ids": tuple(id_ for id_ in query.seed_chunk_ids if id_ in known)}
         )

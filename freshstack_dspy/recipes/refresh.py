@@ -9,6 +9,7 @@ from typing import Unpack
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
 from freshstack_dspy.config import BuildConfig, SyntheticQueries
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
@@ -19,7 +20,7 @@ from freshstack_dspy.recipes.build import make
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import added, provenance
-from freshstack_dspy.stored.corpus import sorted_chunks
+from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.manifest import Manifest, Provenance
 
 _OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
@@ -110,9 +111,10 @@ def _refresh(
         made = make(session, Known(before))
         now = provenance(session, made.contents)
 
-    chunks, rejected = sorted_chunks(made.chunks), made.reading.rejected
-    chunks_before = list(before.chunks())
-    found = difference(before, made.contents, chunks_before, chunks)
+    chunks, rejected = made.chunks, made.reading.rejected
+    if passages := made.contents.passages:
+        chunks = ChunkFile.holding([*chunks, *passages])
+    found = difference(before, made.contents, before.corpus, chunks)
     earlier = dict.fromkeys((*old.earlier_models, old.model))
     described = now.model_copy(
         update={
@@ -125,7 +127,7 @@ def _refresh(
     calls = sum(account.calls for account in now.ledger.values())
     is_same = (
         made.contents.records() == before.records()
-        and chunks == chunks_before
+        and chunks.sums.sha256 == old.files[CORPUS_FILE]
         and dict(rejected) == old.counts.rejected
         and _of_the_data(described) == _of_the_data(old)
     )
@@ -133,7 +135,7 @@ def _refresh(
         return Refreshed(before, found, changed=False, calls=calls)
     if difference_file is not None:
         write_changes(found, difference_file)
-    written = write_collection(config.out, made.contents, chunks, described, rejected=rejected)
+    written = write_collection(config.out, made.contents, made.chunks, described, rejected=rejected)
     return Refreshed(written, found, changed=True, calls=calls)
 
 

@@ -20,6 +20,7 @@ from freshstack_dspy.recipes.opening import SessionOptions, configured, open_ses
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.records import Chunk, Judgment, Scale
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
+from freshstack_dspy.stored.record_files import rows
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.judge import Judgments, ToJudge
@@ -101,7 +102,8 @@ def _rejudge(
     **options: Unpack[SessionOptions],
 ) -> Rejudged:
     before = Collection.load(collection)
-    chunks = {one.chunk_id: one for one in before.chunks()}
+    judged_ids = {chunk_id for (chunk_id,) in rows(before.judgments, "chunk_id")}
+    chunks = before.corpus.chunks(judged_ids)
     pairs = _pairs(before, chunks)
     if not pairs:
         raise CollectionError(
@@ -137,11 +139,10 @@ def _rejudge(
             }
         )
     written = write_collection(
-        out, contents, chunks.values(), described, rejected=old.counts.rejected
+        out, contents, before.corpus, described, rejected=old.counts.rejected
     )
     agreement = agree_with_judge(written.judgments, scale, before.judgments, old_scale)
-    unchanged = list(chunks.values())
-    found = difference(before, written, unchanged, unchanged)
+    found = difference(before, written, before.corpus, before.corpus)
     failed = written.manifest.counts.unlabelled
     return Rejudged(config.model.name, written, agreement, differ, found, len(textless), failed)
 

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -90,12 +90,13 @@ class Synthesis:
         """
         refused: Counter[str] = Counter()
         kept, per_seed, size = self._kept, self._queries.per_seed, self._queries.chunks
-        eligible = {seed.chunk_id: seed for seed in self._seeds}
+        eligible = frozenset(self._seeds)
         tried = asked = failed = 0
         while len(kept) < self._count:
             share = max(len(kept) / (tried * per_seed), _LEAST_KEPT) if tried else EXPECTED_KEPT
             needed = math.ceil((self._count - len(kept)) / (share * per_seed))
-            wave = self._seeds[tried : tried + needed]
+            ids = self._seeds[tried : tried + needed]
+            wave = list(self._searches.chunks_by_id(ids).values())
             if not wave and not exactly:
                 break
             if not wave:
@@ -220,44 +221,45 @@ _LOOKED_AT = 10
 """Neighbours looked at for each chunk that is wanted: some are no seeds, or nearly the same."""
 
 
-def sampled(config: SyntheticQueries, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Put the chunks that can be seeds in the order in which they are sampled.
+def sampled(config: SyntheticQueries, chunks: Iterable[Chunk]) -> list[str]:
+    """Give the ids of the chunks that can be seeds in the order in which they are sampled.
 
-    The sources take turns. Within its source each chunk has its place by a hash of its id and
+    They are given in the order of their ids. The sources take turns. Within its source each chunk has its place by a hash of its id and
     `seed`, so those of a corpus that grows keep their order among themselves.
 
     Raises:
         SourceError: No chunk can be a seed.
     """
     refused: Counter[str] = Counter()
-    seen: set[str] = set()
-    of_source: dict[str, list[Chunk]] = {}
-    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_id):
+    seen: set[bytes] = set()
+    of_source: dict[str, list[str]] = {}
+    for chunk in chunks:
+        content = hashlib.sha256(chunk.passage.encode()).digest()
         if config.sources and chunk.source not in config.sources:
             refused["of other sources"] += 1
         elif chunk.tokens < config.min_tokens:
             refused[f"shorter than min_tokens = {config.min_tokens}"] += 1
-        elif chunk.passage in seen:
+        elif content in seen:
             refused["repeated word for word"] += 1
         else:
-            seen.add(chunk.passage)
-            of_source.setdefault(chunk.source, []).append(chunk)
+            seen.add(content)
+            of_source.setdefault(chunk.source, []).append(chunk.chunk_id)
     if not of_source:
         raise SourceError(
-            f"none of the {len(chunks):,} chunks can be sampled "
+            f"none of the {refused.total():,} chunks can be sampled "
             f"({_listed(refused) or 'the corpus is empty'}); lower min_tokens or widen sources of "
             "[queries], or add documents"
         )
 
-    def place(chunk: Chunk) -> bytes:
-        return hashlib.sha256(f"{config.seed}/{chunk.chunk_id}".encode()).digest()
+    def place(chunk_id: str) -> bytes:
+        return hashlib.sha256(f"{config.seed}/{chunk_id}".encode()).digest()
 
     turns = zip_longest(*(sorted(of_source[source], key=place) for source in sorted(of_source)))
-    return [chunk for chunk in chain.from_iterable(turns) if chunk is not None]
+    return [chunk_id for chunk_id in chain.from_iterable(turns) if chunk_id is not None]
 
 
 def related(
-    index: HybridIndex, seeds: Sequence[Chunk], eligible: Mapping[str, Chunk], size: int
+    index: HybridIndex, seeds: Sequence[Chunk], eligible: Set[str], size: int
 ) -> list[tuple[Chunk, ...]]:
     """Give each seed its nearest neighbours by the `lsa` vectors of the index, or its words.
 
@@ -269,11 +271,14 @@ def related(
     texts = [seed.passage for seed in seeds]
     by = next(name for name in _RELATED_BY if name in index.retrievers)
     rankings = index.search(by, texts, _LOOKED_AT * size)
+    near = index.chunks_by_id(
+        chunk_id for ranking in rankings for chunk_id, _ in ranking if chunk_id in eligible
+    )
     groups = []
     for seed, ranking in zip(seeds, rankings, strict=True):
         group, words = [seed], [set(terms(seed.passage))]
         for chunk_id, _ in ranking:
-            chunk = eligible.get(chunk_id)
+            chunk = near.get(chunk_id)
             if chunk is None or chunk_id == seed.chunk_id or len(group) == size:
                 continue
             found = set(terms(chunk.passage))

@@ -4,7 +4,7 @@ Source: Pradeep et al., The Great Nugget Recall (arXiv 2504.15068). Grades of re
 UMBRELA (arXiv 2406.06519). Such nuggets cannot hold what no retriever of the pool found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -120,9 +120,9 @@ def nuggets_of(work: Work, made: Contents) -> Contents:
     """
     recipe, session, known = work.recipe, work.session, work.known
     edited = work.config.nuggets.edited
-    existing = set[str]()
+    existing: Set[str] = frozenset()
     if edited is not None or known is not NOTHING:  # what they name may be in no pool
-        existing = {chunk.chunk_id for chunk in work.corpus.chunks()}
+        existing = work.corpus.chunk_ids
     reused = edited_nuggets(edited, made.queries, existing)
     for query in made.queries:
         if query.query_id not in reused and (before := known.nuggets(query)):

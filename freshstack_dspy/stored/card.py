@@ -7,12 +7,12 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, cut, percent, prose
 from freshstack_dspy.records import (
     DRY_RUN,
     Attribution,
-    Chunk,
     Query,
     QueryOrigin,
     SkippedFile,
@@ -87,13 +87,13 @@ print(collection.evaluate("path/to/run.txt").means)""",
 )
 
 
-def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
+def data_card(contents: Contents, chunks: ChunkFile, manifest: Manifest) -> str:
     """Write the data card, as Markdown."""
     return page_markdown(card_page(contents, chunks, manifest))
 
 
 def card_page(
-    contents: Contents, chunks: Sequence[Chunk], manifest: Manifest, *, authors: bool = True
+    contents: Contents, chunks: ChunkFile, manifest: Manifest, *, authors: bool = True
 ) -> Page:
     """Give the data card, with the table of authors or without.
 
@@ -249,17 +249,18 @@ def _day(query: Query) -> str | None:
         return None
 
 
-def _corpus(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> Page:
+def _corpus(contents: Contents, chunks: ChunkFile, manifest: Manifest) -> Page:
     configured: Any = manifest.config.get("corpus")
     places = {
         str(each.get("name")): each
         for each in (configured if isinstance(configured, list) else ())
         if isinstance(each, dict)
     }
-    counted = Counter(chunk.source for chunk in chunks)
+    counted: Counter[str] = Counter()
     revisions: dict[str, set[str]] = defaultdict(set)
-    for chunk in chunks:
-        revisions[chunk.source].add(chunk.revision or UNKNOWN)
+    for (source, revision), number in chunks.sources.items():
+        counted[source] += number
+        revisions[source].add(revision or UNKNOWN)
     skipped: dict[str, list[SkippedFile]] = defaultdict(list)
     for file in contents.skipped:
         skipped[file.source].append(file)
@@ -393,7 +394,7 @@ def _counts(contents: Contents, manifest: Manifest) -> Page:
     return Page("Counts", (Table(("what", "number"), rows),))
 
 
-def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> Page:
+def _statistics(contents: Contents, chunks: ChunkFile) -> Page:
     header = (
         "queries are", "#queries", "#docs", "#sources", "nuggets per query", "query words",
         "answer words", "queries with code", "answers with code", "relevant docs per nugget",
@@ -409,7 +410,7 @@ def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> Page:
 
 
 def _statistics_of(
-    contents: Contents, chunks: Sequence[Chunk], slices: Sequence[SliceName]
+    contents: Contents, chunks: ChunkFile, slices: Sequence[SliceName]
 ) -> list[int | Value]:
     qrels = contents.qrels_of(slices).official()
     queries = [query for query in contents.queries if query.query_id in qrels.query_to_nuggets]
@@ -421,7 +422,7 @@ def _statistics_of(
     return [
         len(queries),
         len(chunks),
-        len({chunk.source for chunk in chunks}),
+        len({source for source, _ in chunks.sources}),
         mean(map(len, qrels.query_to_nuggets.values())),
         mean(len(query.text.split()) for query in queries),
         mean(len(query.answer.split()) for query in queries),

@@ -1,37 +1,16 @@
 """The chunks of a collection on disk, as Parquet."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from freshstack_dspy.corpus.parquet import ROWS, ChunkFile
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import canonical_line
-from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 CORPUS_FILE = "corpus.parquet"
-
-
-def sorted_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """Put chunks into the order of the corpus: by chunk_id, by code point."""
-    ordered = sorted(chunks, key=lambda chunk: chunk.chunk_id)
-    for one, other in pairwise(ordered):
-        if one.chunk_id == other.chunk_id:
-            raise CollectionError(f"{CORPUS_FILE}: chunk {one.chunk_id!r} is there twice")
-    return ordered
-
-
-def corpus_sha256(chunks: Iterable[Chunk]) -> str:
-    """Hash chunks as the JSON Lines they would be: Parquet's bytes depend on who writes them."""
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(canonical_line(chunk).encode("utf-8"))
-    return digest.hexdigest()
 
 
 def write_rows(

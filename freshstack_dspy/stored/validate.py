@@ -14,7 +14,7 @@ from freshstack_dspy.pages.page import Page, Table, Text, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
 from freshstack_dspy.stored.contents import Contents, reference_faults
-from freshstack_dspy.stored.corpus import CORPUS_FILE, corpus_sha256
+from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.counts import Counts, count, missing_of
 from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
 from freshstack_dspy.stored.record_files import RECORD_FILES, rows
@@ -82,7 +82,7 @@ def validate_collection(folder: Path) -> Report:
     try:
         corpus = ChunkFile(folder / CORPUS_FILE)
         chunk_ids = corpus.ids
-        if corpus_sha256(corpus) != manifest.files.get(CORPUS_FILE):
+        if corpus.sums.sha256 != manifest.files.get(CORPUS_FILE):
             faults.append(f"{CORPUS_FILE}: the chunks are not those of the manifest's hash")
         faults += evidence_faults(records.get("judgments", ()), corpus)
     except CollectionError as error:

@@ -6,18 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.corpus.parquet import chunk_schema
+from freshstack_dspy.corpus.parquet import ChunkFile, batches_of, write_chunks
+from freshstack_dspy.corpus.sorting import merged, sorted_batches
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import is_ours, replace_folder
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.card import CARD_FILE, data_card
 from freshstack_dspy.stored.contents import Contents, reference_faults
-from freshstack_dspy.stored.corpus import (
-    CORPUS_FILE,
-    corpus_sha256,
-    sorted_chunks,
-    write_rows,
-)
+from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.counts import count
 from freshstack_dspy.stored.manifest import (
     MANIFEST_FILE,
@@ -61,19 +57,31 @@ def write_folder(
 ) -> Manifest:
     """Write the folder of a collection whole, or leave what was there; see `write_collection`."""
     check_replaceable(path)
-    ordered = sorted_chunks(chunks)
+    passages = contents.passages
     contents = Contents(**contents.records(), threshold=provenance.scale.threshold)
-    manifest = manifest_of(contents, ordered, provenance, rejected)
     with replace_folder(path) as folder:
+        corpus = _write_corpus(folder / CORPUS_FILE, chunks, passages)
+        manifest = manifest_of(contents, corpus, provenance, rejected)
         for file, records in _written(contents):
             file.write(folder, records)
-        (folder / CARD_FILE).write_text(data_card(contents, ordered, manifest), encoding="utf-8")
-        write_rows(folder / CORPUS_FILE, chunk_schema(), (chunk.model_dump() for chunk in ordered))
+        (folder / CARD_FILE).write_text(data_card(contents, corpus, manifest), encoding="utf-8")
         if manifest.fingerprints:
             marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
             manifest = manifest.model_copy(update={"fingerprints": marks})
         (folder / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
     return manifest
+
+
+def _write_corpus(path: Path, chunks: Iterable[Chunk], passages: Sequence[Chunk]) -> ChunkFile:
+    """Write chunks, and those that a step wrote, in the order of their ids."""
+    if isinstance(chunks, ChunkFile) and not passages:
+        return chunks.copy(path)
+    runs = [sorted_batches(batches_of(passages), path.parent)]
+    if isinstance(chunks, ChunkFile):
+        runs.append(chunks.batches())
+    else:
+        runs.append(sorted_batches(batches_of(chunks), path.parent))
+    return ChunkFile(path, write_chunks(path, merged(runs)))
 
 
 def _written(contents: Contents) -> Iterator[tuple[RecordFile, Sequence[Any]]]:
@@ -85,7 +93,7 @@ def _written(contents: Contents) -> Iterator[tuple[RecordFile, Sequence[Any]]]:
 
 def manifest_of(
     contents: Contents,
-    chunks: Sequence[Chunk],
+    chunks: ChunkFile,
     provenance: Provenance,
     rejected: Mapping[str, int],
 ) -> Manifest:
@@ -94,11 +102,10 @@ def manifest_of(
     Raises:
         CollectionError: An id names nothing or is there twice, or a label is not on the scale.
     """
-    chunk_ids = {chunk.chunk_id for chunk in chunks}
-    for fault in reference_faults(contents, chunk_ids, provenance.scale):
+    for fault in reference_faults(contents, chunks.ids, provenance.scale):
         raise CollectionError(fault)
     files = {file.filename: lines_sha256(records) for file, records in _written(contents)}
-    files[CORPUS_FILE] = corpus_sha256(chunks)
+    files[CORPUS_FILE] = chunks.sums.sha256
     return Manifest(
         **{field: getattr(provenance, field) for field in Provenance.model_fields},
         schema_version=SCHEMA_VERSION,

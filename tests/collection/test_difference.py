@@ -15,6 +15,7 @@ from freshstack_dspy.collection.diff import (
     difference,
     match_chunks,
 )
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.records import QuerySlice
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
@@ -65,7 +66,8 @@ def state(
 def compare(
     before: tuple[Contents, list[Chunk]], after: tuple[Contents, list[Chunk]]
 ) -> Difference:
-    return difference(before[0], after[0], before[1], after[1])
+    chunks = (ChunkFile.holding(of) for _, of in (before, after))
+    return difference(before[0], after[0], *chunks)
 
 
 ONE = state(
@@ -223,7 +225,7 @@ def test_each_chunk_is_matched_once_and_as_many_as_can_be(
     before, after = distinct(one), distinct(other)
     texts = {each.chunk_id: each.text for each in after}
 
-    found = match_chunks(before, after)
+    found = match_chunks(lambda: before, lambda: after)
 
     assert len(set(found.values())) == len(found)
     for text in "ab":

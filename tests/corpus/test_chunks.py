@@ -1,12 +1,13 @@
 """Chunks are byte-exact, complete and within the limit, of any file."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from freshstack_dspy.corpus.chunks import chunk_file
+from freshstack_dspy.corpus.chunks import TokenTable, chunk_file
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.records import SourceFile
 from tests.corpus.exactness import chunks_of
@@ -40,6 +41,16 @@ def test_any_text_of_any_kind_is_cut_exactly(suffix: str, text: str, max_tokens:
 
     endless = max(map(count_tokens, re.findall(r"\s+", text)), default=0) >= max_tokens - 8
     assert endless or all(chunk.text.strip() for chunk in chunks)
+
+
+@given(TEXTS)
+def test_whole_lines_have_as_many_tokens_as_they_have_by_themselves(text: str) -> None:
+    data = f"{text}a".encode()
+    table = TokenTable(data)
+    places = [place for place in range(len(data) + 1) if table.exact(place, len(data)) is not None]
+
+    for start, end in pairwise(places):
+        assert table.exact(start, end) == count_tokens(data[start:end].decode())
 
 
 @pytest.mark.parametrize("suffix", ["py", "md", "txt"])

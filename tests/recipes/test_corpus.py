@@ -1,21 +1,20 @@
 """From configured corpora to chunks and an index that is up to date with the files."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from freshstack_dspy import BuildConfig, HybridIndex
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.corpus import (
-    check_retrievers,
-    chunk_corpora,
-    index_corpora,
-    open_index,
-)
+from freshstack_dspy.recipes.chunking import chunk_corpora
+from freshstack_dspy.recipes.corpus import check_retrievers, index_corpora, open_index
+from tests.corpus.test_git import commit, git
 from tests.heard import Heard
 from tests.index.pieces import Letters
 from tests.recipes.domain import FILES, domain
@@ -70,6 +69,73 @@ def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
     chunk_corpora(other, steps)
 
     assert steps.notes["chunks"] == "5 of 5 files"
+
+
+def test_unchanged_files_are_neither_cut_nor_written_again(tmp_path: Path) -> None:
+    config, steps = domain(tmp_path), Heard()
+    before = chunk_corpora(config, NoProgress())
+    place = before.chunks.place
+    assert isinstance(place, Path)
+    written = place.stat()
+
+    again = chunk_corpora(config, steps)
+
+    assert steps.notes["chunks"] == "5 unchanged"
+    assert (place.stat().st_ino, place.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+    assert again.chunks.sums == before.chunks.sums == ChunkFile(place).sums
+    assert (again.files, again.skipped, again.licences) == (
+        before.files,
+        before.skipped,
+        before.licences,
+    )
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_damaged_file_of_chunks_is_made_again(tmp_path: Path, left: int) -> None:
+    config = domain(tmp_path)
+    before = chunk_corpora(config, NoProgress())
+    assert isinstance(before.chunks.place, Path)
+    chunks = list(before.chunks)
+    before.chunks.place.write_bytes(before.chunks.place.read_bytes()[:left])
+
+    assert list(chunk_corpora(config, NoProgress()).chunks) == chunks
+
+
+def test_where_nothing_can_be_written_chunks_are_kept_as_long_as_they_are_used(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    config = domain(tmp_path, index={"path": str(tmp_path / "file/index")})
+
+    cut = chunk_corpora(config, NoProgress())
+    place = cut.chunks.place
+
+    assert isinstance(place, Path)
+    assert {chunk.path for chunk in cut.chunks} == FILES.keys()
+    del cut
+    gc.collect()
+    assert not place.parent.exists()
+
+
+def test_a_commit_with_the_same_files_gives_its_name_to_their_chunks(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    repository = tmp_path / "corpus"
+    git(repository, "init", "-q")
+    first = commit(repository)
+    (corpus,) = config.corpus
+    config = config.model_copy(update={"corpus": (corpus.model_copy(update={"revision": "HEAD"}),)})
+    before = chunk_corpora(config, NoProgress())
+    (repository / "docs/reset.md").write_text("# Resetting\n\nTurn the crown.\n")
+    second, steps = commit(repository), Heard()
+
+    cut = chunk_corpora(config, steps)
+
+    assert steps.notes["chunks"] == "1 of 1 files; 4 unchanged"
+    assert {chunk.revision for chunk in before.chunks} == {first}
+    assert {chunk.revision for chunk in cut.chunks} == {second}
+    assert cut.chunks.sums == ChunkFile.holding(cut.chunks).sums
+    fresh = config.model_copy(update={"name": "fresh"})
+    assert cut.chunks.sums == chunk_corpora(fresh, NoProgress()).chunks.sums
 
 
 def test_without_an_index_one_is_told_how_to_build_it(tmp_path: Path) -> None:

@@ -299,7 +299,8 @@ def test_the_module_makes_what_a_build_makes(tmp_path: Path) -> None:
     config = unanswered(tmp_path, model={"name": "extractive/baseline"})
     collection = build(config)
     from freshstack_dspy.progress import NoProgress
-    from freshstack_dspy.recipes.corpus import chunk_corpora, index_corpora
+    from freshstack_dspy.recipes.chunking import chunk_corpora
+    from freshstack_dspy.recipes.corpus import index_corpora
     from freshstack_dspy.recipes.opening import open_session
 
     with open_session(config) as session:

@@ -141,7 +141,7 @@ def test_both_forms_are_one_collection(
     assert explain(lines, "12", A) == explain(table, "12", A)
     assert call_ids_of(lines) == call_ids_of(table) == call_ids_in(tmp_path / "table")
     assert call_ids_in(tmp_path / "lines") == call_ids_of(lines)
-    assert not difference(lines, table, [*lines.chunks()], [*table.chunks()]).changes
+    assert not difference(lines, table, lines.corpus, table.corpus).changes
     assert validate(tmp_path / "table") == validate(tmp_path / "lines")
     assert validate(tmp_path / "table").faults == ()
     again = table.save(tmp_path / "again")

@@ -16,7 +16,7 @@ from freshstack_dspy.errors import (
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.reading import QueryReading, query_files
-from freshstack_dspy.recipes.corpus import chunk_corpora
+from freshstack_dspy.recipes.chunking import chunk_corpora
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.provenance import export_replies

@@ -1,0 +1,275 @@
+"""From the configured corpora to chunks, in a file that is kept next to the indexes.
+
+Nothing holds a corpus: files are read one after the other, cut in batches on all cores, and sorted
+on disk. Only the files that changed are cut again.
+"""
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from freshstack_dspy.config import BuildConfig, CorpusConfig
+from freshstack_dspy.corpus.files import list_files
+from freshstack_dspy.corpus.git import Repository
+from freshstack_dspy.corpus.parquet import ChunkFile, ChunkSums, write_chunks
+from freshstack_dspy.corpus.seen import ReadFile, SeenFiles, look_at_files
+from freshstack_dspy.corpus.sorting import merged, sorted_batches
+from freshstack_dspy.engines import mapper
+from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
+from freshstack_dspy.files import check_writable, existing_folder, replace_folder
+from freshstack_dspy.index.storage import IndexedFile
+from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.workers import packed
+from freshstack_dspy.progress import Progress
+from freshstack_dspy.recipes.code import code_sha256
+from freshstack_dspy.records import LicenceFile, Query, SkippedFile, SourceFile
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.counts import count_kinds, listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_REASONS_SHOWN = 3
+_BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
+"""Of files that are cut together, in about a second."""
+_CHUNKS, _ABOUT = "chunks.parquet", "chunks.json"
+
+
+class ChunkedCorpora(NamedTuple):
+    """All chunks of a configuration's corpora, and what they were cut from."""
+
+    chunks: ChunkFile
+    files: Sequence[IndexedFile] = ()
+    skipped: Sequence[SkippedFile] = ()
+    licences: Sequence[LicenceFile] = ()
+
+    def contents(self, queries: Sequence[Query]) -> Contents:
+        """The records that a build begins with."""
+        return Contents(
+            queries=tuple(queries), skipped=tuple(self.skipped), licences=tuple(self.licences)
+        )
+
+
+def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
+    """Cut all corpora into chunks; those of unchanged files are there from the last time.
+
+    They are kept next to the indexes, or, where nothing can be written, in a temporary folder.
+
+    Raises:
+        SourceError: A corpus cannot be read, or none of its files can be indexed.
+    """
+    found = _look(config, progress)
+    folder, by = config.index.folder / ".chunks" / config.name, cut_by(config)
+    before = _Kept.read(existing_folder(folder), by)
+    known = {file.content for file in before.files}
+    changed = {(file.source, file.path) for file in found.read if file.content not in known}
+    progress.start("chunks", len(changed))
+    if before.files == found.read:
+        chunks, note = before.chunks, f"{len(before.chunks):,} unchanged"
+    else:
+        cutting = _Cutting(config, changed, progress)
+        chunks = _write(folder, by, found.read, before, cutting)
+        found.skipped.extend(cutting.faults)
+        unchanged = len(chunks) - cutting.made
+        note = f"{cutting.made:,} of {len(changed):,} files" if changed or not before.files else ""
+        note += f"{'; ' * bool(note)}{unchanged:,} unchanged" if before.files else ""
+    progress.finish("chunks", note)
+    left_out = {(file.source, file.path) for file in found.skipped}
+    files = [
+        IndexedFile(*file.content)
+        for file in found.read
+        if (file.source, file.path) not in left_out
+    ]
+    return ChunkedCorpora(chunks, files, found.skipped, found.licences)
+
+
+class _Found(NamedTuple):
+    """What is in the files of the corpora."""
+
+    read: list[ReadFile]
+    skipped: list[SkippedFile]
+    licences: list[LicenceFile]
+
+
+def _look(config: BuildConfig, progress: Progress) -> _Found:
+    most, kept = config.chunking.max_file_bytes, config.index.folder
+    found = _Found([], [], [])
+    progress.start("files", len(config.corpus))
+    for corpus in config.corpus:
+        read, skipped = len(found.read), len(found.skipped)
+        for file, _ in look_at_files(corpus, most, seen_files(corpus, most, kept)):
+            if isinstance(file, ReadFile):
+                found.read.append(file)
+            elif isinstance(file, SkippedFile):
+                found.skipped.append(file)
+            else:
+                found.licences.append(file)
+        if len(found.read) == read:
+            raise _nothing_in(corpus, found.skipped[skipped:])
+        progress.advance("files")
+    skipped_kinds = listed(count_kinds(found.skipped))
+    note = f"{len(found.read):,} to index" + (f"; skipped: {skipped_kinds}" * bool(skipped_kinds))
+    progress.finish("files", note)
+    return found
+
+
+def _nothing_in(corpus: CorpusConfig, skipped: Sequence[SkippedFile]) -> SourceError:
+    place = corpus.path or corpus.url or corpus.package or "documents"
+    reasons = sorted({entry.reason for entry in skipped})
+    shown = "; ".join(reasons[:_REASONS_SHOWN]) + "; …" * (len(reasons) > _REASONS_SHOWN)
+    why = f" ({len(skipped)} skipped: {shown})" if skipped else ": it holds none"
+    return SourceError(
+        f"corpus {corpus.name!r}: no file of {place} can be indexed{why}; name one with text "
+        "or code in it"
+    )
+
+
+class _Kept(NamedTuple):
+    """The chunks of the last time."""
+
+    chunks: ChunkFile
+    files: list[ReadFile]
+    """That they were cut from."""
+
+    @classmethod
+    def read(cls, folder: Path, by: str) -> "_Kept":
+        """Read them; none, where they were cut otherwise or are damaged."""
+        with suppress(OSError, ValueError, TypeError, KeyError, CollectionError):
+            about = json.loads((folder / _ABOUT).read_bytes())
+            chunks = ChunkFile(folder / _CHUNKS, ChunkSums(*about["sums"]))
+            if about["cut_by"] == by and len(chunks) == chunks.sums.chunks:
+                return cls(chunks, [ReadFile(*file) for file in about["files"]])
+        return cls(ChunkFile.holding([]), [])
+
+    def unchanged(self, files: Iterable[ReadFile]) -> Iterator["pa.Table"]:
+        """Give the chunks of those files that are as they were; their revision may be another."""
+        import pyarrow as pa
+
+        known = {file.content for file in self.files}
+        revisions = {
+            (file.source, file.path): file.revision for file in files if file.content in known
+        }
+        for batch in self.chunks.batches() if revisions else ():
+            columns = (batch[name].to_pylist() for name in ("source", "path"))
+            places = list(zip(*columns, strict=True))
+            number = batch.schema.get_field_index("revision")
+            now = pa.array([revisions.get(place) for place in places], pa.string())
+            table = pa.table(batch).set_column(number, batch.schema.field(number), now)
+            yield table.filter(pa.array([place in revisions for place in places], pa.bool_()))
+
+
+class _Cutting:
+    """Reads files and cuts them, on all cores or over a cluster."""
+
+    def __init__(
+        self,
+        config: BuildConfig,
+        places: Set[tuple[str, str]],
+        progress: Progress,
+    ) -> None:
+        """Take the files by source and path."""
+        self._config, self._places, self._progress = config, places, progress
+        self.made = 0
+        """How many chunks were cut."""
+        self.faults: list[SkippedFile] = []
+        """The files that could not be."""
+
+    def batches(self) -> Iterator["pa.RecordBatch"]:
+        """Give the chunks of the files, in the order of these."""
+        from freshstack_dspy.batches import chunk_batch
+
+        cut = partial(chunk_batch, max_tokens=self._config.chunking.max_tokens)
+        cut_all = mapper(self._config.engine)
+        for batch in cut_all(cut, self._files()) if self._places else ():
+            whole = batch["fault"].is_null()
+            for row in batch.filter(batch["fault"].is_valid()).to_pylist():
+                place = {"source": row["source"], "path": row["path"]}
+                self.faults.append(SkippedFile(**place, kind="unreadable", reason=row["fault"]))
+            cut_well = batch.filter(whole).drop_columns("fault")
+            self.made += len(cut_well)
+            yield cut_well
+
+    def _files(self) -> Iterator["pa.RecordBatch"]:
+        import pyarrow as pa
+
+        from freshstack_dspy.batches import FILES
+
+        packs = packed(
+            self._read(), lambda file: len(file.data), most_size=_BATCH_BYTES, most=_BATCH_FILES
+        )
+        for pack in packs:
+            yield pa.RecordBatch.from_pylist([file._asdict() for file in pack], FILES)
+            for _ in pack:
+                self._progress.advance("chunks")
+
+    def _read(self) -> Iterator[SourceFile]:
+        for corpus in self._config.corpus:
+            for entry, read in list_files(corpus, self._config.chunking.max_file_bytes):
+                if (corpus.name, entry.path) in self._places:
+                    file = read()
+                    if isinstance(file, SourceFile):
+                        yield file
+                    elif isinstance(file, SkippedFile):  # by now
+                        self.faults.append(file)
+
+
+def _write(
+    folder: Path, by: str, read: Sequence[ReadFile], before: _Kept, cutting: _Cutting
+) -> ChunkFile:
+    """Write all chunks to a folder, in the place of those of the last time, if it can be written."""
+    try:
+        check_writable(folder)
+        temporary = None
+    except ConfigError:
+        temporary = Path(tempfile.mkdtemp(prefix="freshstack-"))
+        folder = temporary / folder.name
+    with replace_folder(folder) as place:
+        runs = [before.unchanged(read), sorted_batches(cutting.batches(), place)]
+        sums = write_chunks(place / _CHUNKS, merged(runs))
+        left_out = {(file.source, file.path) for file in cutting.faults}
+        files = [file for file in read if (file.source, file.path) not in left_out]
+        about = {"cut_by": by, "sums": sums, "files": files}
+        (place / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    chunks = ChunkFile(folder / _CHUNKS, sums)
+    if temporary:
+        weakref.finalize(chunks, shutil.rmtree, temporary, ignore_errors=True)
+    return chunks
+
+
+# What a file's chunks, and what is known of it, depend on
+
+
+def cut_by(config: BuildConfig) -> str:
+    """SHA-256 of what the chunks of a file depend on next to its content and its encoding.
+
+    That is the settings, the code that cuts files, and the versions of the packages it uses.
+    """
+    code = code_sha256("corpus", "tiktoken|tree-sitter.*")
+    return sha256_of({"max_tokens": config.chunking.max_tokens, "code": code})
+
+
+def seen_files(corpus: CorpusConfig, max_file_bytes: int, kept: Path) -> SeenFiles:
+    """What was found in the files of a corpus, which is kept next to the indexes."""
+    place = f"{sha256_of([corpus.name, str(corpus.path and corpus.path.resolve())])}.json"
+    commit = commit_of(corpus) if corpus.revision else None
+    of = sha256_of([code_sha256(), max_file_bytes, chosen_by(corpus), commit])
+    return SeenFiles(kept / ".seen" / place, of)
+
+
+def chosen_by(corpus: CorpusConfig) -> dict[str, Any]:
+    """Which files of a corpus are read, and how."""
+    return corpus.model_dump(mode="json", include={"include", "exclude", "keep", "skip", "pages"})
+
+
+def commit_of(corpus: CorpusConfig) -> str | None:
+    """The commit of the revision of a corpus."""
+    if corpus.path is None:
+        raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
+    with closing(Repository(corpus.path, corpus.revision or "")) as repository:
+        return repository.revision
