@@ -1,6 +1,6 @@
-"""Read and measure a collection of 1,000,000 judgments; with `--tiny`, of 200.
+"""Read and measure a collection of 1,000,000 judgments; with `--tiny`, of 500.
 
-2,000 questions of 10 nuggets, a pool of 50 chunks each from a corpus of 100,000, all judged. Each
+2,000 questions of 10 nuggets and a pool of 50 chunks from a corpus of 100,000, all judged. Each
 command is a process of its own. Prints one JSON line a value: {"name", "value", "goal", "holds"}.
 """
 
@@ -96,11 +96,11 @@ def judged(rng: random.Random, query_id: str, chunk: Chunk, nuggets: list[str]) 
     return found
 
 
-def make(folder: Path, queries: int, corpus: int) -> None:
-    """Write the collection and a run of 100 chunks a question."""
-    rng = random.Random(0)
+def make(folder: Path, queries: int) -> None:
+    """Write the collection, a run of 100 chunks a question, and a query and a chunk of it."""
+    rng, corpus = random.Random(0), 50 * queries
     ids = [f"{number:06d}" for number in range(queries)]
-    all_chunks = chunks(rng, corpus)
+    all_chunks = chunks(rng, max(corpus, 2 * DEPTH))
     nuggets: list[Nugget] = []
     pool: list[Candidate] = []
     judgments: list[Judgment] = []
@@ -135,8 +135,8 @@ def make(folder: Path, queries: int, corpus: int) -> None:
     write_collection(folder / "collection", contents, all_chunks, provenance)
 
 
-def measured(name: str, arguments: list[str]) -> None:
-    """Run a process, and say how long it took and how much memory."""
+def measured(name: str, arguments: list[str], *, held: bool = True) -> None:
+    """Run a process, and say how long it took and how much memory; `held` are those with a goal."""
     start = time.perf_counter()
     devnull = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     pid = os.posix_spawn(
@@ -144,9 +144,9 @@ def measured(name: str, arguments: list[str]) -> None:
     )
     _, status, used = os.wait4(pid, 0)
     wall = time.perf_counter() - start
-    say(f"{name}: seconds", round(wall, 2), SECONDS if name != "validate" else None)
+    say(f"{name}: seconds", round(wall, 2), SECONDS if held else None)
     say(f"{name}: seconds of CPU", round(used.ru_utime + used.ru_stime, 2))
-    say(f"{name}: MB", used.ru_maxrss // 1024, MEGABYTES if name != "validate" else None)
+    say(f"{name}: MB", used.ru_maxrss // 1024, MEGABYTES if held else None)
     if status:
         raise SystemExit(f"{name} failed")
 
@@ -159,29 +159,32 @@ def say(name: str, value: float, goal: float | None = None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tiny", action="store_true", help="400 judgments, to see that it runs")
-    parser.add_argument("--questions", type=int, default=2000)
+    parser.add_argument("--tiny", action="store_true", help="500 judgments, to see that it runs")
     parser.add_argument("--folder", type=Path, help="where the collection is kept, or is already")
+    parser.add_argument("--make", type=int, help="make one of so many questions, and no more")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder: Path = given.folder or Path(name)
         folder.mkdir(exist_ok=True)
+        if given.make:
+            make(folder, given.make)
+            return
         made, run = str(folder / "collection"), str(folder / "run.trec")
-        if not Path(made).exists():
-            queries, corpus = (1, 200) if given.tiny else (given.questions, 100_000)
-            start = time.perf_counter()
-            make(folder, queries, corpus)
-            say("make: seconds", round(time.perf_counter() - start, 1))
-        pair = (folder / "pair").read_text().split()
+        if not Path(
+            made
+        ).exists():  # in a process of its own: a child's peak is its parent's at least
+            queries = "1" if given.tiny else "2000"
+            measured("make", [__file__, "--make", queries, "--folder", str(folder)], held=False)
+        query_id, chunk_id = (folder / "pair").read_text().split()
+        command = ["-m", "freshstack_dspy"]
         load = f"from freshstack_dspy import Collection; print(Collection.load({made!r}))"
         measured("load", ["-c", load])
-        command = ["-m", "freshstack_dspy"]
         measured("show", [*command, "show", made])
-        measured("show of a question", [*command, "show", made, pair[0]])
-        measured("explain", [*command, "explain", made, *pair])
+        measured("show of a question", [*command, "show", made, query_id])
+        measured("explain", [*command, "explain", made, query_id, chunk_id])
         measured("evaluate", [*command, "evaluate", made, run])
         measured("diagnose", [*command, "diagnose", made])
-        measured("validate", [*command, "validate", made])
+        measured("validate", [*command, "validate", made], held=False)
 
 
 if __name__ == "__main__":

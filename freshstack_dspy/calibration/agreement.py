@@ -63,6 +63,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Kappa, Trust
+from freshstack_dspy.stored.record_files import records_of, rows
 
 _CLASSES = {"support": 1, "no support": 0}
 _SHORTEST = 64
@@ -223,7 +224,11 @@ def _in_words(
 ) -> tuple[Disagreement, ...]:
     """Give the disagreements with the texts that a reader needs to decide between the two."""
     questions = {one.query_id: one.title or one.body for one in collection.queries}
-    judged: dict[ItemId, Judgment] = {pair_of(one): one for one in collection.judgments}
+    judged: dict[ItemId, Judgment] = {
+        pair_of(one): one
+        for query_id in {one.item[0] for one in report.disagreements}
+        for one in records_of(collection.judgments, query_id)
+    }
     marked: dict[tuple[ItemId, str], Spans] = {
         (pair_of(one), one.annotator): one.evidence for one in labels
     }
@@ -255,19 +260,22 @@ def compare(
     _check_scale(scale, name, labels)
     kind = labels[0].kind if labels else "support"
     highest, threshold = SCALES[scale.name].highest, scale.threshold
-    judged = {pair_of(one): one for one in contents.judgments}
     yes_no = kind == "answerability"
 
     def read(label: int) -> int:
         return binary(label, threshold) if yes_no else label
 
+    pair = "query_id", "nugget_id", "chunk_id"
+    fields = *pair, "label", "reason", "same_as", "evidence"
     verdicts: dict[PairId, _Judged] = {
-        pair: _Judged(
-            None if one.label is None else read(one.label),
-            one.reason,
-            () if one.same_as else one.evidence,  # in another chunk
+        (query_id, nugget_id, chunk_id): _Judged(
+            None if label is None else read(label),
+            reason,
+            () if same_as else evidence,  # in another chunk
         )
-        for pair, one in judged.items()
+        for query_id, nugget_id, chunk_id, label, reason, same_as, evidence in rows(
+            contents.judgments, *fields
+        )
     }
     if yes_no:
         highest = threshold = 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from freshstack_dspy.calibration.labels import ItemId, PairId, pair_of
+from freshstack_dspy.calibration.labels import ItemId, PairId
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import (
@@ -25,14 +25,14 @@ from freshstack_dspy.records import (
     Agreement,
     Answer,
     GivenLabel,
-    Judgment,
     LabelTask,
     Record,
     SampleHeader,
     TaskKind,
+    Vote,
 )
 from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.record_files import RecordFile
+from freshstack_dspy.stored.record_files import RecordFile, rows
 
 Purpose = Literal["agreement", "share", "runs"]
 """What labels of pairs are for: how well the judge agrees with people, what share of the pairs
@@ -107,26 +107,31 @@ def strata(collection: Contents, against: Contents | None = None) -> dict[PairId
         collection: What was judged.
         against: The same pairs, judged by another model or prompt.
     """
-    other = {pair_of(one): one.label for one in against.judgments} if against else {}
-    quotes = any(one.evidence for one in collection.judgments)
-    found = {}
-    for one in collection.judgments:
-        if one.label is None:
+    ids = "query_id", "nugget_id", "chunk_id"
+    others = rows(against.judgments, *ids, "label") if against else ()
+    other = {(query, nugget, chunk): label for query, nugget, chunk, label in others}
+    quotes = any(evidence for (evidence,) in rows(collection.judgments, "evidence"))
+    found: dict[PairId, str] = {}
+    for query_id, nugget_id, chunk_id, label, evidence, votes in rows(
+        collection.judgments, *ids, "label", "evidence", "votes"
+    ):
+        if label is None:
             continue
-        why = ", unsure" if _is_unsure(one, quotes=quotes) else ""
-        if other.get(pair_of(one), one.label) not in (one.label, None):
+        pair = query_id, nugget_id, chunk_id
+        unsure = _differ(votes) or (quotes and label and not evidence)
+        why = ", unsure" if unsure else ""
+        if other.get(pair, label) not in (label, None):
             why = ", judges differ"
-        found[pair_of(one)] = f"label {one.label}{why}"
+        found[pair] = f"label {label}{why}"
     return found
 
 
-def _is_unsure(judgment: Judgment, *, quotes: bool) -> bool:
-    votes: dict[int, int] = {}  # one on a chunk in parts is the highest label of its parts
-    for vote in judgment.votes:
+def _differ(votes: Sequence[Vote]) -> bool:
+    labels: dict[int, int] = {}  # one on a chunk in parts is the highest label of its parts
+    for vote in votes:
         if vote.label is not None:
-            votes[vote.vote] = max(votes.get(vote.vote, 0), vote.label)
-    without = quotes and bool(judgment.label) and not judgment.evidence
-    return without or len(set(votes.values())) > 1
+            labels[vote.vote] = max(labels.get(vote.vote, 0), vote.label)
+    return len(set(labels.values())) > 1
 
 
 def weights(

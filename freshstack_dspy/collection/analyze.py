@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,14 +41,10 @@ from freshstack_dspy.measures.passage_labels import (
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import UNPLACED, PassageRun
 from freshstack_dspy.measures.spans import shared, size
-from freshstack_dspy.records import (
-    Judgment,
-    Nugget,
-    SliceName,
-    Technique,
-)
+from freshstack_dspy.records import Nugget, SliceName, Spans, Technique
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passage_runs import CollectionSpans
+from freshstack_dspy.stored.record_files import rows
 
 BLIND: tuple[Technique, ...] = ("question", "sub_questions", "closed_book_answer")
 """Techniques that search without the answer, as a retriever could."""
@@ -151,6 +148,13 @@ class _Looked:
         return rank is not None and rank <= len(self.tops[query])
 
 
+class _Label(NamedTuple):
+    """Of a judgment that says that a chunk supports a nugget."""
+
+    label: int
+    evidence: Spans
+
+
 class _Known:
     """What a collection knows of its nuggets, for looking at runs."""
 
@@ -161,15 +165,16 @@ class _Known:
         self._all = replace(collection.qrels("all", "all"), spans=self.spans)
         self.nuggets = self._all.nuggets
         self.rel = measure.rel or self._all.threshold
-        self.supports: defaultdict[str, dict[str, Judgment]] = defaultdict(dict)
-        for one in collection.judgments:
-            if one.label is not None and one.label >= self.rel:
-                self.supports[one.nugget_id][one.chunk_id] = one
+        self.supports: defaultdict[str, dict[str, _Label]] = defaultdict(dict)
+        fields = "nugget_id", "chunk_id", "label", "evidence"
+        for nugget_id, chunk_id, label, evidence in rows(collection.judgments, *fields):
+            if label is not None and label >= self.rel:
+                self.supports[nugget_id][chunk_id] = _Label(label, evidence)
         self._ranks: dict[tuple[str, str], dict[Technique, int]] = {
-            (one.query_id, one.chunk_id): {
-                by.technique: by.rank for by in (*one.pooled_by, *one.ranked_below)
-            }
-            for one in collection.pool
+            (query_id, chunk_id): {by.technique: by.rank for by in chain(*ranked)}
+            for query_id, chunk_id, *ranked in rows(
+                collection.pool, "query_id", "chunk_id", "pooled_by", "ranked_below"
+            )
         }
 
     def looked_at(self, run: Any) -> _Looked:
@@ -216,7 +221,7 @@ class _Known:
         if pieces:
             by = pieces.chunk_id
         elif rank is None:
-            by = min(supports, key=lambda id_: self._order(query, supports[id_]), default=None)
+            by = min(supports, key=lambda id_: self._order(query, nugget, id_), default=None)
         return _Seen(kind, rank, by, pieces)
 
     def _labelled(self, run: _Looked, query: str, nugget: str, document: str) -> float:
@@ -266,10 +271,11 @@ class _Known:
         best = min(found, key=lambda one: (-one.held, one.ranks, one.chunk_id), default=None)
         return best if best and best.held >= min(self.covered, 0.5) else None
 
-    def _order(self, query: str, judgment: Judgment) -> tuple[float, float, str]:
+    def _order(self, query: str, nugget: str, chunk_id: str) -> tuple[float, float, str]:
         """Of a nugget's chunks, the highest label first, then what the pool found first."""
-        ranks = self._ranks.get((query, judgment.chunk_id), {}).values()
-        return -(judgment.label or 0), min(ranks, default=math.inf), judgment.chunk_id
+        ranks = self._ranks.get((query, chunk_id), {}).values()
+        label = self.supports[nugget][chunk_id].label
+        return -label, min(ranks, default=math.inf), chunk_id
 
     def techniques(self, query: str, nugget: str) -> dict[Technique, int]:
         """By blind technique, the first rank at which its list has a chunk that supports a nugget."""
@@ -347,15 +353,13 @@ class _Known:
     def _support(self, nugget: str, chunk_id: str | None) -> Support | None:
         if chunk_id is None:
             return None
-        chunk, judgment = self.collection.chunk(chunk_id), self.supports[nugget][chunk_id]
+        chunk, (label, evidence) = self.collection.chunk(chunk_id), self.supports[nugget][chunk_id]
         return Support(
             chunk_id=chunk_id,
-            label=judgment.label or 0,
-            words=tuple(chunk.text_at(*span) for span in judgment.evidence),
+            label=label,
+            words=tuple(chunk.text_at(*span) for span in evidence),
             text=chunk.text,
-            evidence=tuple(
-                (chunk.place_at(start), chunk.place_at(end)) for start, end in judgment.evidence
-            ),
+            evidence=tuple((chunk.place_at(start), chunk.place_at(end)) for start, end in evidence),
         )
 
 

@@ -10,6 +10,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.groups import QueryGroups
 from freshstack_dspy.records import QueryOrigin
 from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
+from freshstack_dspy.stored.record_files import rows
 
 DIFFICULTY_DEPTH = 20
 """To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
@@ -149,9 +150,11 @@ def found_shares(contents: Contents) -> dict[str, float]:
     same for every run. Queries without a supported nugget are left out.
     """
     ranks = {
-        (candidate.query_id, candidate.chunk_id): by.rank
-        for candidate in contents.pool
-        for by in (*candidate.pooled_by, *candidate.ranked_below)
+        (query_id, chunk_id): by.rank
+        for query_id, chunk_id, *ranked in rows(
+            contents.pool, "query_id", "chunk_id", "pooled_by", "ranked_below"
+        )
+        for by in chain(*ranked)
         if by.technique == "question"
     }
     if not ranks:
@@ -161,11 +164,13 @@ def found_shares(contents: Contents) -> dict[str, float]:
         )
     supported: dict[str, set[str]] = {}
     found: dict[str, set[str]] = {}
-    for one in filter(contents.supports, contents.judgments):
-        supported.setdefault(one.query_id, set()).add(one.nugget_id)
-        rank = ranks.get((one.query_id, one.chunk_id))
-        if rank is not None and rank <= DIFFICULTY_DEPTH:
-            found.setdefault(one.query_id, set()).add(one.nugget_id)
+    fields = "query_id", "nugget_id", "chunk_id", "label"
+    for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
+        if label is None or label < contents.threshold:
+            continue
+        supported.setdefault(query_id, set()).add(nugget_id)
+        if ranks.get((query_id, chunk_id), DIFFICULTY_DEPTH + 1) <= DIFFICULTY_DEPTH:
+            found.setdefault(query_id, set()).add(nugget_id)
     return {
         query_id: len(found.get(query_id, ())) / len(supported[query_id])
         for query_id in sorted(supported)

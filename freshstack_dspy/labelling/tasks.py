@@ -20,6 +20,7 @@ from freshstack_dspy.labelling.shown_text import blocks_of
 from freshstack_dspy.records import HumanLabel, LabelTask, Nugget, ScaleName
 from freshstack_dspy.signatures.judge_support import JUDGES
 from freshstack_dspy.stored.contents import nuggets_by_query
+from freshstack_dspy.stored.record_files import records_of
 
 _SHOWN = 20_000
 """Characters of a text that are shown at first."""
@@ -136,7 +137,7 @@ class Tasks:
         """The chunks that a nugget was made from; of one that people wrote, those that support it."""
         supporting = (
             one.chunk_id
-            for one in self.collection.judgments
+            for one in records_of(self.collection.judgments, nugget.query_id)
             if one.nugget_id == nugget.nugget_id and self.collection.supports(one)
         )
         return nugget.chunk_ids or tuple(supporting)
@@ -144,7 +145,8 @@ class Tasks:
     def verdict(self, task: LabelTask) -> dict[str, Any] | None:
         """Give what the judge says of a pair; None where it says nothing."""
         pair = (task.query_id, task.nugget_id, task.chunk_id)
-        judged = (one for one in self.collection.judgments if pair_of(one) == pair)
+        of_query = records_of(self.collection.judgments, task.query_id)
+        judged = (one for one in of_query if pair_of(one) == pair)
         found = next((one for one in judged if one.label is not None), None)
         return self.in_characters(found) if found else None
 

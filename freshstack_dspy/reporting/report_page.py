@@ -330,7 +330,7 @@ def _corpus(report: "Report") -> Section:
 def _lacking(report: "Report") -> Iterable["Nugget"]:
     """The nuggets without support, those of queries without any first."""
     collection = report.collection
-    supported = {one.nugget_id for one in filter(collection.supports, collection.judgments)}
+    supported = collection.supported_nuggets()
     of = {one.query_id: one.slice for one in collection.slices}
     missing = [
         one for one in collection.nuggets if not one.doubtful and one.nugget_id not in supported

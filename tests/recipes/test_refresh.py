@@ -13,6 +13,7 @@ from freshstack_dspy import BuildConfig, Collection, build, refresh
 from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, QueryChange, Tally
 from freshstack_dspy.errors import ConfigError, DeferredError
 from freshstack_dspy.recipes.refresh import Refreshed
+from freshstack_dspy.stored import record_files
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, questions_file
 from tests.recipes.scripted import (
@@ -108,6 +109,24 @@ def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: Bui
     assert (found.changed, changes(found)) == (False, [])
     assert found.difference.judgments.kept == len(found.collection.judgments)
     assert files_of(config.out) == files
+
+
+def test_a_collection_in_parquet_is_built_found_unchanged_and_refreshed(
+    config: BuildConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = Collection.load(config.out)
+    monkeypatch.setattr(record_files, "MANY", 0)
+    shutil.rmtree(config.out)
+    written = build(config, provider=ScriptedProvider())
+
+    assert {"judgments.parquet", "pool.parquet"} <= files_of(config.out).keys()
+    assert Collection.load(config.out).manifest.content_hash == lines.manifest.content_hash
+    assert build(config, mode="replay") == written
+    assert refreshed(config).changed is False
+    put(config, "mars.md", MARS)
+    found = refreshed(config)
+    monkeypatch.setattr(record_files, "MANY", 99_999)
+    assert found.collection.save(config.out.with_name("again")) == found.collection
 
 
 def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) -> None:
