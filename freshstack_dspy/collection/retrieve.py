@@ -18,6 +18,7 @@ from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.progress import Progress, one_part, showing
 from freshstack_dspy.records import Query, SliceName
 from freshstack_dspy.stored.contents import SLICES
+from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passage_runs import place_all, why_unplaced
 from freshstack_dspy.stored.placing import Files, Hit
@@ -198,11 +199,11 @@ def open_index(
     lexical = "lance" if isinstance(path_or_uri(root), Uri) else recorded.get("lexical", "bm25s")
     settings = Settings(recorded.get("dimensions", DIMENSIONS), lexical)
     name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
-    file = collection.corpus.file_sha256
+    corpus = collection.manifest.files.get(CORPUS_FILE)
     words, alone = settings._replace(dimensions=0), f"{own}-{BM25}"
     places = [(name, settings), (own, settings), *[(alone, words)] * (retriever == BM25)]
-    for place, of in places if file else ():
-        known = HybridIndex.known(root, place, file or "", models=models, settings=of)
+    for place, of in places if corpus else ():
+        known = HybridIndex.known(root, place, corpus or "", models=models, settings=of)
         if known is not None:
             return known
     chunks = collection.corpus
@@ -216,7 +217,7 @@ def open_index(
         name = own
         if retriever == BM25 and not HybridIndex.holds(root, own, chunks, settings=settings):
             settings, name = words, alone
-    index = HybridIndex.build(
+    return HybridIndex.build(
         root,
         name,
         chunks,
@@ -225,6 +226,3 @@ def open_index(
         lexical=lexical,
         progress=progress,
     )
-    if file:
-        index.note(file, settings)
-    return index

@@ -220,14 +220,6 @@ class ChunkFile:
         return summing.sums()
 
     @cached_property
-    def file_sha256(self) -> str | None:
-        """SHA-256 of the file as it is; None of chunks in memory."""
-        if not isinstance(self.place, Path) or not self.place.is_file():
-            return None
-        with self.place.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    @cached_property
     def sources(self) -> Counter[tuple[str, str | None]]:
         """How many chunks each source has of each revision."""
         names = ("source", "revision")

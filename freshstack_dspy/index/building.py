@@ -82,10 +82,13 @@ class Draft(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """Hash all that rankings depend on: revisions are left out, for they change no ranking."""
-        approximate = self.embedders and len(self.chunks) > self.settings.approximate_above
-        of = [_settings(self.settings), self.chunks.sums.content, bool(approximate)]
-        return hashlib.sha256(json.dumps(of).encode()).hexdigest()
+        """Hash all that `bm25` and `lsa` depend on."""
+        return fingerprint_of(self.settings, self.chunks.sums.content)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether vectors are searched by an approximate index."""
+        return bool(self.embedders) and len(self.chunks) > self.settings.approximate_above
 
     @property
     def needs_table(self) -> bool:
@@ -100,6 +103,7 @@ class Draft(NamedTuple):
         held = {(column.name, column.identity) for column in manifest.vectors}
         return (
             manifest.fingerprint == self.fingerprint
+            and (not self.embedders or manifest.approximate == self.approximate)
             and all((each.name, each.identity) in held for each in self.embedders)
             and all(
                 self._is_recorded_in(place.table(manifest.version), each)
@@ -110,7 +114,8 @@ class Draft(NamedTuple):
 
     def described(self, manifest: IndexManifest) -> IndexManifest:
         """Put files and revisions of now into the manifest of an index that holds this."""
-        changes: dict[str, object] = {"revisions": self.chunks.sums.revisions}
+        sums = self.chunks.sums
+        changes: dict[str, object] = {"revisions": sums.revisions, "corpus": sums.sha256}
         if self.files:
             changes |= {"files": self.with_chunks(), "cut_by": self.cut_by}
         return manifest.model_copy(update=changes)
@@ -228,6 +233,9 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
         before=before.version if before else None,
         lexical=draft.settings.lexical,
         fingerprint=draft.fingerprint,
+        approximate=draft.approximate,
+        content=sums.content,
+        corpus=sums.sha256,
         cut_by=draft.cut_by,
         files=draft.with_chunks() if draft.files else (),
         revisions=sums.revisions,
@@ -291,7 +299,7 @@ def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.
             draft.report(TABLE, 0.7 * done / len(draft.chunks))
 
     table.write(schema, rows())
-    table.index(draft.settings.approximate_above)
+    table.index(approximate=draft.approximate)
     draft.report(TABLE, 1)
 
 
@@ -306,13 +314,9 @@ def _known(
     return partial(place.table(before.version).vectors, name)
 
 
-def mark_of(file_sha256: str, settings: Settings) -> str:
-    """The name of the empty file that says of a version: it is of the chunks in this file."""
-    of = [_settings(settings), file_sha256]
-    return f"of-{hashlib.sha256(json.dumps(of).encode()).hexdigest()}"
-
-
-def _settings(settings: Settings) -> list[object]:
+def fingerprint_of(settings: Settings, content: str) -> str:
+    """Hash all that `bm25` and `lsa` depend on: revisions are left out, for they change no ranking."""
     dimensions = settings.dimensions if settings.lexical == "bm25s" else 0
     terms_by = [version("PyStemmer"), unicodedata.unidata_version]
-    return [SCHEMA_VERSION, settings.lexical, dimensions, K1, B, *terms_by]
+    of = [SCHEMA_VERSION, settings.lexical, dimensions, K1, B, *terms_by, content]
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()

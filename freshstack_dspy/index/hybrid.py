@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +13,7 @@ from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, FusionConfig, 
 from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
-from freshstack_dspy.index.building import BM25, CHUNKS, LSA, VECTORS, Draft, build, mark_of
+from freshstack_dspy.index.building import BM25, CHUNKS, LSA, VECTORS, Draft, build, fingerprint_of
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
@@ -163,33 +162,26 @@ class HybridIndex:
 
     @classmethod
     def known(
-        cls, root: Path | str, name: str, file_sha256: str, *, models: Models, settings: Settings
+        cls, root: Path | str, name: str, corpus: str, *, models: Models, settings: Settings
     ) -> Self | None:
-        """Open an index of which it was noted that it is of the chunks in this file, or None.
+        """Open an index that is of the corpus of a collection, by the hash in its manifest, or None.
 
         Of hosted embedders it cannot be known: their vectors are those that are recorded now.
         """
         place = place_of(path_or_uri(root) / name)
-        if not isinstance(place, Folder):
-            return None
         try:
             manifest = place.manifest()
         except IndexingError:
             return None
+        fingerprint = fingerprint_of(settings, manifest.content)
         vectors = {(column.name, column.identity) for column in manifest.vectors}
         has_all = all(
             (each.name, each.identity) in vectors and not isinstance(each, HostedEmbedder)
             for each in models.embedders
         )
-        is_of = (place.folder(manifest.version) / mark_of(file_sha256, settings)).exists()
+        same = (manifest.corpus, manifest.fingerprint) == (corpus, fingerprint)
         fused = [each.name for each in models.embedders]
-        return cls(place, manifest, models, fused) if is_of and has_all else None
-
-    def note(self, file_sha256: str, settings: Settings) -> None:
-        """Note that this index is of the chunks in a file, where it can be written to."""
-        with suppress(OSError):
-            if self._folder is not None:
-                (self._folder / mark_of(file_sha256, settings)).touch()
+        return cls(place, manifest, models, fused) if same and has_all else None
 
     @property
     def retrievers(self) -> tuple[str, ...]:

@@ -76,6 +76,12 @@ class IndexManifest(Record):
     """What `bm25` is searched by."""
     fingerprint: str
     """SHA-256 of all that the rankings by `bm25` and `lsa` depend on."""
+    approximate: bool
+    """Whether vectors have an approximate index."""
+    content: str
+    """SHA-256 of the chunks without their revisions; see `ChunkSums`."""
+    corpus: str
+    """And with them, as the manifest of a collection has it of its corpus."""
     cut_by: str
     """How the chunks were cut, as whoever built the index put it."""
     files: tuple[IndexedFile, ...]

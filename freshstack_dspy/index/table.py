@@ -57,11 +57,8 @@ class ChunkTable:
         with reaching(self.database):
             connected(self.database).create_table(self.name, data=rows)
 
-    def index(self, approximate_above: int) -> None:
-        """Index all columns that are searched, once all rows are there.
-
-        Vectors are only indexed where there are more rows than `approximate_above`.
-        """
+    def index(self, *, approximate: bool) -> None:
+        """Index all columns that are searched, once all rows are there; vectors where it is said."""
         from lancedb.index import FTS, BTree, IvfRq
 
         names = self._table.schema.names
@@ -73,7 +70,7 @@ class ChunkTable:
         vectors = [name for name in names if name.startswith(_VECTOR)]
         if vectors:
             configs[HASH] = BTree()
-        if self._table.count_rows() > approximate_above:
+        if approximate:
             configs |= {name: IvfRq(distance_type="cosine") for name in vectors}
         with reaching(self.database):
             for name, config in configs.items():
