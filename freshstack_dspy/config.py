@@ -875,7 +875,8 @@ class BuildConfig(Section):
             checked.append((f"retriever {one.name!r}", named, known))
         for key, names_given, known in checked:
             if unknown := [name for name in names_given if name not in known]:
-                raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")
+                hint = '; lsa is made where index.lexical is "bm25s"' * ("lsa" in unknown)
+                raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}{hint}")
         return self
 
 
