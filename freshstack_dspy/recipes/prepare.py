@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.config import BuildConfig, EngineConfig, Mode
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import check_writable
 from freshstack_dspy.progress import Progress
@@ -25,6 +25,8 @@ def prepare(
 ) -> BuildConfig:
     """Make every check of a build that needs no work, and pin its repositories to a commit.
 
+    A replay is done on this machine, whatever `[engine]` says.
+
     What is there is replaced only with `replace`, if it was built by other settings, or by another
     recipe or other programs than these.
 
@@ -37,7 +39,9 @@ def prepare(
     """
     check_mode(config, mode)
     _check_place(config)
-    if mode != "replay":
+    if mode == "replay":  # as whoever is given the replies does, without the cluster
+        config = config.model_copy(update={"engine": EngineConfig()})
+    else:
         check_index(config)
     if not replace:
         _check_replaced(config, recipe, programs)
