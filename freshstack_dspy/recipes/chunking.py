@@ -8,7 +8,8 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _REASONS_SHOWN = 3
 _BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
 """Of files that are cut together, in about a second."""
+_FEW_FAULTS, _SHARE_OF_FAULTS = 10, 0.05
+"""So many files of a corpus may be left out because they cannot be cut."""
 _CHUNKS, _ABOUT = "chunks.parquet", "chunks.json"
 
 
@@ -62,8 +65,11 @@ def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
     They are kept next to the indexes, or, where nothing can be written, in a temporary folder.
 
     Raises:
-        SourceError: A corpus cannot be read, or none of its files can be indexed.
+        SourceError: A corpus cannot be read, none of its files can be indexed, or too many cannot
+            be cut.
+        EngineError: The cluster of `[engine]` cannot do the work.
     """
+    mapper(config.engine)  # before any work
     found = _look(config, progress)
     folder, by = config.index.folder / ".chunks" / config.name, cut_by(config)
     before = _Kept.read(existing_folder(folder), by)
@@ -130,6 +136,22 @@ def _nothing_in(corpus: CorpusConfig, skipped: Sequence[SkippedFile]) -> SourceE
     )
 
 
+def check_faults(faults: Sequence[SkippedFile], files: Mapping[str, int]) -> None:
+    """Check that the files that cannot be cut are few, of so many from each source.
+
+    Raises:
+        SourceError: They are so many that something else is wrong.
+    """
+    for source, count in Counter(one.source for one in faults).items():
+        if count > max(_FEW_FAULTS, _SHARE_OF_FAULTS * files[source]):
+            reasons = Counter(one.reason for one in faults if one.source == source)
+            ((reason, _),) = reasons.most_common(1)
+            raise SourceError(
+                f"corpus {source!r}: {count} of {files[source]:,} files cannot be cut, and more "
+                f"than {_SHARE_OF_FAULTS:.0%} are too many; most often: {reason}; exclude them"
+            )
+
+
 class _Kept(NamedTuple):
     """The chunks of the last time."""
 
@@ -186,11 +208,14 @@ class _Cutting:
 
         cut = partial(chunk_batch, max_tokens=self._config.chunking.max_tokens)
         cut_all = mapper(self._config.engine)
+        files = Counter(source for source, _ in self._places)
         for batch in cut_all(cut, self._files()) if self._places else ():
             whole = batch["fault"].is_null()
             for row in batch.filter(batch["fault"].is_valid()).to_pylist():
                 place = {"source": row["source"], "path": row["path"]}
                 self.faults.append(SkippedFile(**place, kind="unreadable", reason=row["fault"]))
+            if whole.true_count < len(batch):
+                check_faults(self.faults, files)
             cut_well = batch.filter(whole).drop_columns("fault")
             self.made += len(cut_well)
             yield cut_well

@@ -8,12 +8,13 @@ import pytest
 
 from freshstack_dspy import BuildConfig, HybridIndex
 from freshstack_dspy.corpus.parquet import ChunkFile
-from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.errors import IndexingError, SourceError
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.chunking import chunk_corpora
+from freshstack_dspy.recipes.chunking import check_faults, chunk_corpora
 from freshstack_dspy.recipes.corpus import check_retrievers, index_corpora, open_index
+from freshstack_dspy.records import SkippedFile
 from tests.corpus.test_git import commit, git
 from tests.heard import Heard
 from tests.index.pieces import Letters
@@ -153,3 +154,22 @@ def test_a_pool_by_lsa_of_too_many_chunks_is_refused_before_anything_is_paid_for
 
     with pytest.raises(IndexingError, match=r'200,000 chunks.*retrievers = \["bm25"\]'):
         check_retrievers(config, MOST_CHUNKS + 1)
+
+
+@pytest.mark.parametrize(("faults", "files"), [(10, 20), (50, 1_000)])
+def test_a_few_files_that_cannot_be_cut_are_left_out_and_no_more(faults: int, files: int) -> None:
+    def fault(number: int) -> SkippedFile:
+        reason = "cannot be cut: RecursionError" if number else "cannot be cut: KeyError"
+        return SkippedFile(source="docs", path=str(number), kind="unreadable", reason=reason)
+
+    found = [fault(number) for number in range(faults)]
+    of = {"docs": files, "code": 100_000}
+    check_faults(found, of)
+
+    with pytest.raises(SourceError) as caught:
+        check_faults([*found, fault(faults)], of)
+
+    assert str(caught.value) == (
+        f"corpus 'docs': {faults + 1} of {files:,} files cannot be cut, and more than 5% are too "
+        "many; most often: cannot be cut: RecursionError; exclude them"
+    )
