@@ -59,7 +59,7 @@ class Session:
         self.models = models or Models()
         self.progress = progress or NoProgress()
         self._done: dict[str, str] = {}
-        self._searches: dict[str, SearchResult] = {}
+        self._searches: dict[str, str] = {}
 
     @functools.cached_property
     def recipe(self) -> Any:
@@ -163,7 +163,7 @@ class Session:
         found = FirstOf(*self.replies).entry(request.key)
         if not isinstance(found, SearchResult):
             return None
-        self._searches[found.key] = found
+        self._searches[found.key] = content_hash(found)
         return found.value
 
     def record_search(self, request: SearchRequest, value: JsonValue) -> None:
@@ -174,12 +174,11 @@ class Session:
             result = receive_search(request, value)
             if store is not None:
                 store.put(result)
-        self._searches[result.key] = result
+        self._searches[result.key] = content_hash(result)
 
     def used(self) -> dict[str, str]:
         """The content hash of every reply and search that was used until now, by key."""
-        searches = {key: content_hash(result) for key, result in self._searches.items()}
-        return self.lm.client.used_replies() | searches
+        return self.lm.client.used_replies() | self._searches
 
     def _account(self, name: str, deferred: int) -> str:
         account = self.lm.ledger.of(name)
