@@ -13,9 +13,12 @@ from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
+from freshstack_dspy.stored.record_files import rows
 from freshstack_dspy.text import ALIKE
 
 DEV_SHARE = 0.1
+_AT_ONCE = 10_000
+"""Chunks in memory."""
 Marks = dict[str, set[str]]
 """What each question may share with others: its evidence, and that it asks nearly the same."""
 Measured = Run | StoredCollection | Path | str
@@ -112,14 +115,17 @@ def _marks(collection: StoredCollection, measured: Iterable[Measured]) -> tuple[
 
 def _mark_evidence(collection: StoredCollection, names: Mapping[str, str], marks: Marks) -> None:
     """Mark each question by the chunks that support its nuggets."""
-    found: dict[str, set[str]] = {}
-    for one in collection.judgments:
-        if collection.supports(one):
-            found.setdefault(one.query_id, set()).add(one.chunk_id)
-    chunks = collection.corpus.chunks(sorted(set[str]().union(*found.values())))
-    known = {chunk_id: marks_of(chunk) for chunk_id, chunk in chunks.items()}
-    for query_id, chunk_ids in found.items():
-        marks[names[query_id]].update(*(known[chunk_id] for chunk_id in chunk_ids))
+    found: dict[str, list[str]] = {}
+    for query_id, chunk_id, label in rows(collection.judgments, "query_id", "chunk_id", "label"):
+        if label is not None and label >= collection.threshold:
+            found.setdefault(chunk_id, []).append(names[query_id])
+    chunk_ids = sorted(found)
+    for start in range(0, len(chunk_ids), _AT_ONCE):
+        for chunk_id, chunk in collection.corpus.chunks(
+            chunk_ids[start : start + _AT_ONCE]
+        ).items():
+            for name in found[chunk_id]:
+                marks[name] |= marks_of(chunk)
 
 
 def _measured(
@@ -171,7 +177,7 @@ def _cut_out(order: Sequence[str], marks: Marks, taken: set[str], count: int) ->
     holders = _holders(order, marks)
     around = {id_: {other for mark in marks[id_] for other in holders[mark]} for id_ in order}
     lost: set[str] = set()
-    while len(taken) < count:
+    while len(taken) < count and len(taken) + len(lost) < len(order):
         free = (id_ for id_ in order if id_ not in taken)
         best = min(free, key=lambda id_: len(({id_} | around[id_]) - taken - lost))
         taken.add(best)

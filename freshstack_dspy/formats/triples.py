@@ -164,7 +164,7 @@ def _nothing_left(selection: Selection, split: Split) -> str:
             f", and the others have evidence or wording in common with those measured, as "
             f"{query_id} with {shared.query_id}: {shared.what}"
         )
-    return f"{line}; measure fewer of them"
+    return f"{line}; measure fewer of them, or, with a test of 0, other questions"
 
 
 # Passages
@@ -232,7 +232,7 @@ def _false_negatives(
         yield (
             f"mined negatives: of {counted(total, 'chunk')} at the first {TOP} ranks of "
             f"{mined.name or 'bm25'}, one positive a question set aside, {part(positives, total)} "
-            f"are positives by these labels and {total - judged:,} have none{dry_run}"
+            f"are positives by these labels, {total - judged:,} have no label{dry_run}"
         )
 
 

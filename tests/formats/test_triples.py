@@ -262,7 +262,7 @@ def test_what_nobody_judged_is_taken_only_from_a_run_and_marked(tmp_path: Path) 
         one["passage"] for one in lines_of(tmp_path / "out/pairs/train.jsonl")
     }
     assert "of 4 chunks at the first 10 ranks of mine" in done.notes[-1]
-    assert "0 (0.0%) are positives by these labels and 3 have none" in done.notes[-1]
+    assert "0 (0.0%) are positives by these labels, 3 have no label" in done.notes[-1]
 
 
 def test_ranks_and_false_negatives_are_those_of_the_pool(tmp_path: Path) -> None:
