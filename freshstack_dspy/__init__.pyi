@@ -12,6 +12,7 @@ from .collection.explain import explain as explain
 from .collection.importing import import_collection as import_collection
 from .collection.rechunk import rechunk as rechunk
 from .collection.retrieve import retrieve as retrieve
+from .collection.steps import steps as steps
 from .config import BuildConfig as BuildConfig
 from .config import ModelConfig as ModelConfig
 from .config import load_config as load_config

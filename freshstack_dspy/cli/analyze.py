@@ -6,7 +6,13 @@ from typing import Annotated
 import typer
 
 from freshstack_dspy.cli.measure import CoveredOption
-from freshstack_dspy.cli.options import CollectionArgument, FormatOption, JsonOption
+from freshstack_dspy.cli.options import (
+    CollectionArgument,
+    FormatOption,
+    JsonOption,
+    SlicesOption,
+    slices_named,
+)
 from freshstack_dspy.cli.printing import present, say, say_wrapped
 
 _LISTED = 5
@@ -56,3 +62,29 @@ def analyze(
         say_wrapped(loaded.labels_by)
         if query is None:
             say("one query: freshstack analyze COLLECTION RUN --query ID")
+
+
+def steps(
+    collection: CollectionArgument,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="Searches of an agent: JSON Lines of query_id, search, results (chunk ids), step."
+        ),
+    ],
+    query: Annotated[
+        str | None, typer.Option(help="The searches of this query, one by one.")
+    ] = None,
+    slices: SlicesOption = None,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what each search of an agent adds."""
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.steps import steps as measured
+
+    loaded = Collection.load(collection)
+    found = measured(loaded, run, slices=slices_named(slices))
+    present(found.page(query), form, as_json=as_json)
+    if form is None and not as_json:
+        say_wrapped(loaded.labels_by)

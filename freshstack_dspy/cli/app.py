@@ -47,6 +47,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "evaluate": measure.evaluate,
         "compare": measure.compare,
         "analyze": analyze.analyze,
+        "steps": analyze.steps,
         "answer": answer.answer,
         "contexts": contexts.contexts,
         "score": score.score,

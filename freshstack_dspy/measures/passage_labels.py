@@ -12,15 +12,20 @@ from pathlib import Path
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import ChunkLabels, Judged, NuggetQrels, PassageLabels, Spans
 from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, RunSource, is_passages, to_run
+from freshstack_dspy.measures.searches import is_searches, read_searches
 from freshstack_dspy.measures.spans import ByteScores, Span, byte_scores, shared, size
 
 
 def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run | PassageRun:
     """Give a run in any form; a file of passages only with the judgments of a collection.
 
+    Of a file of searches it is all that was shown, in its order.
+
     Raises:
         CollectionError: It cannot be read, or the judgments are not of a collection.
     """
+    if isinstance(source, str | Path) and is_searches(source):
+        return read_searches(source).union()
     if isinstance(source, str | Path) and is_passages(source):
         return _spans(qrels, Path(source).name).read(Path(source))
     return to_run(source, name)

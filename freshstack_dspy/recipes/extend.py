@@ -27,6 +27,7 @@ from freshstack_dspy.measures.run import (
     is_passages,
     to_run,
 )
+from freshstack_dspy.measures.searches import is_searches, read_searches
 from freshstack_dspy.pages.page import Page, counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, report, showing
@@ -241,7 +242,10 @@ def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) 
 def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     spans = CollectionSpans(collection.corpus, collection.judgments)
     file = Path(source) if isinstance(source, str | Path) else None
-    run = spans.read(file) if file and is_passages(file) else to_run(source)
+    if file and is_searches(file):
+        run: Run | PassageRun = read_searches(file).union()
+    else:
+        run = spans.read(file) if file and is_passages(file) else to_run(source)
     name, (ranked, notes) = run.name, _ranked(run, spans, depth)
     wanted = set(collection.query_ids("all"))
     if not wanted & ranked.keys():

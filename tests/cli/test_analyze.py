@@ -66,3 +66,14 @@ def test_all_of_it_is_there_as_json_and_csv(freshstack: Command) -> None:
 
     assert [one["query_id"] for one in done["queries"]] == ["123", "12", "5"]
     assert {row["nugget_id"] for row in rows} == {"12_0", "12_1", "123_0", "5_0"}
+
+
+def test_steps_are_shown_of_all_queries_and_of_one(freshstack: Command, tmp_path: Path) -> None:
+    search = {"query_id": "12", "search": "why", "results": [A]}
+    (tmp_path / "agent.jsonl").write_text(f"{json.dumps(search)}\n", encoding="utf-8")
+    curve = freshstack("steps", "small", "agent.jsonl")
+    told = freshstack("steps", "small", "agent.jsonl", "--query", "12", "--json")
+
+    assert "agent on small: 2 queries" in curve.out
+    assert max(map(len, curve.out.splitlines())) <= 80
+    assert json.loads(told.out)["searches"][0]["missing"] == ["fact 12_1"]

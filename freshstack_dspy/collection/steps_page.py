@@ -1,0 +1,49 @@
+"""The pages of an agent's searches: the curve over steps, and the searches of one query."""
+
+from typing import TYPE_CHECKING
+
+from freshstack_dspy.pages.page import Page, Span, Table, Text, Value, counted, cut, percent
+from freshstack_dspy.records import DRY_RUN
+
+if TYPE_CHECKING:
+    from freshstack_dspy.collection.steps import Steps
+
+_LONGEST = 160
+
+
+def steps_page(found: "Steps") -> Page:
+    """Give what each step adds, what is repeated, and what it takes."""
+    header = (
+        "step", "searches", "alone", "union", "added", "repeated", "empty", "same words",
+        "tokens", "nuggets per 1,000",
+    )  # fmt: skip
+    rows = [
+        (
+            of.step, of.searches, Value(of.alone, form=".3f"), Value(of.union, form=".3f"),
+            Value(of.added, form="+.3f"), percent(of.repeated), of.empty, of.same, of.tokens,
+            Value(of.per_thousand, form=".2f"),
+        )
+        for of in found.steps
+    ]  # fmt: skip
+    dry_run = f" ({DRY_RUN})" if found.dry_run else ""
+    about = (
+        "union: the mean share of nuggets that the searches so far support, over all queries; "
+        "alone: that of this search, over the queries that have it"
+    )
+    title = f"{found.run} on {found.collection}: {counted(found.queries, 'query', 'queries')}"
+    return Page(f"{title}{dry_run}", (Table(header, rows), Text(about, "note")), data=found)
+
+
+def trajectory_page(found: "Steps", query_id: str) -> Page:
+    """Give the searches of a query: what each found, and what was then missing."""
+    parts = []
+    for number, seen in enumerate(found.trajectories[query_id], start=1):
+        line = counted(seen.results, "result")
+        if seen.repeated:
+            line += f", {seen.repeated:,} of them shown before"
+        body = [Text((Span(cut(seen.search, _LONGEST), "strong"), f": {line}"))]
+        body += [Text(f"found: {text}", "item") for text in seen.found]
+        body += [Text(f"missing: {text}", "item") for text in seen.missing]
+        parts.append(Page(f"step {number}", tuple(body)))
+    data = {"query_id": query_id, "searches": found.trajectories[query_id]}
+    return Page(f"{found.run}: query {query_id}", tuple(parts), data=data)
