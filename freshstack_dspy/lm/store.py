@@ -267,7 +267,7 @@ class ReplyStore(Recorded):
         return Spent() if value is None else Spent.model_validate_json(value)
 
     def put(self, *entries: Entry, account: str | None = None, spent: Spent | None = None) -> None:
-        """Record the entries of one request; what they replace stays under the next number.
+        """Record entries, all or none; what they replace stays under the next number.
 
         Args:
             entries: What came.

@@ -4,6 +4,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from math import inf
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -72,23 +73,25 @@ def map_in_order(
 
 def map_as_done(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
-) -> Iterator[Result]:
-    """Apply a function to items, several at a time, and give each result as soon as it is there.
+) -> Iterator[list[Result]]:
+    """Apply a function to items, several at a time, and give the results as soon as some are there.
 
-    The next item is taken when a result has been taken in, by the thread that iterates.
+    Items are taken by the thread that iterates: twice as many as there are workers, so that none
+    of these waits while results are taken in.
     """
     done: SimpleQueue[Future[Result]] = SimpleQueue()
     pool = ThreadPoolExecutor(max_workers=workers)
-    running = 0
+    items, running = iter(items), 0
     try:
-        for item in items:
-            pool.submit(function, item).add_done_callback(done.put)
-            running += 1
-            if running == workers:
-                yield done.get().result()
-                running -= 1
-        for _ in range(running):
-            yield done.get().result()
+        while True:
+            for item in islice(items, 2 * workers - running):
+                pool.submit(function, item).add_done_callback(done.put)
+                running += 1
+            if not running:
+                return
+            came = [done.get(), *(done.get() for _ in range(done.qsize()))]
+            yield [each.result() for each in came]
+            running -= len(came)
     finally:
         # Where it is interrupted, nobody waits for servers: what is in flight is let go.
         pool.shutdown(wait=False, cancel_futures=True)

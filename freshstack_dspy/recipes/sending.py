@@ -14,10 +14,10 @@ import pyarrow as pa
 from freshstack_dspy.batches import REQUESTS, answer_batch
 from freshstack_dspy.config import BudgetConfig
 from freshstack_dspy.errors import BudgetError, FatalModelError, ModelError, TransientModelError
-from freshstack_dspy.lm.batch.deferred import AnswerLine, answer_in, record
+from freshstack_dspy.lm.batch.deferred import AnswerLine, answer_in, reply_of
 from freshstack_dspy.lm.budget import Spent, passed_cap, upper_bound
 from freshstack_dspy.lm.client import Client
-from freshstack_dspy.lm.reply import NO_REPLY
+from freshstack_dspy.lm.reply import NO_REPLY, Reply
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.lm.workers import map_as_done
@@ -75,9 +75,8 @@ class Sender:
         while self._left and self._stopped is None:
             rows = 0
             for answers in self._sent():
-                for row in answers.to_pylist():
-                    rows += 1
-                    self._take(row)
+                rows += answers.num_rows
+                self._take(answers.to_pylist())
             silent = len(self._under_way) or (len(self._left) if rows == 0 else 0)
             if silent and self._stopped is None:
                 self._stopped = TransientModelError(
@@ -89,14 +88,15 @@ class Sender:
         failed = f", {self.failed.total():,} failed" if self.failed else ""
         self._progress.finish(STEP, f"{self.answered:,} answered{failed}")
 
-    def _sent(self) -> Iterator[pa.RecordBatch]:
+    def _sent(self) -> Iterator[pa.RecordBatch | pa.Table]:
         """Send what the budget allows now."""
         model = self._client.model
         ask = functools.partial(answer_batch, retry_lost=not self._capped)
         engine = self._client.access.engine
         if engine is None:
             here = functools.partial(ask, model=model, retries=self._client.retries)
-            return map_as_done(here, self._batches(1), workers=model.concurrency)
+            came = map_as_done(here, self._batches(1), workers=model.concurrency)
+            return map(pa.Table.from_batches, came)
         at_once = min(self._in_flight, _AT_ONCE)
         there = functools.partial(ask, model=model.model_copy(update={"concurrency": at_once}))
         batches = math.ceil(self._in_flight / at_once)
@@ -112,7 +112,8 @@ class Sender:
                     if not self._under_way:
                         self._stopped = BudgetError(full)
                     break
-                self._account.in_flight += bound
+                if self._capped:
+                    self._account.in_flight += bound
                 self._under_way[request.key] = request, bound
                 rows.append({"custom_id": request.key, "body": canonical_json(request.body())})
             self._left.popleft()
@@ -128,23 +129,31 @@ class Sender:
         spent = self._store.spent(self._account.name) + self._account.reserved
         return passed_cap(self._account, spent, bound)
 
-    def _take(self, row: dict[str, Any]) -> None:
-        """Record what became of a request."""
-        if row["custom_id"] not in self._under_way:
-            return
-        request, bound = self._under_way.pop(row["custom_id"])
-        self._account.in_flight -= bound
-        price, account = self._client.price, self._account.name
-        for _ in range(row["lost"]):
-            self._store.charge(account, upper_bound(request, price))
-        if self._is_asked_again(row):
-            self._left.append(request.key)
-        elif row["status"] in _ERRORS:
-            self._stopped = self._stopped or _ERRORS[row["status"]](row["error"])
-        else:
-            reply = record(self._store, request, self._answer_of(row), price, account, batch=False)
-            self._client.enter_answered(reply, attempts=row["attempts"], seconds=row["seconds"])
-            self._progress.advance(STEP, self._client.ledger.of(current_step()).spent)
+    def _take(self, rows: list[dict[str, Any]]) -> None:
+        """Record what became of requests, and enter what it cost, all at once."""
+        client, spent = self._client, Spent()
+        taken: list[tuple[Reply, dict[str, Any]]] = []
+        for row in rows:
+            if row["custom_id"] not in self._under_way:
+                continue
+            request, bound = self._under_way.pop(row["custom_id"])
+            if self._capped:
+                self._account.in_flight -= bound
+            for _ in range(row["lost"]):
+                spent += upper_bound(request, client.price)
+            if self._is_asked_again(row):
+                self._left.append(request.key)
+            elif row["status"] in _ERRORS:
+                self._stopped = self._stopped or _ERRORS[row["status"]](row["error"])
+            else:
+                reply, cost = reply_of(request, self._answer_of(row), client.price, batch=False)
+                taken.append((reply, row))
+                spent += cost
+        replies = (reply for reply, _ in taken)
+        self._store.put(*replies, account=self._account.name, spent=spent)
+        for reply, row in taken:
+            client.enter_answered(reply, attempts=row["attempts"], seconds=row["seconds"])
+            self._progress.advance(STEP, client.ledger.of(current_step()).spent)
 
     def _is_asked_again(self, row: dict[str, Any]) -> bool:
         """Whether a request may have another attempt after one that may have been billed."""

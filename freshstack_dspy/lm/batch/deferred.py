@@ -20,7 +20,7 @@ from freshstack_dspy.config import BuildConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import replace_file
-from freshstack_dspy.lm.budget import spent_on, upper_bound
+from freshstack_dspy.lm.budget import Spent, spent_on, upper_bound
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.reply import MOST_TOKENS, Reply, billed_output, receive
@@ -268,7 +268,8 @@ def record_answers(
             group, why = "invalid", fault
         else:
             price = price_of(request.model, prices)
-            record(store, request, answer, price, account, batch=not answer.by_hand)
+            reply, spent = reply_of(request, answer, price, batch=not answer.by_hand)
+            store.put(reply, account=None if answer.by_hand else account, spent=spent)
             recorded.add(key)
             group = "replaced" if known else "imported"
         groups[group].append(key)
@@ -283,16 +284,10 @@ def record_answers(
     )
 
 
-def record(
-    store: ReplyStore,
-    request: ChatRequest,
-    answer: AnswerLine,
-    price: Price | None,
-    account: str | None,
-    *,
-    batch: bool,
-) -> Reply:
-    """Record the answer to a request, at the price of a batch or of a live call; nobody bills people."""
+def reply_of(
+    request: ChatRequest, answer: AnswerLine, price: Price | None, *, batch: bool
+) -> tuple[Reply, Spent]:
+    """The record of the answer to a request, and what it cost, through a batch API or live."""
     usage = answer.usage
     reply = receive(
         request,
@@ -306,9 +301,7 @@ def record(
         price=price,
         batch=batch,
     )
-    bound = functools.partial(upper_bound, request, price, batch=batch)
-    store.put(reply, account=account, spent=None if answer.by_hand else spent_on(reply, bound))
-    return reply
+    return reply, spent_on(reply, functools.partial(upper_bound, request, price, batch=batch))
 
 
 def fault_in(request: ChatRequest, text: str) -> str | None:
