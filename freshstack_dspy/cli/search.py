@@ -55,7 +55,7 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
         corpora = chunk_corpora(settings, bars)
         made = index_corpora(settings, corpora, models=models, progress=bars)
     if as_json:
-        described = made.manifest.model_dump(mode="json", exclude={"files"})
+        described = made.manifest.model_dump(mode="json")
         files = {"files": len(corpora.files), "skipped": len(corpora.skipped)}
         show_json({"path": made.path, **described, **files})
     else:

@@ -33,7 +33,6 @@ from freshstack_dspy.index.storage import (
     SCHEMA_VERSION,
     TABLE,
     Folder,
-    IndexedFile,
     IndexManifest,
     Place,
     Settings,
@@ -65,8 +64,6 @@ class Draft(NamedTuple):
     chunks: ChunkFile
     settings: Settings
     embedders: Sequence[Embedder]
-    files: Sequence[IndexedFile] = ()
-    cut_by: str = ""
     report: Notify = lambda _stage, _fraction: None
     map_batches: Callable[..., Iterator[Any]] = map_in_processes
 
@@ -96,7 +93,7 @@ class Draft(NamedTuple):
         return bool(self.embedders) or self.settings.lexical == "lance"
 
     def is_in(self, place: Place, manifest: IndexManifest) -> bool:
-        """Whether an index holds this; its files and revisions may be others.
+        """Whether an index holds this; its revisions may be others.
 
         The vectors of a recorded embedder are those that its records hold now.
         """
@@ -113,21 +110,9 @@ class Draft(NamedTuple):
         )
 
     def described(self, manifest: IndexManifest) -> IndexManifest:
-        """Put files and revisions of now into the manifest of an index that holds this."""
+        """Put the revisions of now into the manifest of an index that holds this."""
         sums = self.chunks.sums
-        changes: dict[str, object] = {"revisions": sums.revisions, "corpus": sums.sha256}
-        if self.files:
-            changes |= {"files": self.with_chunks(), "cut_by": self.cut_by}
-        return manifest.model_copy(update=changes)
-
-    def with_chunks(self) -> tuple[IndexedFile, ...]:
-        """The files that chunks are from, sorted."""
-        held = {
-            file
-            for batch in self.chunks.batches(["source", "path"])
-            for file in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        }
-        return tuple(sorted(file for file in self.files if (file.source, file.path) in held))
+        return manifest.model_copy(update={"revisions": sums.revisions, "corpus": sums.sha256})
 
     def vectors(
         self, embedder: Embedder, known: Callable[[Sequence[str]], dict[str, NDArray[np.float32]]]
@@ -236,8 +221,6 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
         approximate=draft.approximate,
         content=sums.content,
         corpus=sums.sha256,
-        cut_by=draft.cut_by,
-        files=draft.with_chunks() if draft.files else (),
         revisions=sums.revisions,
         chunks=sums.chunks,
         tokens=sums.tokens,

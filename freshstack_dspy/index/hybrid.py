@@ -21,7 +21,6 @@ from freshstack_dspy.index.models import NO_MODELS, HostedEmbedder, Models, Rera
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     Folder,
-    IndexedFile,
     IndexManifest,
     Place,
     Settings,
@@ -64,12 +63,10 @@ class HybridIndex:
         name: str,
         chunks: Iterable[Chunk] | ChunkFile,
         *,
-        files: Sequence[IndexedFile] = (),
         models: Models = NO_MODELS,
         dimensions: int = DIMENSIONS,
         lexical: Lexical = "bm25s",
         approximate_above: int = APPROXIMATE_ABOVE,
-        cut_by: str = "",
         map_batches: Callable[..., Iterator[Any]] = map_in_processes,
         progress: Progress | bool | None = None,
     ) -> Self:
@@ -82,13 +79,11 @@ class HybridIndex:
             root: The folder, or the URI of the place in an object store, where indexes are kept.
             name: Of this index, and of its folder.
             chunks: In any order, with distinct ids, one revision for each source; or a file of them.
-            files: That the chunks were cut from; kept for the caller to compare, as `cut_by` is.
             models: What gives the chunks vectors, next to `lsa`, and what reranks.
             dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
             lexical: What `bm25` is: `bm25s`, or `lance`, the full-text index of LanceDB, which an
                 object store needs and which has no `lsa`.
             approximate_above: With more chunks embedders' vectors are searched approximately.
-            cut_by: How the chunks were cut.
             map_batches: What applies a function to batches of chunks: `engines.mapper` gives one.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
                 embedders, and `chunks`; or whether bars show it, by default where a person looks on.
@@ -107,7 +102,7 @@ class HybridIndex:
         settings = Settings(dimensions, lexical, approximate_above)
         with showing(progress) as shown:
             report = Fractions(shown)
-            draft = Draft(file, settings, models.embedders, files, cut_by, report, map_batches)
+            draft = Draft(file, settings, models.embedders, report, map_batches)
             manifest = build(place, draft)
         return cls(place, manifest, models, [each.name for each in models.embedders])
 

@@ -44,17 +44,6 @@ class Settings(NamedTuple):
     approximate_above: int = APPROXIMATE_ABOVE
 
 
-class IndexedFile(NamedTuple):
-    """A file of the corpus, as it was when its chunks were indexed."""
-
-    source: str
-    path: str
-    sha256: str
-    """Of the file's bytes, in hexadecimal."""
-    encoding: str = "utf-8"
-    """How they are read; see `SourceFile.encoding`."""
-
-
 class VectorColumn(Record):
     """The vectors that one embedder made."""
 
@@ -82,10 +71,6 @@ class IndexManifest(Record):
     """SHA-256 of the chunks without their revisions; see `ChunkSums`."""
     corpus: str
     """And with them, as the manifest of a collection has it of its corpus."""
-    cut_by: str
-    """How the chunks were cut, as whoever built the index put it."""
-    files: tuple[IndexedFile, ...]
-    """Those that the chunks are from; none where they were not named."""
     revisions: dict[str, str | None]
     """Of each source."""
     chunks: int

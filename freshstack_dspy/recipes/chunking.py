@@ -24,7 +24,6 @@ from freshstack_dspy.corpus.sorting import merged, sorted_batches
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 from freshstack_dspy.files import check_writable, existing_folder, replace_folder
-from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.progress import Progress
@@ -42,6 +41,17 @@ _BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
 _FEW_FAULTS, _SHARE_OF_FAULTS = 10, 0.05
 """So many files of a corpus may be left out because they cannot be cut."""
 _CHUNKS, _ABOUT = "chunks.parquet", "chunks.json"
+
+
+class IndexedFile(NamedTuple):
+    """A file of the corpus, as it was when its chunks were indexed."""
+
+    source: str
+    path: str
+    sha256: str
+    """Of the file's bytes, in hexadecimal."""
+    encoding: str = "utf-8"
+    """How they are read; see `SourceFile.encoding`."""
 
 
 class ChunkedCorpora(NamedTuple):

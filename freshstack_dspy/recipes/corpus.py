@@ -17,7 +17,7 @@ from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.chunking import ChunkedCorpora, cut_by
+from freshstack_dspy.recipes.chunking import ChunkedCorpora
 from freshstack_dspy.recipes.session import open_replies
 
 
@@ -63,12 +63,10 @@ def index_corpora(
         config.index.path,
         config.name,
         cut.chunks,
-        files=cut.files,
         models=models,
         dimensions=config.index.dimensions,
         lexical=config.index.lexical,
         approximate_above=config.index.approximate_above,
-        cut_by=cut_by(config),
         map_batches=mapper(config.engine),
         progress=progress,
     )
