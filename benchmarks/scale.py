@@ -19,6 +19,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ TINY = "--tiny" in sys.argv
 NUMBERS = [int(word) for word in sys.argv[1:] if word.isdecimal()]
 MAX_TOKENS = NUMBERS.pop() if "--max-tokens" in sys.argv else 128
 SIZES = NUMBERS or ([1_000, 3_000] if TINY else [250_000, 1_000_000])
+QUESTIONS = 5 if TINY else 200
+SIDE_BY_SIDE = 100_000
+"""Chunks up to which both lexical indexes are measured; bm25s with `lsa`."""
 MOST_MEMORY = 3.0
 """GB."""
 SUFFIXES = (".py", ".pyi", ".md", ".rst", ".txt")
@@ -120,7 +124,42 @@ def write(config: Any) -> int:
     return Collection.load(config.out).manifest.counts.chunks
 
 
-STAGES: dict[str, Callable[[Any], int]] = {"chunk": chunk, "fetch": fetch, "write": write}
+def index(config: Any) -> int:
+    """Index all chunks, which are cut already."""
+    from freshstack_dspy.progress import NoProgress
+    from freshstack_dspy.recipes.chunking import chunk_corpora
+    from freshstack_dspy.recipes.corpus import index_corpora
+
+    return len(index_corpora(config, chunk_corpora(config, NoProgress())))
+
+
+def pool(config: Any) -> int:
+    """Pool chunks for questions of the words of chunks, and fetch them; give how many questions."""
+    from freshstack_dspy.recipes.corpus import open_index
+    from freshstack_dspy.recipes.pooling import pool as pooled
+    from freshstack_dspy.records import TECHNIQUES, Technique
+
+    opened = open_index(config)
+    chosen = random.Random(1)
+    seeds = [one.text.split() for one in islice(opened.chunks(), 0, 40 * QUESTIONS, 40)]
+    lengths: dict[Technique, int] = dict(zip(TECHNIQUES, (60, 60, 200, 200, 100), strict=True))
+    texts = {
+        str(place): {
+            name: (" ".join(chosen.choice(seeds)[:words]),) for name, words in lengths.items()
+        }
+        for place in range(QUESTIONS)
+    }
+    opened.chunks_by_id({one.chunk_id for one in pooled(opened, texts, config.pool)})
+    return QUESTIONS
+
+
+STAGES: dict[str, Callable[[Any], int]] = {
+    "chunk": chunk,
+    "fetch": fetch,
+    "write": write,
+    "index": index,
+    "pool": pool,
+}
 
 
 def run_stage(stage: str, config: Path) -> None:
@@ -186,6 +225,17 @@ def main() -> None:
             measure("chunk", config, f"{name}.one_file_more")
             measure("fetch", config, f"{name}.fetch")
             measure("write", config, f"{name}.write")
+            for lexical in ("lance", "bm25s") if size <= SIDE_BY_SIDE else ("lance",):
+                of_it = root / f"{lexical}.toml"
+                of_it.write_text(
+                    f'{config.read_text(encoding="utf-8")}lexical = "{lexical}"\n'
+                    '[pool]\nretrievers = ["bm25"]\n',
+                    encoding="utf-8",
+                )
+                measure("index", of_it, f"{name}.{lexical}.index")
+                measure("pool", of_it, f"{name}.{lexical}.pool")
+                held = sum(file.stat().st_size for file in (root / "index/scale").rglob("*"))
+                report(f"{name}.{lexical}.megabytes", round(held / 1e6))
 
 
 if __name__ == "__main__":
