@@ -69,6 +69,64 @@ def test_measures_take_what_was_shown_as_one_run(tmp_path: Path, run: Path) -> N
     assert compare(collection, {"agent": run, "once": shown}, measures).differences[0].ties == 2
 
 
+def span(trace: str, start: int, **attributes: Any) -> dict[str, Any]:
+    """A span as OTLP's JSON has it; texts and lists of documents."""
+
+    def value(given: Any) -> dict[str, Any]:
+        if isinstance(given, dict):
+            pairs = [{"key": key, "value": value(of)} for key, of in given.items()]
+            return {"kvlistValue": {"values": pairs}}
+        if isinstance(given, list):
+            return {"arrayValue": {"values": [value(one) for one in given]}}
+        return {"stringValue": given}
+
+    pairs = [{"key": key.replace("__", "."), "value": value(of)} for key, of in attributes.items()]
+    return {"traceId": trace, "startTimeUnixNano": str(start), "attributes": pairs}
+
+
+def test_spans_of_retrievers_are_searches(tmp_path: Path, run: Path) -> None:
+    """By the conventions of OpenTelemetry, structured and as a text, and by OpenInference's."""
+    retrieval = {"gen_ai__operation__name": "retrieval"}
+    kind = {"openinference__span__kind": "RETRIEVER", "input__value": "c"}
+    inference = {**kind, "retrieval__documents__0__document__id": B}
+    spans = [
+        span("t1", 9, query_id="12", openinference__span__kind="CHAIN"),
+        span("t1", 30, **retrieval, gen_ai__retrieval__query__text=" B "),
+        span(
+            "t1",
+            20,
+            **retrieval,
+            gen_ai__retrieval__query__text="b",
+            gen_ai__retrieval__documents=[{"id": A}, {"id": B}],
+        ),
+        span(
+            "t1",
+            10,
+            **retrieval,
+            gen_ai__retrieval__query__text="a",
+            gen_ai__retrieval__documents=json.dumps([{"id": D, "score": 1}, {"id": A}]),
+        ),
+        span("t2", 5, **inference, query_id="123"),
+        span("t2", 6, **{**inference, "input__value": "d"}, query_id="123"),
+        span("t3", 1, **inference),
+    ]
+    spans[5]["attributes"][2]["value"] = {"stringValue": A}
+    line = {"resourceSpans": [{"scopeSpans": [{"spans": spans[:4]}, {"spans": spans[4:]}]}]}
+    (tmp_path / "spans.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    collection = write_small(tmp_path / "c")
+
+    assert steps(collection, tmp_path / "spans.jsonl").steps == steps(collection, run).steps
+    bare = {**kind, "retrieval__documents__0__document__content": "text", "query_id": "12"}
+    for wrong, fault in (
+        (spans[6], "the attribute query_id"),
+        (span("t", 1, **bare), "without an id"),
+    ):
+        line = {"resourceSpans": [{"scopeSpans": [{"spans": [wrong]}]}]}
+        (tmp_path / "wrong.jsonl").write_text(json.dumps(line), encoding="utf-8")
+        with pytest.raises(SourceError, match=fault):
+            evaluate(collection, tmp_path / "wrong.jsonl")
+
+
 @pytest.mark.parametrize(
     ("lines", "error", "fault"),
     [
