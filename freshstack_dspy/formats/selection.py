@@ -13,6 +13,7 @@ from freshstack_dspy.stored.card import attribution, baseline_warning
 from freshstack_dspy.stored.contents import NuggetsName
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import makers
+from freshstack_dspy.stored.record_files import rows
 from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
 R = TypeVar("R", Query, Nugget, Judgment, Candidate)
@@ -69,12 +70,12 @@ class Selection:
                 }
         by_id = {nugget.nugget_id: nugget for nugget in collection.nuggets}
         self.nuggets = {query: [by_id[id_] for id_ in ids] for query, ids in measured.items()}
-        self.queries = self.of_queries(collection.queries)
+        self.queries = list(self.of_queries(collection.queries))
         self.notes: list[str] = []
 
-    def of_queries(self, records: Iterable[R]) -> list[R]:
+    def of_queries(self, records: Iterable[R]) -> Iterator[R]:
         """Choose the records that belong to the exported queries."""
-        return [one for one in records if one.query_id in self.nuggets]
+        return (one for one in records if one.query_id in self.nuggets)
 
     def by_chunk(self, query_id: str) -> dict[str, dict[str, int | None]]:
         """Give the labels of a query: chunk id -> nugget id -> label, or None if it failed."""
@@ -101,7 +102,8 @@ class Selection:
         labels = [label for of in self.labels.values() for label in of.values()]
         chunks: Any = self.collection.corpus.ids
         if self.pooled_chunks_only:
-            pooled = {one.chunk_id for one in self.of_queries(self.collection.pool)}
+            pool = rows(self.collection.pool, "query_id", "chunk_id")
+            pooled = {chunk_id for query_id, chunk_id in pool if query_id in self.nuggets}
             chunks = pooled.union(*self.labels.values())
         return {
             "queries": len(self.queries),

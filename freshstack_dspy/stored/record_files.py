@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 R = TypeVar("R", bound=Record)
-MANY = 100_000
+MANY = 50_000
 """Above so many, judgments and candidates are written as Parquet."""
 _ROWS = 8192
 """Records in a row group, and read at a time."""
