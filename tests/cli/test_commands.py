@@ -49,7 +49,6 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
         "index: terms",
         "index: bm25",
         "index: lsa",
-        "index: table",
         "corpus overlap",
         "nuggets",
         "sub-questions",
