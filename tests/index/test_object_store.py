@@ -6,10 +6,13 @@ import lancedb
 import pytest
 
 from freshstack_dspy import HybridIndex
+from freshstack_dspy import build as build_collection
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.models import Models
+from tests.heard import Heard
 from tests.index.builds import AFTER, BEFORE
 from tests.index.pieces import Letters, rankings
+from tests.recipes.domain import domain
 
 pytestmark = pytest.mark.slow
 QUERIES = [chunk.text for chunk in AFTER[:5]]
@@ -50,6 +53,26 @@ def test_a_reader_keeps_what_it_opened_and_the_next_build_takes_known_vectors(st
     assert HybridIndex.open(f"{ROOT}/{NAME}").manifest.version == "000004"
     kept = lancedb.connect(f"{ROOT}/{NAME}").list_tables().tables
     assert kept == ["000003", "000004", "manifest"]
+
+
+def test_a_build_reaches_its_store_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-secret-91c7")
+    store = {"path": ROOT, "lexical": "lance"}
+    config = domain(
+        tmp_path, index=store, pool={"retrievers": ["bm25"]}, model={"name": "extractive/baseline"}
+    )
+    heard = Heard()
+
+    with pytest.raises(IndexingError, match="nothing answers at its endpoint"):
+        build_collection(config, progress=heard)
+
+    assert heard.started == {}
 
 
 def test_what_is_wrong_is_said_in_one_line_without_secrets(
