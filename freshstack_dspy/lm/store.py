@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,10 @@ _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
 _VALUE = (
     "SELECT value, tag FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND typeof(value) = 'text'"
+)
+_VALUES = (
+    "SELECT key, value, tag FROM Cache WHERE key IN ({}) AND raw = 1 AND mode = 1 "
+    "AND typeof(value) = 'text'"
 )
 _PAGE = (
     "SELECT key, value, tag FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
@@ -245,8 +249,15 @@ class ReplyStore(Recorded):
 
     def waiting(self, key: str) -> ChatRequest | None:
         """The request of a key, if it waits for a reply."""
-        value = self._value(f"deferred:{key}")
-        return None if value is None else ChatRequest.model_validate_json(value)
+        return self.all_waiting([key]).get(key)
+
+    def all_waiting(self, keys: Sequence[str]) -> dict[str, ChatRequest]:
+        """The requests of some keys that wait for a reply."""
+        names = [f"deferred:{key}" for key in keys]
+        rows = self._rows(_VALUES.format(", ".join("?" * len(names))), tuple(names))
+        found = ((row[0].decode(), *row[1:]) for row in rows)
+        requests = (ChatRequest.model_validate_json(self._whole(*each)) for each in found)
+        return {request.key: request for request in requests}
 
     def count_waiting(self) -> int:
         """How many requests wait for a reply."""

@@ -7,6 +7,7 @@ import functools
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -104,8 +105,11 @@ class Sender:
 
     def _batches(self, size: int) -> Iterator[pa.RecordBatch]:
         rows: list[dict[str, str]] = []
+        page: dict[str, ChatRequest] = {}
         while self._left and self._stopped is None:
-            request = self._store.waiting(self._left[0])
+            if self._left[0] not in page:
+                page = self._store.all_waiting(list(islice(self._left, _AT_ONCE)))
+            request = page.get(self._left[0])
             if request is not None:
                 bound = upper_bound(request, self._client.price) if self._capped else Spent()
                 if (full := self._full(bound)) is not None:
