@@ -11,6 +11,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -174,6 +175,7 @@ class _Cache(diskcache.Cache):
                 isolation_level=None,
                 check_same_thread=False,
             )
+            weakref.finalize(self, self._shared.close)  # of a store that nobody closes
             with suppress(sqlite3.OperationalError):  # there are no settings yet
                 settings = self._shared.execute("SELECT key, value FROM Settings").fetchall()
                 for name, value in settings:
@@ -403,6 +405,7 @@ class ReplyStore(Recorded):
         with self._errors_explained(), self._read_lock:
             if self._connection is None:
                 self._connection = _connect(self.path / DATABASE)
+                weakref.finalize(self, self._connection.close)
             return self._connection.execute(sql, parameters).fetchall()
 
     def _added(self, entry: Entry) -> bool:

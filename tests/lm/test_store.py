@@ -1,5 +1,6 @@
 """The replies store: nothing lost, nothing unpickled, many threads and processes at once."""
 
+import gc
 import json
 import os
 import pickle
@@ -349,3 +350,15 @@ def test_damage_is_found(store: ReplyStore, change: str, reason: str) -> None:
     (damaged,) = verify(store.path).damaged.values()
 
     assert reason in damaged
+
+
+def test_a_store_that_nobody_closes_leaves_no_connection_open(tmp_path: Path) -> None:
+    store = ReplyStore(tmp_path / "cache")
+    store.read("key")
+    connections: list[Any] = [store._connection, store._cache._con]
+    del store
+    gc.collect()
+
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
