@@ -71,7 +71,7 @@ def test_others_in_flight_or_waiting_are_counted(server: ChatServer, store: Repl
 
     def script(body: dict[str, Any]) -> Scripted:
         if body["messages"][-1]["content"] == "first":
-            while lm.client._retries.load()["waiting"] == 0:
+            while lm.client.retries.load()["waiting"] == 0:
                 time.sleep(0.001)
         else:
             while not events:
