@@ -117,7 +117,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
     def enter_answered(self, entry: EntryT, *, attempts: int, seconds: float) -> None:
         """Enter what an engine brought and was recorded, as if it had been asked for here."""
         self._enter_sent([entry])
-        with call_span(entry.request) as observe:
+        with call_span(entry.request, begun=seconds) as observe:
             self._notify(observe, [entry.request], seconds, attempts=attempts, entries=[entry])
 
     def reusable(self, key: str) -> EntryT | None:
