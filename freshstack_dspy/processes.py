@@ -23,7 +23,9 @@ from freshstack_dspy.errors import FreshstackError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _FEW = 4
-"""So many items are done in this process: to begin another takes half a second."""
+"""Of so many items less are done in this process: to begin another takes half a second."""
+_RENEWED = 100
+"""Items, after which a process is replaced: parsers leak, and a long run must not grow."""
 
 
 def map_in_processes(
@@ -37,7 +39,7 @@ def map_in_processes(
     left = iter(items)
     first, cores = list(islice(left, few)), _cores()
     items = chain(first, left)
-    if len(first) < few or cores == 1 or not sys.executable:
+    if len(first) < few or not sys.executable:
         yield from map(function, items)
         return
     workers = [_Worker(function) for _ in range(cores)]
@@ -79,6 +81,11 @@ class _Worker:
     """A process that applies a function to what it is sent."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked = 0
         path = [os.path.abspath(place) for place in sys.path]  # noqa: PTH100 - of names, "" too
         self.process = subprocess.Popen(  # noqa: S603 - this module
             [sys.executable, "-m", __name__],
@@ -86,10 +93,13 @@ class _Worker:
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"},
         )
-        self._function = function
 
     def ask(self, item: Any) -> Any:
         """Have the function applied to an item."""
+        if self._asked == _RENEWED:
+            self.close()
+            self._begin()
+        self._asked += 1
         requests, replies = self.process.stdin, self.process.stdout
         assert requests is not None
         assert replies is not None
@@ -106,7 +116,7 @@ class _Worker:
         return result
 
     def close(self) -> None:
-        """Let go of it, once it has ended."""
+        """Ask no more, and wait until it has ended."""
         with suppress(BrokenPipeError), self.process:
             pass
 

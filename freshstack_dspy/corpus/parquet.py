@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -244,7 +245,7 @@ class ChunkFile:
         with self._reading():
             for group, members in groupby(sorted(rows.values()), self._group_of):
                 start = self._starts[group]
-                taken = self._group(group).take([row - start for row in members])
+                taken = self._group(group).take(_integers([row - start for row in members]))
                 found |= {chunk.chunk_id: chunk for chunk in chunks_in(taken)}
         return {chunk_id: found[chunk_id] for chunk_id in rows}
 
@@ -295,3 +296,11 @@ class ChunkFile:
         except (pa.ArrowException, OSError) as error:
             fault = " ".join(str(error).split())
             raise CollectionError(f"{self}: cannot be read as Parquet: {fault}") from None
+
+
+def _integers(values: Sequence[int]) -> "pa.Int64Array":
+    """Make an Arrow array: `pyarrow.array` would import pandas, which takes half a second."""
+    import pyarrow as pa
+
+    data = pa.py_buffer(array("q", values))
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, data])

@@ -66,7 +66,7 @@ def named_entry(path: str, size: int = 0, skip: Skip | None = None, key: Any = N
     decoded = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if decoded != path:
         skip = Skip("unreadable", "its name is not UTF-8")
-    shown = "".join(map(_visible, decoded))
+    shown = decoded if decoded.isprintable() else "".join(map(_visible, decoded))
     if shown != decoded:
         skip = Skip("unreadable", "its name holds a line break or control character")
     return TreeEntry(shown, size, skip, key)
