@@ -33,7 +33,7 @@ engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 se
 	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-engines/bin/uv pip install --quiet --python .venv-engines/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,engines,otel]'
 	.venv-engines/bin/python -m pytest -m engines tests/engines
-	.venv-engines/bin/python -m pytest tests/lm/test_telemetry.py
+	.venv-engines/bin/python -m pytest -m "slow or not slow" tests/lm/test_telemetry.py tests/index/test_object_store.py
 
 lint: $(DEV)  ## style and layers
 	$(BIN)/ruff check .

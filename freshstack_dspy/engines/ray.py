@@ -203,7 +203,8 @@ def _stall(ray: Any, underway: int, seconds: float) -> str:
     return (
         f"no batch came back for {seconds / 60:g} minutes, and {underway} are under way; the Ray "
         f"cluster has {_free(ray.cluster_resources())}, of which "
-        f"{_free(ray.available_resources())} are free; look at: ray status"
+        f"{_free(ray.available_resources())} are free; look at ray status, "
+        "and at what the batches wait for"
     )
 
 

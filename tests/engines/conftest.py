@@ -26,16 +26,28 @@ def _network_is_off() -> None:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """A cluster with one node more than its head."""
+    ray = pytest.importorskip("ray")
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = f"{MODELS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    import ray
-
-    made = cluster_utils.Cluster(initialize_head=True, head_node_args=NODE)
-    made.add_node(**NODE)
+    made = cluster_utils.Cluster()
+    with_node(made)  # its head
+    with_node(made)
     yield made
     ray.shutdown()
     made.shutdown()
+
+
+def with_node(cluster: Any) -> Any:
+    """Start a node of a cluster; Ray gives it half a minute, which a busy machine may exceed."""
+    left = 2
+    while True:
+        try:
+            return cluster.add_node(**NODE)
+        except Exception as error:
+            if not left or "timed out during startup" not in str(error):
+                raise
+            left -= 1
 
 
 @pytest.fixture

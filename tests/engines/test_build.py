@@ -12,7 +12,7 @@ import pytest
 
 from freshstack_dspy import Collection, build, load_config
 from freshstack_dspy.config import EngineConfig
-from tests.engines.conftest import NODE
+from tests.engines.conftest import with_node
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.recipes.domain import QUESTIONS, write_domain
 from tests.recipes.scripted import SCRIPTS, inputs_of
@@ -83,7 +83,7 @@ def test_a_build_with_faults_a_lost_node_and_a_killed_driver_is_that_of_one_proc
     engine: EngineConfig, cluster: Any, tmp_path: Path
 ) -> None:
     engine = engine.model_copy(update={"in_flight": IN_FLIGHT})
-    lost = cluster.add_node(**NODE)
+    lost = with_node(cluster)
     with Model().running() as model:
         config = written(tmp_path / "ray", model, engine)
         first = started(config)

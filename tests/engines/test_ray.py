@@ -13,7 +13,7 @@ import pytest
 from freshstack_dspy.config import EngineConfig
 from freshstack_dspy.engines.ray import map_batches
 from freshstack_dspy.errors import EngineError, SourceError
-from tests.engines.conftest import NODE
+from tests.engines.conftest import NODE, with_node
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("default")]
 
@@ -55,7 +55,7 @@ def test_results_can_come_as_soon_as_they_are_there(engine: EngineConfig, tmp_pa
 def test_a_lost_node_repeats_what_it_was_at(
     engine: EngineConfig, cluster: Any, tmp_path: Path
 ) -> None:
-    lost = cluster.add_node(**NODE)
+    lost = with_node(cluster)
     log = tmp_path / "log"
     found = map_batches(engine, partial(noted, log, 0.5), numbered(60))
     first = [next(found) for _ in range(20)]
