@@ -17,7 +17,7 @@ from freshstack_dspy.config import EmbedderConfig, ModelConfig
 from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import FreshstackError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.engine import UNREADABLE, presentable, provider_for
-from freshstack_dspy.lm.reply import encodable
+from freshstack_dspy.lm.reply import encodable, tokens_in
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.records import Chunk, SourceFile
 
@@ -254,9 +254,9 @@ def _completion(response: "Response") -> str:
     message = {"role": "assistant", "content": text, "refusal": text if refusals else None}
     usage = response.usage
     counts = {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.total_tokens,
+        "prompt_tokens": tokens_in(usage.input_tokens),
+        "completion_tokens": tokens_in(usage.output_tokens),
+        "total_tokens": tokens_in(usage.total_tokens),
     }
     choice = {"index": 0, "message": message, "finish_reason": str(response.finish_reason)}
     return json.dumps({"choices": [choice], "usage": counts}, ensure_ascii=False)

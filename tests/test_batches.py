@@ -31,6 +31,7 @@ from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.parquet import chunks_in
 from freshstack_dspy.index.models import FolderEmbedder
 from freshstack_dspy.index.ranking import unit_rows
+from freshstack_dspy.lm.batch.deferred import answer_in
 from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.records import SourceFile
 from tests.index.pieces import SMALL
@@ -110,6 +111,22 @@ def test_what_has_no_reply_is_a_row_that_says_why(server: ChatServer) -> None:
     assert "too long" in rows["refused"]["error"]
     assert rows["refused"]["body"] is None
     assert answers_to(broken, model)["x"]["status"] == "failed"
+
+
+def test_a_reply_is_what_a_live_call_takes_of_it(server: ChatServer) -> None:
+    """Half a surrogate pair is no text, and what is no count of tokens is none."""
+    usage = {"prompt_tokens": 10**15, "completion_tokens": 10**15}
+    server.script = lambda _: Scripted("\ud83d", finish_reason="length", usage=usage)
+    row = answers_to(batch_of("a"), model_at(server))["a"]
+    answer = answer_in("a", row["body"])
+
+    assert (answer.text, answer.finish_reason) == ("\ufffd", "length")
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (None, None)
+
+    server.script = lambda _: Scripted(None, refusal="I will not.")
+    row = answers_to(batch_of("a"), model_at(server))["a"]
+    answer = answer_in("a", row["body"])
+    assert (answer.text, answer.finish_reason) == ("I will not.", "refusal")
 
 
 def test_what_may_have_been_billed_is_not_repeated_where_it_must_not(server: ChatServer) -> None:

@@ -97,7 +97,7 @@ def receive(
     batch: bool = False,
 ) -> Reply:
     """Make the record of a reply that has just come in; what is no count of tokens becomes None."""
-    input_tokens, output_tokens = _counted(input_tokens), _counted(output_tokens)
+    input_tokens, output_tokens = tokens_in(input_tokens), tokens_in(output_tokens)
     asked: dict[str, Any] = {"request": request}  # type checkers disagree about its alias
     return Reply(
         **asked,
@@ -120,7 +120,7 @@ def billed_output(before: int | None, after: int | None, total: int | None) -> i
     return max(after, total - before)
 
 
-def _counted(tokens: Any) -> int | None:
+def tokens_in(tokens: Any) -> int | None:
     """A provider's count of tokens, or None where it is none."""
     return tokens if type(tokens) is int and 0 <= tokens <= MOST_TOKENS else None
 

@@ -151,8 +151,9 @@ class Session:
         written = write_requests(store, path, missing - underway)
         raise DeferredError(
             f"{written} requests were written to {path}; send them with: freshstack requests "
-            f"submit {self.config.file}, or have them answered elsewhere and import the "
-            f"replies with: freshstack requests import REPLIES {self.config.file}; then run the "
+            f"answer {self.config.file}, or as a batch with: freshstack requests submit "
+            f"{self.config.file}, or have them answered elsewhere and import the replies with: "
+            f"freshstack requests import REPLIES {self.config.file}; then run the "
             "same command again"
         )
 
