@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -77,6 +77,7 @@ def test_few_items_are_taken_in_advance() -> None:
 
     results = map_in_processes(abs, items(), few=1)
     next(results)
+    assert isinstance(results, Generator)
     results.close()
 
     assert len(taken) < 100

@@ -267,15 +267,14 @@ def compare(
 
     pair = "query_id", "nugget_id", "chunk_id"
     fields = *pair, "label", "reason", "same_as", "evidence"
+    judged = rows(contents.judgments, *fields)
     verdicts: dict[PairId, _Judged] = {
         (query_id, nugget_id, chunk_id): _Judged(
             None if label is None else read(label),
             reason,
             () if same_as else evidence,  # in another chunk
         )
-        for query_id, nugget_id, chunk_id, label, reason, same_as, evidence in rows(
-            contents.judgments, *fields
-        )
+        for query_id, nugget_id, chunk_id, label, reason, same_as, evidence in judged
     }
     if yes_no:
         highest = threshold = 1
@@ -285,16 +284,7 @@ def compare(
     ]
     of_judged = [one for one in labels if verdicts.get(pair_of(one), _NONE).label is not None]
     design = _Design(weights(of_judged, strata(contents), pair_of), _drawn_singly(of_judged))
-    report = _report(
-        kind,
-        name,
-        verdicts,
-        people,
-        highest,
-        threshold,
-        design=design,
-        groups=groups,
-    )
+    report = _report(kind, name, verdicts, people, highest, threshold, design=design, groups=groups)
     texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
     return report.model_copy(
         update={

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from freshstack_dspy.collection.retrievers import name_of, run_retriever
-from freshstack_dspy.config import DIMENSIONS, FusionConfig
+from freshstack_dspy.config import DIMENSIONS, FusionConfig, Lexical
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25
@@ -196,7 +196,9 @@ def open_index(
         IndexingError: The chunks cannot be indexed.
     """
     recorded: Any = collection.manifest.config.get("index") or {}
-    lexical = "lance" if isinstance(path_or_uri(root), Uri) else recorded.get("lexical", "bm25s")
+    lexical: Lexical = (
+        "lance" if isinstance(path_or_uri(root), Uri) else recorded.get("lexical", "bm25s")
+    )
     settings = Settings(recorded.get("dimensions", DIMENSIONS), lexical)
     name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
     corpus = collection.manifest.files.get(CORPUS_FILE)

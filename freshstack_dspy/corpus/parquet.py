@@ -124,11 +124,12 @@ class ChunkIds(Set[str]):
 
     def row(self, chunk_id: str) -> int | None:
         """Give the row of a chunk, or None."""
-        row = bisect_left(self, chunk_id)  # type: ignore[type-var]
+        row = bisect_left(self, chunk_id)
         return row if row < len(self) and self[row] == chunk_id else None
 
     def __getitem__(self, row: int) -> str:
-        return self.array[row].as_py()
+        found: str = self.array[row].as_py()
+        return found
 
     def __len__(self) -> int:
         return len(self.array)
@@ -178,7 +179,7 @@ class ChunkFile:
 
     def __len__(self) -> int:
         with self._reading():
-            return self._file.metadata.num_rows
+            return int(self._file.metadata.num_rows)
 
     def __iter__(self) -> Iterator[Chunk]:
         """Give all chunks, by chunk_id."""
@@ -203,7 +204,9 @@ class ChunkFile:
     def tokens(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
         """The length of every chunk in tokens, by row."""
         with self._reading():
-            return self._file.read(["tokens"])["tokens"].to_numpy()
+            tokens: np.ndarray[Any, np.dtype[np.int64]]
+            tokens = self._file.read(["tokens"])["tokens"].to_numpy()
+            return tokens
 
     @cached_property
     def sums(self) -> ChunkSums:

@@ -200,7 +200,7 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
     """Write a version of an index; its manifest commits it."""
     name = place.new_version()
     identities = {LSA: draft.fingerprint}
-    dimensions = {}
+    dimensions: dict[str, int] = {}
     if isinstance(place, Folder):
         draft.chunks.copy(place.folder(name) / CHUNKS, link=True)
     if isinstance(place, Folder) and draft.settings.lexical == "bm25s":

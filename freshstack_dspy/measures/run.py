@@ -120,9 +120,10 @@ class Run(Mapping[str, Mapping[str, float]]):
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
         queries = self.keys() - set(query_ids)
+        rankings: Any = {query: of for query, of in self.scores.items() if query in queries}
         return replace(
             self,
-            rankings={query: of for query, of in self.scores.items() if query in queries},
+            rankings=rankings,
             listed={query: of for query, of in self.listed.items() if query in queries},
             by_rank={query: of for query, of in self.by_rank.items() if query in queries},
         )
@@ -134,7 +135,7 @@ class Run(Mapping[str, Mapping[str, float]]):
         def only(by_query: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
             return {query: tuple(filter(known.__contains__, of)) for query, of in by_query.items()}
 
-        rankings = {
+        rankings: Any = {
             query: {chunk: score for chunk, score in of.items() if chunk in known}
             for query, of in self.scores.items()
         }

@@ -159,8 +159,8 @@ def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     qrels = contents.qrels_of(slices)
     candidates: dict[QueryChunk, Finds] = {}
     outside: Counter[CandidateOrigin] = Counter()
-    fields = "query_id", "chunk_id", "origin", *Finds._fields
-    for query_id, chunk_id, origin, *finds in rows(contents.pool, *fields):
+    of_pool = "query_id", "chunk_id", "origin", *Finds._fields
+    for query_id, chunk_id, origin, *finds in rows(contents.pool, *of_pool):
         found = Finds(*finds)
         if query_id in qrels.nuggets and found.pooled_by:
             candidates[query_id, chunk_id] = found
@@ -382,8 +382,8 @@ def _lists(pool: Pooled) -> _Lists:
     for (query_id, chunk_id), one in pool.candidates.items():
         for by in (*one.pooled_by, *one.ranked_below):
             lists[by.technique, None][query_id][by.rank] = chunk_id
-        for by in one.found_by:
-            lists[by.technique, by.retriever][query_id][by.rank] = chunk_id
+        for found in one.found_by:
+            lists[found.technique, found.retriever][query_id][found.rank] = chunk_id
     return lists
 
 

@@ -190,7 +190,7 @@ class Records(Sequence[R], Generic[R]):
         return f"<{len(self):,} {self._record.__name__} records of {self._path}>"
 
     def __len__(self) -> int:
-        return self._file.metadata.num_rows
+        return int(self._file.metadata.num_rows)
 
     def __iter__(self) -> Iterator[R]:
         for batch in self._batches():
@@ -264,7 +264,7 @@ class Records(Sequence[R], Generic[R]):
 
         column: Any = batch.column(field)
         if not pa.types.is_nested(column.type):
-            return column.to_pylist()
+            return list(column.to_pylist())
         kind = self._record.model_fields[field].annotation
         try:
             if not pa.types.is_list(column.type) or column.null_count:
@@ -324,7 +324,8 @@ def _checked_list(kind: Any, values: list[Any]) -> list[Any]:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[kind])  # type: ignore[valid-type]
+    of_kind: Any = list
+    return TypeAdapter(of_kind[kind])
 
 
 def schema_of(fields: Any) -> "pa.Schema":

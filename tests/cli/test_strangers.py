@@ -49,7 +49,7 @@ def test_a_format_is_written_read_and_validated_by_its_name(
     assert "Read its lines." in (tmp_path / "e/README.md").read_text()
     assert small.load(tmp_path / "b").qrels().nuggets == small.qrels().nuggets
     assert wrong.code == 2
-    assert "autojudge, gone, lines" in wrong.err
+    assert "triples, gone, lines" in wrong.err
 
 
 def test_an_object_does_without_a_name(tmp_path: Path) -> None:

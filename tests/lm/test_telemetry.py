@@ -144,7 +144,7 @@ def test_a_build_of_the_command_line_is_one_trace(tmp_path: Path, collector: Col
     counted = points(collector.metrics()["freshstack.calls"])
     assert sum(point.as_int for point in counted) == len(calls)
     sent = b"".join(content for _, content in collector.bodies)
-    assert not [one for one in QUESTIONS if one["title"].encode() in sent]
+    assert not [one for one in QUESTIONS if str(one["title"]).encode() in sent]
 
 
 def test_the_spans_of_calls_go_to_the_provider_of_the_host(

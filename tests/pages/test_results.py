@@ -42,7 +42,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         precise=True, grounded=True, vital=False,
     )  # fmt: skip
     fewer = without(sample, folder / "fewer")
-    chunks = list(sample.chunks())
     found = (
         sample,
         sample.evaluate(runs["bm25"]),
@@ -52,7 +51,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         sample.analyze(runs["bm25"], query_id=QUERY),
         agree(sample, QUICKSTART / "labels.jsonl"),
         nugget_ratings(sample, [rating]),
-        difference(sample, fewer, chunks, chunks),
+        difference(sample, fewer, sample.corpus, sample.corpus),
     )
     return {type(one).__name__: one for one in found}
 
