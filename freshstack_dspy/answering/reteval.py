@@ -130,7 +130,7 @@ def answer_from_runs(
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
     assigned, unassigned = assign(session, [*firsts, *answers], queries, nuggets)
     wanted = {id_ for one in (*firsts, *answers) for id_ in one.references}
-    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
+    chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
     texts = dict.fromkeys(queries, chunks)
     cited, uncited = judge_citations(session, [*firsts, *answers], queries, texts)
     of_query: dict[str, list[Answer]] = {}
@@ -176,7 +176,7 @@ def shown_contexts(
     """Show a program as many chunks of each top as the model's window takes, each whole."""
     window = Window(session.config.model, program)
     wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
-    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
+    chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
     temperature = SAMPLED_TEMPERATURE if samples > 1 else None
     contexts = []
     for run_id, top in tops.items():

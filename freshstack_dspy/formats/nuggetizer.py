@@ -17,16 +17,21 @@ pooled or judged are left out. Nuggets that were not rated are `vital`, with `"r
 
 
 def _write(selection: Selection) -> Files:
-    texts = {chunk.chunk_id: chunk.titled for chunk in selection.collection.chunks()}
     scale = selection.collection.manifest.scale
     pool: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in selection.of_queries(selection.collection.pool):
         pool[candidate.query_id].append(candidate)
+    pooled = {one.chunk_id for of_query in pool.values() for one in of_query}
+    chunks = selection.collection.corpus.chunks(pooled.union(*selection.labels.values()))
     inputs, nuggets, assigned = [], [], []
     for query in selection.queries:
         query_id, text = query.query_id, query.text
         candidates = [
-            {"docid": one.chunk_id, "score": 1 / place, "doc": {"segment": texts[one.chunk_id]}}
+            {
+                "docid": one.chunk_id,
+                "score": 1 / place,
+                "doc": {"segment": chunks[one.chunk_id].titled},
+            }
             for place, one in enumerate(sorted(pool[query_id], key=_best_rank), start=1)
         ]
         inputs.append({"query": {"qid": query_id, "text": text}, "candidates": candidates})
@@ -47,7 +52,7 @@ def _write(selection: Selection) -> Files:
                 for id_, nugget in own.items()
                 if id_ in labels
             ]
-            passage = {"candidate_text": texts[chunk_id], "docid": chunk_id}
+            passage = {"candidate_text": chunks[chunk_id].titled, "docid": chunk_id}
             assigned.append({"text": text, "qid": query_id, **passage, "nuggets": given})
     yield "input.jsonl", inputs
     yield "nuggets.jsonl", nuggets
