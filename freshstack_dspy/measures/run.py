@@ -205,7 +205,8 @@ def _scores(
     if len(scores) < len(ranking):
         chunk_id, _ = Counter(map(_ID, ranking)).most_common(1)[0]
         raise CollectionError(f"query {query_id!r}: chunk {chunk_id!r} is twice in the ranking")
-    scores = dict(zip(scores, map(float, scores.values()), strict=True))
+    if set(map(type, scores.values())) - {float}:  # of numpy, or whole numbers
+        scores = {chunk_id: float(score) for chunk_id, score in scores.items()}
     # A sum of finite numbers may be too large for a float; one of others is never finite.
     if not (math.isfinite(sum(scores.values())) or all(map(math.isfinite, scores.values()))):
         chunk_id, score = next(of for of in scores.items() if not math.isfinite(of[1]))
