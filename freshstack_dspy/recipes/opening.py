@@ -136,7 +136,7 @@ def open_session(
             check_model(config.model)
     engine = None
     if mode in ("live", "rerecord"):
-        engine = options.get("engine") or engine_of(config)
+        engine = options.get("engine") or engine_for(config)
     if engine is not None and provider is not None:
         raise ConfigError("a provider answers in this process: give it, or an engine, not both")
     from freshstack_dspy.lm.client import Client, RecordedLM
@@ -166,7 +166,7 @@ def open_session(
         )
 
 
-def engine_of(config: BuildConfig) -> "Engine | None":
+def engine_for(config: BuildConfig) -> "Engine | None":
     """What `[engine]` sends requests by; None: this process sends them itself.
 
     Raises:

@@ -15,7 +15,7 @@ from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.opening import engine_of
+from freshstack_dspy.recipes.opening import engine_for
 from freshstack_dspy.recipes.sending import STEP, Sender
 from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import Record
@@ -68,7 +68,7 @@ def answer_requests(
                 return Answered(answered=0, failed={}, left_out=+left_out)
             with file_named(config.file):
                 check_model(config.model)
-            engine = engine_of(config)
+            engine = engine_for(config)
             if engine is None:
                 check_reachable(config.model)
             account = Account(config.name, config.budget, config.prices, batches.folder.reserved())
