@@ -21,6 +21,7 @@ from freshstack_dspy.formats.splitting import Measured, Split, marks_of, split_q
 from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.pages.page import counted, part
 from freshstack_dspy.records import DRY_RUN, SCALES, Chunk, Query
+from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_dry_run
 
 TOP = 10
@@ -91,7 +92,7 @@ class _Example(NamedTuple):
 def triples(
     *,
     test: float = 0.2,
-    measured: Sequence[Measured] = (),
+    measured: Measured | Sequence[Measured] = (),
     unjudged: Run | Path | str | None = None,
 ) -> Format:
     """Give the format of training data, for `export_collection`.
@@ -102,8 +103,8 @@ def triples(
 
     Args:
         test: How much of the questions is held out, from 0 to below 1.
-        measured: What is measured, in place of a share: runs, other collections, or the folders of
-            leaderboards. Their questions, and those that share something with them, are not
+        measured: What is measured, in place of a share: a run, another collection, the folder of a
+            leaderboard, or several. Their questions, and those that share something with them, are not
             trained on.
         unjudged: A run, whose first 10 chunks of a question are negatives too where nobody judged
             them, marked as unjudged; some are positives. None: judged negatives only.
@@ -116,10 +117,12 @@ def triples(
         raise ConfigError(f"test is {test}; it is a share of the questions, from 0 to below 1")
     mined = read_run(unjudged) if isinstance(unjudged, Path | str) else unjudged
     mined = mined or Run("", {})
+    one = isinstance(measured, Run | StoredCollection | Path | str)
+    sources: Any = (measured,) if one else tuple(measured)
     return Format(
         name="triples",
         how_to_load=_HOW_TO_LOAD,
-        write=partial(_write, test=test, measured=measured, mined=mined),
+        write=partial(_write, test=test, measured=sources, mined=mined),
         pooled_chunks_only=True,
     )
 

@@ -315,7 +315,7 @@ def test_what_is_measured_is_not_trained_on(tmp_path: Path) -> None:
     everything = Run.from_scores({query.query_id: {"x": 1} for query in collection.queries})
     for all_measured in (everything, collection):
         with pytest.raises(CollectionError, match="nothing to train on"):
-            export_collection(collection, triples(measured=[all_measured]), tmp_path / "no")
+            export_collection(collection, triples(measured=all_measured), tmp_path / "no")
     with pytest.raises(CollectionError, match="no question of this collection"):
         export_collection(
             collection, triples(measured=[Run.from_scores({"q": {"x": 1}})]), tmp_path / "no"
