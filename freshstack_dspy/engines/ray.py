@@ -149,7 +149,7 @@ def _check_nodes(gpus: float, _job: str) -> None:
             f"batch needs 1 CPU{f' and {gpus:g} GPU (engine.gpus)' * bool(gpus)}"
         )
     here = _installed(_packages())
-    probe = ray.remote(num_cpus=0, max_retries=0)(_installed)
+    probe, faults = ray.remote(num_cpus=0, max_retries=0)(_installed), ray.exceptions
     for node in nodes:
         where = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             node["NodeID"], soft=False
@@ -159,9 +159,11 @@ def _check_nodes(gpus: float, _job: str) -> None:
             there = ray.get(
                 probe.options(scheduling_strategy=where).remote(list(here)), timeout=_ANSWERING
             )
-        except ray.exceptions.RayError as error:
+        except (faults.RayTaskError, faults.RuntimeEnvSetupError, faults.GetTimeoutError) as error:
             why = " ".join(str(getattr(error, "cause", error)).split())
             raise EngineError(f"{name} cannot do the work: {why}") from None
+        except faults.RayError:  # lost, and not yet known to be
+            continue
         for package, found in there.items():
             if found != here[package]:
                 raise EngineError(
