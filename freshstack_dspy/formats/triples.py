@@ -117,12 +117,12 @@ def triples(
         raise ConfigError(f"test is {test}; it is a share of the questions, from 0 to below 1")
     mined = read_run(unjudged) if isinstance(unjudged, Path | str) else unjudged
     mined = mined or Run("", {})
-    one = isinstance(measured, Run | StoredCollection | Path | str)
-    sources: Any = (measured,) if one else tuple(measured)
+    if isinstance(measured, Run | StoredCollection | Path | str):
+        measured = (measured,)
     return Format(
         name="triples",
         how_to_load=_HOW_TO_LOAD,
-        write=partial(_write, test=test, measured=sources, mined=mined),
+        write=partial(_write, test=test, measured=measured, mined=mined),
         pooled_chunks_only=True,
     )
 
