@@ -161,7 +161,7 @@ def main() -> None:
 
 def again(config: BuildConfig, made: Collection, calls: int) -> None:
     """Rebuild the same, without and with what stands."""
-    (place,) = (path for path in config.index.path.iterdir() if path.is_dir())
+    (place,) = (path for path in config.index.path.iterdir() if path.name[0] != ".")
     opening, _ = timed(lambda: HybridIndex.open(place))
     figure("index opened alone, seconds", opening)
     reading, _ = timed(lambda: Collection.load(config.out))
