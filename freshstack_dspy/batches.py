@@ -7,15 +7,14 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from freshstack_dspy.config import EmbedderConfig, ModelConfig
+from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.corpus.parquet import chunk_schema
-from freshstack_dspy.errors import FreshstackError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.errors import ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.engine import UNREADABLE, presentable, provider_for
 from freshstack_dspy.lm.reply import encodable, tokens_in
 from freshstack_dspy.lm.retry import Retries
@@ -23,8 +22,6 @@ from freshstack_dspy.records import Chunk, SourceFile
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
-
-    from freshstack_dspy.index.hybrid import HybridIndex
 
 FILES = pa.schema(
     {
@@ -56,22 +53,6 @@ may be asked again; `outage` or `fatal`, and no other request would be answered.
 that brought no reply and may have been billed."""
 
 
-PASSAGES = pa.schema({"text": pa.large_string()})
-VECTORS = pa.schema({"vector": pa.list_(pa.float32()), "fault": pa.string()})
-"""A vector of length 1, or 0 where the text has none; and of what cannot be embedded why."""
-QUESTIONS = pa.schema({"query_id": pa.string(), "text": pa.large_string()})
-FOUND = pa.schema(
-    {
-        "query_id": pa.string(),
-        "chunk_id": pa.string(),
-        "rank": pa.int32(),
-        "score": pa.float64(),
-        "fault": pa.string(),
-    }
-)
-"""What was found, by rank from 1; and of a question that cannot be searched with a row that says why."""
-
-
 class _LostError(ReplyError):
     """An attempt that may have been billed is not repeated here."""
 
@@ -98,69 +79,6 @@ def chunk_batch(files: pa.RecordBatch, max_tokens: int) -> pa.RecordBatch:
             )
             rows.append({**none.model_dump(), "fault": fault})
     return pa.RecordBatch.from_pylist(rows, CHUNKS)
-
-
-def embed_batch(passages: pa.RecordBatch, config: EmbedderConfig) -> pa.RecordBatch:
-    """Embed texts, rows of `PASSAGES`, with the model in a folder; give a row of `VECTORS` for each."""
-    from freshstack_dspy.index.building import embedded
-    from freshstack_dspy.index.models import opened_model
-
-    opened: Any = opened_model  # a configuration can be hashed: it is frozen
-    embedder = opened(config)
-
-    def vectors(texts: Sequence[str]) -> list[dict[str, Any]]:
-        return [{"vector": one} for one in embedded(embedder, texts, lambda _: None)]
-
-    rows = _by_halves(vectors, passages["text"].to_pylist())
-    return pa.RecordBatch.from_pylist([one for _, one in rows], VECTORS)
-
-
-def search_batch(
-    questions: pa.RecordBatch, path: str, retriever: str, depth: int
-) -> pa.RecordBatch:
-    """Search the index at a path or URI for questions, rows of `QUESTIONS`; give rows of `FOUND`.
-
-    The retriever is one that needs no model of a configuration: `bm25` or `lsa`.
-    """
-    index = _opened_index(path)
-
-    def rankings(texts: Sequence[str]) -> list[dict[str, Any]]:
-        return [{"found": one} for one in index.search(retriever, texts, depth)]
-
-    rows: list[dict[str, Any]] = []
-    ids = questions["query_id"].to_pylist()
-    for place, one in _by_halves(rankings, questions["text"].to_pylist()):
-        if "fault" in one:
-            rows.append({"query_id": ids[place], **one})
-        for rank, (chunk_id, score) in enumerate(one.get("found", ()), 1):
-            rows.append(
-                {"query_id": ids[place], "chunk_id": chunk_id, "rank": rank, "score": score}
-            )
-    return pa.RecordBatch.from_pylist(rows, FOUND)
-
-
-@functools.lru_cache(maxsize=4)
-def _opened_index(path: str) -> "HybridIndex":
-    from freshstack_dspy.index.hybrid import HybridIndex
-
-    return HybridIndex.open(path)
-
-
-def _by_halves(
-    function: Callable[[Sequence[str]], list[dict[str, Any]]], texts: Sequence[str], start: int = 0
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Give what a function makes of texts, by their places; one that cannot be is its own fault."""
-    try:
-        yield from enumerate(function(texts), start)
-    except FreshstackError:  # of a model or an index, and so of all texts
-        raise
-    except Exception as error:  # noqa: BLE001 - one text ends no batch
-        if len(texts) == 1:
-            yield start, {"fault": f"{type(error).__name__}: {' '.join(str(error).split())}"}
-            return
-        half = len(texts) // 2
-        yield from _by_halves(function, texts[:half], start)
-        yield from _by_halves(function, texts[half:], start + half)
 
 
 def answer_batch(

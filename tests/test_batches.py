@@ -4,37 +4,26 @@ import functools
 import json
 import pickle
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 import tenacity.nap
 
-from freshstack_dspy import HybridIndex, ModelConfig
+from freshstack_dspy import ModelConfig
 from freshstack_dspy.batches import (
     ANSWERS,
     CHUNKS,
     FILES,
-    FOUND,
-    PASSAGES,
-    QUESTIONS,
     REQUESTS,
     answer_batch,
     chunk_batch,
-    embed_batch,
-    search_batch,
 )
-from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.parquet import chunks_in
-from freshstack_dspy.index.models import FolderEmbedder
-from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.lm.batch.deferred import answer_in
 from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.records import SourceFile
-from tests.index.pieces import SMALL
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.recording import ask
 
@@ -167,34 +156,3 @@ def test_files_are_cut_as_one_by_one_and_one_that_cannot_be_is_a_row_that_says_w
     (fault,) = (row for row in cut.to_pylist() if row["fault"])
     assert (fault["source"], fault["path"], fault["text"]) == ("repo", "c.py", "")
     assert fault["fault"].startswith("cannot be cut: UnicodeDecodeError: 'utf-8' codec can't")
-
-
-def test_questions_are_searched_for_in_batches(tmp_path: Path) -> None:
-    index = HybridIndex.build(tmp_path, "x", SMALL)
-    questions = pa.RecordBatch.from_pylist(
-        [{"query_id": "1", "text": "user name"}, {"query_id": "2", "text": "unheard"}], QUESTIONS
-    )
-
-    found = search_batch(questions, str(index.path), "bm25", 3)
-
-    (ranking, _) = index.search("bm25", ["user name", "unheard"], 3)
-    assert found.schema == FOUND
-    assert found.to_pylist() == [
-        {"query_id": "1", "chunk_id": one.chunk_id, "rank": rank, "score": one.score, "fault": None}
-        for rank, one in enumerate(ranking, 1)
-    ]
-
-
-def test_texts_are_embedded_in_batches(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="an extra: transformers")
-    from tests.index.tiny_models import tiny_embedder
-
-    config = EmbedderConfig(name="tiny", path=tiny_embedder(tmp_path))
-    texts = ["one text", "another", ""]
-
-    made = embed_batch(pa.RecordBatch.from_pydict({"text": texts}, PASSAGES), config)
-
-    expected = FolderEmbedder(config).embed_passages(texts, lambda _: None)
-    vectors = np.array(made["vector"].to_pylist())
-    assert made["fault"].null_count == 3
-    np.testing.assert_allclose(vectors, unit_rows(expected, "tiny", 3), atol=1e-6)
