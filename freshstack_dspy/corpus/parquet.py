@@ -1,6 +1,7 @@
 """Chunks as Parquet, in the order of their ids: written as a stream, and read in parts."""
 
 import hashlib
+import os
 import shutil
 from array import array
 from bisect import bisect_left, bisect_right
@@ -231,7 +232,9 @@ class ChunkFile:
         if link and isinstance(self.place, Path):
             with suppress(OSError):
                 path.hardlink_to(self.place)
-                return type(self)(path, self.sums)
+                if os.path.samestat(path.stat(), os.fstat(self._source.fileno())):
+                    return type(self)(path, self.sums)
+                path.unlink()  # of a file that has taken its place
         with self._reading(), path.open("wb") as copy:
             self._source.seek(0)
             shutil.copyfileobj(self._source, copy)

@@ -4,12 +4,13 @@ Nothing holds a corpus: files are read one after the other, cut in batches on al
 on disk. Only the files that changed are cut again.
 """
 
+import hashlib
 import json
 import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -84,7 +85,9 @@ def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
     folder, by = config.index.folder / ".chunks" / config.name, cut_by(config)
     before = _Kept.read(existing_folder(folder), by)
     known = {file.content for file in before.files}
-    changed = {(file.source, file.path) for file in found.read if file.content not in known}
+    changed = {
+        (file.source, file.path): file.sha256 for file in found.read if file.content not in known
+    }
     progress.start("chunks", len(changed))
     if before.files == found.read:
         chunks, note = before.chunks, f"{len(before.chunks):,} unchanged"
@@ -171,11 +174,13 @@ class _Kept(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path, by: str) -> "_Kept":
-        """Read them; none, where they were cut otherwise or are damaged."""
+        """Read them; none, where they were cut otherwise, are damaged, or are just being replaced."""
         with suppress(OSError, ValueError, TypeError, KeyError, CollectionError):
-            about = json.loads((folder / _ABOUT).read_bytes())
+            written = (folder / _ABOUT).read_bytes()
+            about = json.loads(written)
             chunks = ChunkFile(folder / _CHUNKS, ChunkSums(*about["sums"]))
-            if about["cut_by"] == by and len(chunks) == chunks.sums.chunks:
+            whole = len(chunks) == chunks.sums.chunks and (folder / _ABOUT).read_bytes() == written
+            if about["cut_by"] == by and whole:
                 return cls(chunks, [ReadFile(*file) for file in about["files"]])
         return cls(ChunkFile.holding([]), [])
 
@@ -202,10 +207,10 @@ class _Cutting:
     def __init__(
         self,
         config: BuildConfig,
-        places: Set[tuple[str, str]],
+        places: Mapping[tuple[str, str], str],
         progress: Progress,
     ) -> None:
-        """Take the files by source and path."""
+        """Take the files by source and path, each with the hash of what is in it."""
         self._config, self._places, self._progress = config, places, progress
         self.made = 0
         """How many chunks were cut."""
@@ -244,14 +249,23 @@ class _Cutting:
                 self._progress.advance("chunks")
 
     def _read(self) -> Iterator[SourceFile]:
+        left = dict(self._places)
         for corpus in self._config.corpus:
             for entry, read in list_files(corpus, self._config.chunking.max_file_bytes):
-                if (corpus.name, entry.path) in self._places:
-                    file = read()
-                    if isinstance(file, SourceFile):
-                        yield file
-                    elif isinstance(file, SkippedFile):  # by now
-                        self.faults.append(file)
+                digest = left.pop((corpus.name, entry.path), None)
+                file = read() if digest else None
+                if isinstance(file, SourceFile):
+                    if hashlib.sha256(file.data).hexdigest() != digest:
+                        raise _changed(corpus.name, entry.path)
+                    yield file
+                elif isinstance(file, SkippedFile):  # by now
+                    self.faults.append(file)
+        for place in left:
+            raise _changed(*place)
+
+
+def _changed(source: str, path: str) -> SourceError:
+    return SourceError(f"corpus {source!r}: {path} changed while it was read; run it again")
 
 
 def _write(
@@ -271,7 +285,9 @@ def _write(
         files = [file for file in read if (file.source, file.path) not in left_out]
         about = {"cut_by": by, "sums": sums, "files": files}
         (place / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-    chunks = ChunkFile(folder / _CHUNKS, sums)
+        chunks = ChunkFile(place / _CHUNKS, sums)
+        len(chunks)  # opens it: from here on another process may replace the folder
+    chunks.place = folder / _CHUNKS
     if temporary:
         weakref.finalize(chunks, shutil.rmtree, temporary, ignore_errors=True)
     return chunks

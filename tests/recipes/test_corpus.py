@@ -1,6 +1,8 @@
 """From configured corpora to chunks and an index that is up to date with the files."""
 
 import gc
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,42 @@ def test_a_few_files_that_cannot_be_cut_are_left_out_and_no_more(faults: int, fi
         f"corpus 'docs': {faults + 1} of {files:,} files cannot be cut, and more than 5% are too "
         "many; most often: cannot be cut: RecursionError; exclude them"
     )
+
+
+class Meanwhile(Heard):
+    """Does something once the files were looked at, and before they are cut."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.act = act
+
+    def start(self, step: str, total: int) -> None:
+        super().start(step, total)
+        if step == "chunks":
+            self.act()
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_file_that_changes_while_it_is_read_ends_the_work_and_is_not_lost(
+    tmp_path: Path, is_gone: bool
+) -> None:
+    config = domain(tmp_path)
+    file = tmp_path / "corpus/docs/reset.md"
+    before = file.read_text()
+
+    with pytest.raises(SourceError, match=r"docs/reset.md changed while it was read; run it again"):
+        chunk_corpora(config, Meanwhile(file.unlink if is_gone else partial(file.write_text, "x")))
+    file.write_text(before)
+
+    assert {chunk.path for chunk in chunk_corpora(config, NoProgress()).chunks} == FILES.keys()
+
+
+def test_chunks_stay_as_they_were_cut_when_another_process_cuts_again(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    cut = chunk_corpora(config, NoProgress())
+    (tmp_path / "corpus/docs/reset.md").write_text("# Resetting\n\nTurn the crown.\n")
+    others = chunk_corpora(config, NoProgress())
+    index = index_corpora(config, cut)
+
+    assert ChunkFile.holding(cut.chunks).sums == cut.chunks.sums != others.chunks.sums
+    assert list(index.chunks()) == list(cut.chunks)
