@@ -77,6 +77,16 @@ class Draft(NamedTuple):
         if len(set(names)) < len(names):
             raise IndexingError(f"a name of a retriever is taken: {', '.join(names)}")
 
+    def check_revisions(self) -> None:
+        """Raise an error if a source has two revisions: all its chunks are given one."""
+        known: dict[str, str | None] = {}
+        for source, revision in self.chunks.sources:
+            if known.setdefault(source, revision) != revision:
+                raise IndexingError(
+                    f"source {source!r} has two revisions, {known[source]!r} and {revision!r}; give "
+                    "all its chunks one, or each revision a source of its own"
+                )
+
     @property
     def fingerprint(self) -> str:
         """Hash all that `bm25` and `lsa` depend on."""
@@ -177,6 +187,7 @@ def build(place: Place, draft: Draft) -> IndexManifest:
     before = _readable(place)
     if before and draft.is_in(place, before) and draft.described(before) == before:
         return before
+    draft.check_revisions()
     with place.only_writer():
         before = _readable(place)
         if before and draft.is_in(place, before):

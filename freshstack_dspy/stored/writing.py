@@ -45,7 +45,11 @@ COLLECTION_FILES = frozenset(
 """All that a collection's folder holds."""
 _CALL_ID = re.compile(rb'call_id":"([^"]+)"')
 """In a canonical line; a quotation mark inside a text has a backslash before it."""
-_WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
+_NAMES_A_CALL = ("call_id", "votes", "relevance")
+"""Fields that name a reply, or hold what names one."""
+_WITH_CALL_ID = [
+    file for file in RECORD_FILES if not file.record.model_fields.keys().isdisjoint(_NAMES_A_CALL)
+]
 
 
 def write_folder(
@@ -164,7 +168,10 @@ def call_ids_of(contents: Contents) -> frozenset[str]:
 
 
 def _call_ids(records: Sequence[Any]) -> set[str]:
-    found = {call_id for (call_id,) in rows(records, "call_id")}
-    if records and "votes" in type(records[0]).model_fields:
-        found.update(vote.call_id for (votes,) in rows(records, "votes") for vote in votes)
+    found: set[Any] = set()
+    for name in _NAMES_A_CALL if records else ():
+        if name in type(records[0]).model_fields:
+            for (value,) in rows(records, name):
+                named = value if name == "votes" else (value,)
+                found.update(getattr(one, "call_id", one) for one in named)
     return found - {None}

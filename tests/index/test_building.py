@@ -96,6 +96,18 @@ def test_a_new_commit_that_changes_no_content_changes_the_manifest_only(tmp_path
     assert {chunk.revision for chunk in HybridIndex.open(tmp_path / NAME).chunks()} == {"2"}
 
 
+def test_a_source_has_one_revision(tmp_path: Path) -> None:
+    first, *others = BEFORE
+    mixed = [first.model_copy(update={"revision": "2"}), *others]
+    with pytest.raises(IndexingError, match=r"source 'repo' has two revisions, .*'2'"):
+        build(tmp_path, mixed)
+
+    before = build(tmp_path, BEFORE).manifest
+    with pytest.raises(IndexingError, match="source 'repo' has two revisions"):
+        build(tmp_path, mixed)
+    assert HybridIndex.open(tmp_path / NAME).manifest == before
+
+
 def test_a_reader_sees_what_it_opened_through_a_build(tmp_path: Path) -> None:
     reader = build(tmp_path, BEFORE)
 

@@ -112,6 +112,8 @@ def test_nuggets_come_from_relevant_passages_and_name_them(
     rated = [one.importance for one in built.nuggets if one.query_id == "10"]
     assert rated == ["vital", "vital", "okay"]
     assert {one.relevance.grade for one in built.pool if one.relevance} == {1, 3}
+    graded_by = {one.relevance.call_id for one in built.pool if one.relevance}
+    assert graded_by.isdisjoint(built.manifest.reasked)  # which no record names
     assert "passages that retrieval found" in (tmp_path / "collection/README.md").read_text()
 
 

@@ -96,7 +96,10 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], Collection
         changes = {"votes": (voted, other), "evidence": ((0, 2),), "same_as": B}
         first, *others = CONTENTS.judgments
         judgments = first.model_copy(update=changes), *others
-        write_small(path, replace(CONTENTS, judgments=judgments))
+        graded = Relevance(grade=2, reason="r", call_id="k7")
+        best, *rest = CONTENTS.pool
+        pool = best.model_copy(update={"relevance": graded}), *rest
+        write_small(path, replace(CONTENTS, judgments=judgments, pool=pool))
         return Collection.load(path)
 
     return write
@@ -140,7 +143,7 @@ def test_both_forms_are_one_collection(
     assert query_page(lines, "12") == query_page(table, "12")
     assert explain(lines, "12", A) == explain(table, "12", A)
     assert call_ids_of(lines) == call_ids_of(table) == call_ids_in(tmp_path / "table")
-    assert call_ids_in(tmp_path / "lines") == call_ids_of(lines)
+    assert call_ids_in(tmp_path / "lines") == call_ids_of(lines) > {"k7", "k8", "k9"}
     assert not difference(lines, table, lines.corpus, table.corpus).changes
     assert validate(tmp_path / "table") == validate(tmp_path / "lines")
     assert validate(tmp_path / "table").faults == ()
