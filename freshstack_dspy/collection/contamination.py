@@ -28,14 +28,14 @@ class Knowledge(NamedTuple):
 def contamination(
     queries: Sequence[Query],
     nuggets: Sequence[Nugget],
-    gold: Mapping[str, Sequence[str]],
+    overlaps: Mapping[str, float | None],
     knowledge: Mapping[str, Knowledge],
     config: "ContaminationConfig",
 ) -> list[Contamination]:
     """Say of every query with nuggets how far it can be known without the corpus.
 
-    `gold` has the texts of each query's supporting chunks, `knowledge` what its closed-book answer
-    holds, where that was judged.
+    `overlaps` has the `overlap` of each query with its supporting chunks, `knowledge` what its
+    closed-book answer holds, where that was judged.
     """
     own = Counter(nugget.query_id for nugget in nuggets if not nugget.doubtful)
     alike = near_duplicates({query.query_id: query for query in queries}, config.near_duplicate)
@@ -50,7 +50,7 @@ def contamination(
                 known_nuggets=known,
                 closed_book_coverage=None if known is None else len(known) / own[query.query_id],
                 asked=asked(query.asked_at, config.cutoff),
-                gold_overlap=overlap(query.text, gold.get(query.query_id, ()), config.ngram),
+                gold_overlap=overlaps.get(query.query_id),
                 near_duplicates=alike.get(query.query_id, ()),
                 call_id=call_id,
             )

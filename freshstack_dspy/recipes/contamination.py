@@ -1,12 +1,14 @@
 """Contamination: which nuggets a model knows without the corpus, asked of the judge of the build."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from freshstack_dspy.collection.contamination import Knowledge, contamination
+from freshstack_dspy.collection.contamination import Knowledge, contamination, overlap
 from freshstack_dspy.config import ContaminationConfig
 from freshstack_dspy.recipes.flow import Work
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
+from freshstack_dspy.recipes.pooling import blocks
 from freshstack_dspy.records import Chunk, Contamination, Failure, Judgment, Nugget, Query
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
@@ -20,7 +22,7 @@ def contaminate(work: Work, made: Contents) -> Contents:
         made.queries,
         made.nuggets,
         made.judgments,
-        work.chunks(made, (one.chunk_id for one in made.pool)).values(),
+        partial(work.chunks, made),
         knowledge,
     )
     return replace(made, contamination=found, failures=(*made.failures, *failures))
@@ -71,18 +73,21 @@ def contamination_of(
     queries: Sequence[Query],
     nuggets: Sequence[Nugget],
     judgments: Iterable[Judgment],
-    chunks: Iterable[Chunk],
+    chunks: Callable[[Iterable[str]], Mapping[str, Chunk]],
     knowledge: Mapping[str, Knowledge],
 ) -> tuple[Contamination, ...]:
-    """For every query with nuggets, how far it can be answered without the corpus."""
+    """For every query with nuggets, how far it can be answered without the corpus.
+
+    `chunks` gives those of the corpus by their ids.
+    """
     supporting: dict[str, set[str]] = {}
     for judgment in judgments:
         if judgment.label is not None and judgment.label >= threshold:
             supporting.setdefault(judgment.query_id, set()).add(judgment.chunk_id)
-    gold_ids = set().union(*supporting.values())
-    text_of = {chunk.chunk_id: chunk.passage for chunk in chunks if chunk.chunk_id in gold_ids}
-    gold = {
-        query_id: [text_of[chunk_id] for chunk_id in sorted(ids)]
-        for query_id, ids in supporting.items()
-    }
-    return tuple(contamination(queries, nuggets, gold, knowledge, settings))
+    overlaps: dict[str, float | None] = {}
+    for block in blocks(query for query in queries if query.query_id in supporting):
+        gold = chunks({id_ for query in block for id_ in supporting[query.query_id]})
+        for query in block:
+            texts = [gold[id_].passage for id_ in supporting[query.query_id]]
+            overlaps[query.query_id] = overlap(query.text, texts, settings.ngram)
+    return tuple(contamination(queries, nuggets, overlaps, knowledge, settings))

@@ -436,7 +436,7 @@ def _contamination(before: Collection, judgments: Sequence[Judgment]) -> tuple[C
         before.queries,
         before.nuggets,
         judgments,
-        before.corpus.chunks({one.chunk_id for one in judgments if one.label is not None}).values(),
+        before.corpus.chunks,
         knowledge,
     )
 

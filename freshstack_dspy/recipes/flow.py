@@ -4,7 +4,8 @@ A step takes the work and what was made so far, and gives it with its own record
 do not need each other's replies, so that a deferred build writes their requests down together.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -22,7 +23,7 @@ from freshstack_dspy.questions.groups import Groups
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.pooling import Texts, pool
-from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.recipes.session import Ask, Session
 from freshstack_dspy.records import Candidate, Chunk, Failure, Query, StepName
 from freshstack_dspy.stored.contents import Contents
 
@@ -63,6 +64,11 @@ class SingleCall:
     ) -> list[Result]:
         """Ask for every item, one after the other."""
         return [function(item) for item in items]
+
+    @contextmanager
+    def asking(self, step: str, _total: int) -> Iterator[Ask]:
+        """Ask for the items of a step in lots."""
+        yield lambda function, items: self.each(step, function, items)
 
     def stop_if_deferred(self) -> None:
         """Go on: a request that is deferred has raised already."""

@@ -1,6 +1,6 @@
 """The FreshStack recipe (arXiv 2504.13128 §3): nuggets, pools, and which chunk supports which nugget."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -34,7 +34,7 @@ from freshstack_dspy.recipes.flow import (
 )
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import Known
-from freshstack_dspy.recipes.pooling import Searches, technique_texts, with_seeds
+from freshstack_dspy.recipes.pooling import Searches, blocks, technique_texts, with_seeds
 from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Nugget, Query
@@ -131,18 +131,19 @@ def pool_for(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
 def judge_pool(work: Work, made: Contents) -> Contents:
     """Judge each pooled chunk against each nugget of its query (§3.5)."""
     nuggets_of, pooled = nuggets_by_query(made.nuggets), by_query(made.pool)
-    chunks = work.chunks(made, (one.chunk_id for one in made.pool))
-    pairs = [
-        ToJudge(
-            query,
-            nuggets_of[query.query_id],
-            [chunks[one.chunk_id] for one in pooled.get(query.query_id, ())],
-        )
-        for query in made.queries
-        if query.query_id in nuggets_of
-    ]
-    judged = judge(work.session, work.recipe.support_judge, pairs, work.known)
-    wanted = sum(len(pair.nuggets) * len(pair.chunks) for pair in pairs)
+    queries = [query for query in made.queries if query.query_id in nuggets_of]
+
+    def pairs() -> Iterator[ToJudge]:
+        for block in blocks(queries):
+            of_query = [pooled.get(query.query_id, ()) for query in block]
+            chunks = work.chunks(made, (one.chunk_id for one in chain(*of_query)))
+            for query, shown in zip(block, of_query, strict=True):
+                texts = [chunks[one.chunk_id] for one in shown]
+                yield ToJudge(query, nuggets_of[query.query_id], texts)
+
+    judge_by = work.recipe.support_judge
+    judged = judge(work.session, judge_by, pairs(), work.known, of=len(queries))
+    wanted = sum(len(nuggets_of.get(one.query_id, ())) for one in made.pool)
     if judged.failures and wanted == sum(one.label is None for one in judged.judgments):
         raise FatalModelError(
             f"no label came of any of the {wanted} pairs of nugget and chunk, so nothing was "

@@ -30,6 +30,7 @@ from freshstack_dspy.programs.support_judge import (
 )
 from freshstack_dspy.recipes.flow import no_records
 from freshstack_dspy.recipes.known import NOTHING, Known
+from freshstack_dspy.recipes.pooling import blocks
 from freshstack_dspy.records import (
     Chunk,
     Failure,
@@ -48,7 +49,7 @@ from freshstack_dspy.stored.slices import slice_queries
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.flow import SingleCall
-    from freshstack_dspy.recipes.session import Session
+    from freshstack_dspy.recipes.session import Ask, Session
 
 Item = TypeVar("Item")
 
@@ -123,9 +124,10 @@ def as_chunk(chunk_id: str, text: str) -> Chunk:
 def judge(
     session: "Session | SingleCall",
     program: SupportJudge,
-    pairs: Sequence[ToJudge],
+    pairs: Iterable[ToJudge],
     known: Known = NOTHING,
     *,
+    of: int | None = None,
     step: StepName = "support",
     once: bool = False,
 ) -> Judgments:
@@ -134,8 +136,9 @@ def judge(
     Args:
         session: Whom it asks, for which configuration.
         program: The judge.
-        pairs: Of each query, all its pairs.
+        pairs: Of each query, all its pairs; those of a block of queries are in memory together.
         known: Judgments that are reused.
+        of: How many queries there are, where `pairs` are made one by one.
         step: What the calls are entered under.
         once: Whether each text is judged in one call, once, and `[judge]` shape and votes are ignored.
 
@@ -148,6 +151,37 @@ def judge(
         update = {"shape": "batch", "votes": 1, "shuffle": None, "duplicates": "judge"}
         judge_config = config.judge.model_copy(update=update)
         config = config.model_copy(update={"judge": judge_config})
+    planned = (_planned(config, program, block, known, step) for block in blocks(pairs))
+    block = next(planned, None)
+    number = len(pairs) if isinstance(pairs, Sequence) else of or 0
+    total = len(block.calls) * number // block.queries if block else 0  # if all are like these
+    judgments: list[Judgment] = []
+    failures: list[Failure] = []
+    with session.asking(step, total) as ask:
+        while block is not None:
+            found = _judged(ask, program, block, config.judge.votes)
+            judgments += found.judgments
+            failures += found.failures
+            block = next(planned, None)
+    return Judgments(tuple(judgments), tuple(failures))
+
+
+class _Planned(NamedTuple):
+    """What is to be done for some queries."""
+
+    queries: int
+    calls: Sequence[JudgeCall]
+    reused: Sequence[Judgment]
+    duplicates: "Sequence[Duplicate]"
+
+
+def _planned(
+    config: BuildConfig,
+    program: SupportJudge,
+    pairs: Sequence[ToJudge],
+    known: Known,
+    step: StepName,
+) -> _Planned:
     reused: list[Judgment] = []
     asked: list[ToJudge] = []
     duplicates: list[Duplicate] = []
@@ -170,10 +204,14 @@ def judge(
                 reused.append(judgment.model_copy(update={"same_as": None}))
         asked += grouped(query, nuggets, chunks, missing)
     calls = judge_calls(config, program, asked, step=step)
-    batches = session.each(step, functools.partial(judge_once, program), calls)
-    judgments = (*reused, *merged(batches, config.judge.votes))
+    return _Planned(len(pairs), calls, reused, duplicates)
+
+
+def _judged(ask: "Ask", program: SupportJudge, planned: _Planned, votes: int) -> Judgments:
+    batches = ask(functools.partial(judge_once, program), planned.calls)
+    judgments = (*planned.reused, *merged(batches, votes))
     return Judgments(
-        (*judgments, *shared(judgments, duplicates)),
+        (*judgments, *shared(judgments, planned.duplicates)),
         tuple(batch.failure for batch in batches if batch.failure is not None),
     )
 

@@ -3,8 +3,9 @@
 import functools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, islice
+from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
 
@@ -32,6 +33,16 @@ Texts = Mapping[str, Mapping[Technique, tuple[str, ...]]]
 """For each query id, what each technique searches with: one text, or one for each part."""
 Rankings = dict[Technique, dict[str, Sequence[ScoredChunk]]]
 """What was found for one query, by technique and retriever."""
+Item = TypeVar("Item")
+BLOCK = 500
+"""Queries whose rankings, or pooled chunks, are in memory together."""
+
+
+def blocks(of_queries: Iterable[Item]) -> Iterator[list[Item]]:
+    """Give what there is of each query, of so many queries at a time."""
+    left = iter(of_queries)
+    while block := list(islice(left, BLOCK)):
+        yield block
 
 
 class Searches:
@@ -64,7 +75,11 @@ class Searches:
         return self.corpus.chunks.chunks(chunk_ids)
 
     def pool(self, texts: Texts) -> list[Candidate]:
-        """Pool chunks for many queries at once; see `pool`."""
+        """Pool chunks for many queries; see `pool`."""
+        of_blocks = (self._pool(dict(block)) for block in blocks(texts.items()))
+        return list(chain.from_iterable(of_blocks))
+
+    def _pool(self, texts: Texts) -> list[Candidate]:
         config = self._session.config
         requests = {query_id: self._request(of_query) for query_id, of_query in texts.items()}
         found = {key: self._session.recorded_search(one) for key, one in requests.items()}

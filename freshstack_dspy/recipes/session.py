@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -36,6 +36,16 @@ class Replies(NamedTuple):
     store: ReplyStore | None
     """None in a replay where there is none."""
     bundles: Bundles
+
+
+class Ask(Protocol):
+    """Asks for every item of a lot, several at once; deferred ones are left out."""
+
+    def __call__(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> list[Result]:
+        """Give the results in the order of the items."""
+        ...
 
 
 class Session:
@@ -71,17 +81,58 @@ class Session:
     ) -> list[Result]:
         """Ask for every item of a step, several at once; deferred ones are left out.
 
-        Where an engine asks, the items whose requests it has answered are run again.
-
         Raises:
             BudgetError: The budget is used up; says what is done.
         """
+        with self.asking(name, len(items)) as ask:
+            return ask(function, items)
+
+    @contextmanager
+    def asking(self, name: str, total: int) -> Iterator[Ask]:
+        """Ask for the items of a step in lots, of which one at a time is in memory.
+
+        Args:
+            name: Of the step.
+            total: How many items there are, or about as many.
+        """
+        done = deferred = 0
+        dry = self.mode == "replay"
+
+        def advance() -> None:
+            nonlocal done
+            done += 1
+            self._done[name] = f"{name} {done} of {total}"
+            self.progress.advance(name, "" if dry else self.lm.ledger.of(name).spent)
+
+        def ask(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+            nonlocal deferred
+            found = self._answered(function, items, advance)
+            deferred += len(items) - len(found)
+            return found
+
+        self.progress.start(name, total)
+        with step(name), span(name, items=total):
+            try:
+                yield ask
+            except BudgetError as error:
+                so_far = ", ".join(self._done.values()) or "nothing"
+                raise BudgetError(
+                    f"{error}. Done in this run: {so_far}. Every reply is recorded: raise the cap "
+                    "and run the same command again, and only what is missing is asked"
+                ) from None
+        self.progress.finish(name, self._account(name, deferred))
+
+    def _answered(
+        self,
+        function: Callable[[Item], Result],
+        items: Sequence[Item],
+        advance: Callable[[], None],
+    ) -> list[Result]:
+        """Ask; where an engine does, the items whose requests it has answered are run again."""
         import dspy
 
-        done, dry = 0, self.mode == "replay"
         client = self.lm.client
         results: dict[int, Result | None] = {}
-        self.progress.start(name, len(items))
 
         def ask(item: Item) -> Result | None:
             try:
@@ -96,30 +147,14 @@ class Session:
             advance()
             return result
 
-        def advance() -> None:
-            nonlocal done
-            done += 1
-            self._done[name] = f"{name} {done} of {len(items)}"
-            self.progress.advance(name, "" if dry else self.lm.ledger.of(name).spent)
-
-        with step(name), span(name, items=len(items)):
-            try:
-                left, more = list(range(len(items))), True
-                while more:
-                    again = [items[at] for at in left]
-                    found = map_in_order(ask, again, workers=client.model.concurrency)
-                    results |= zip(left, found, strict=True)
-                    left = [at for at in left if results[at] is None]
-                    more = self._send_deferred()
-            except BudgetError as error:
-                so_far = ", ".join(self._done.values()) or "nothing"
-                raise BudgetError(
-                    f"{error}. Done in this run: {so_far}. Every reply is recorded: raise the cap "
-                    "and run the same command again, and only what is missing is asked"
-                ) from None
-        given = [result for result in results.values() if result is not None]
-        self.progress.finish(name, self._account(name, len(items) - len(given)))
-        return given
+        left, more = list(range(len(items))), True
+        while more:
+            again = [items[at] for at in left]
+            found = map_in_order(ask, again, workers=client.model.concurrency)
+            results |= zip(left, found, strict=True)
+            left = [at for at in left if results[at] is None]
+            more = self._send_deferred()
+        return [result for result in results.values() if result is not None]
 
     def _send_deferred(self) -> bool:
         """Have the engine, if there is one, answer what was deferred; tell whether it did."""

@@ -9,9 +9,11 @@ import pytest
 from freshstack_dspy import BuildConfig, ReplyStore, build
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies, requests_file
+from freshstack_dspy.recipes import pooling
+from tests.heard import Heard
 
 from .domain import domain
-from .scripted import SCRIPTS, ScriptedProvider, inputs_of
+from .scripted import SCRIPTS, Inputs, ScriptedProvider, inputs_of
 
 Line = dict[str, Any]
 
@@ -33,10 +35,13 @@ def task(request: Line) -> str:
     return str(request["body"]["response_format"]["json_schema"]["name"])
 
 
+def inputs_of_line(request: Line) -> Inputs:
+    return inputs_of([message["content"] for message in request["body"]["messages"]])
+
+
 def by_hand(request: Line) -> Line:
     """What a person types."""
-    inputs = inputs_of([message["content"] for message in request["body"]["messages"]])
-    answer = SCRIPTS[task(request)](inputs)
+    answer = SCRIPTS[task(request)](inputs_of_line(request))
     return {"custom_id": request["custom_id"], "content": json.dumps(answer)}
 
 
@@ -85,6 +90,30 @@ def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) 
     assert (other.imported, other.waiting) == (len(second), 0)
     assert collection.manifest.content_hash == live.manifest.content_hash
     assert sum(account.calls for account in collection.manifest.ledger.values()) == 0
+
+
+def test_blocks_of_queries_are_one_step_and_one_file_of_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(folder: Path) -> tuple[str, Heard]:
+        heard = Heard()
+        collection = build(domain(folder), provider=ScriptedProvider(), progress=heard)
+        return collection.manifest.content_hash, heard
+
+    whole, heard = built(tmp_path / "whole")
+    monkeypatch.setattr(pooling, "BLOCK", 1)
+    in_blocks, heard_in_blocks = built(tmp_path / "blocks")
+    config = domain(tmp_path / "deferred")
+    defer(config)
+    answer_by_hand(config)
+    second = defer(config)
+    answer_by_hand(config)
+    deferred = build(config, mode="defer")
+
+    assert in_blocks == deferred.manifest.content_hash == whole
+    assert heard_in_blocks.notes == heard.notes
+    assert heard_in_blocks.advanced == heard.advanced
+    assert len({json.dumps(inputs_of_line(one)["question"]) for one in second}) == 3
 
 
 def test_what_is_still_missing_is_written_down_again_and_nothing_else(tmp_path: Path) -> None:
