@@ -22,10 +22,11 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.measures.compare import compare_evaluations
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import PassageRun
+from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.passage_runs import place_all
-from freshstack_dspy.stored.placing import Files, FileText, Hit
+from freshstack_dspy.stored.placing import Files, FileText
 
 SIZES = (256, 512, 1024)
 MEASURES = (

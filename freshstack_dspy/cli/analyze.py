@@ -44,6 +44,7 @@ def analyze(
     """Say which queries a run fails, the worst first, and why."""
     from freshstack_dspy.collection.analyze import analyze as analyzed
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.measures.searches import is_searches
 
     if limit is None and form != "csv" and not as_json:
         limit = _LISTED
@@ -61,7 +62,9 @@ def analyze(
     if form is None and not as_json:
         say_wrapped(loaded.labels_by)
         if query is None:
-            say("one query: freshstack analyze COLLECTION RUN --query ID")
+            say(f"one query: freshstack analyze {collection} {run} --query ID")
+        if is_searches(run):
+            say(f"search by search: freshstack steps {collection} {run} --query {query or 'ID'}")
 
 
 def steps(
@@ -69,13 +72,15 @@ def steps(
     run: Annotated[
         Path,
         typer.Argument(
-            help="Searches of an agent: JSON Lines of query_id, search, results (chunk ids), step."
+            help="Searches of an agent: JSON Lines of query_id, search, results (chunk ids or "
+            "passages), step, cost; or OpenTelemetry spans."
         ),
     ],
     query: Annotated[
         str | None, typer.Option(help="The searches of this query, one by one.")
     ] = None,
     slices: SlicesOption = None,
+    covered: CoveredOption = 1.0,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -84,7 +89,9 @@ def steps(
     from freshstack_dspy.collection.steps import steps as measured
 
     loaded = Collection.load(collection)
-    found = measured(loaded, run, slices=slices_named(slices))
+    found = measured(loaded, run, slices=slices_named(slices), covered=covered)
     present(found.page(query), form, as_json=as_json)
     if form is None and not as_json:
         say_wrapped(loaded.labels_by)
+        if query is None:
+            say(f"search by search: freshstack steps {collection} {run} --query ID")

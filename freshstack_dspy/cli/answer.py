@@ -61,13 +61,13 @@ def answer(
 ) -> None:
     """Answer from runs and from gold chunks; say how often both agree."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.measures.run import read_run
+    from freshstack_dspy.measures.searches import read_chunk_run
 
     check_out(out, replace=replace, folder=True)
     depths = k or [10]
     comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1", "rouge_l"])
     loaded = Collection.load(collection)
-    read = [read_run(path) for path in runs]
+    read = [read_chunk_run(path) for path in runs]
     how: dict[str, Any] = {"k": depths, "gold_answers": gold_answers, "comparers": comparers}
     if plan:
         comparers.pop("embedding", None)  # there are no answers yet that could be embedded

@@ -51,13 +51,13 @@ def contexts(
     """Measure contexts and the reports from them, next to the bounds of CRUX."""
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.files import encode_records, write_file
-    from freshstack_dspy.measures.run import read_run
+    from freshstack_dspy.measures.searches import read_chunk_run
 
     check_out(out, replace=replace)
     if k is not None and tokens is not None:
         raise typer.BadParameter("a context has --k chunks or --tokens tokens, not both")
     loaded = Collection.load(collection)
-    read = [read_run(path) for path in runs]
+    read = [read_chunk_run(path) for path in runs]
     if plan:
         if config is None:
             raise typer.BadParameter("without --config nothing is asked, so there is no plan")

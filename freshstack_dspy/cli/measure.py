@@ -36,7 +36,7 @@ JudgmentsArgument = Annotated[
 ]
 RunsArgument = Annotated[
     list[Path],
-    typer.Argument(help="Run files, in TREC's format, or passages as JSON Lines."),
+    typer.Argument(help="Run files, in TREC's format, or passages or searches as JSON Lines."),
 ]
 MeasureOption = Annotated[
     list[str] | None,

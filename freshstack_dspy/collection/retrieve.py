@@ -15,13 +15,14 @@ from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.storage import Settings
 from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.progress import Progress, one_part, showing
 from freshstack_dspy.records import Query, SliceName
 from freshstack_dspy.stored.contents import SLICES
 from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passage_runs import place_all, why_unplaced
-from freshstack_dspy.stored.placing import Files, Hit
+from freshstack_dspy.stored.placing import Files
 
 
 @overload

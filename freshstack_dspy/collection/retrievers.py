@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.progress import NoProgress, Progress
 from freshstack_dspy.records import Query
 from freshstack_dspy.registry import imported
-from freshstack_dspy.stored.placing import Hit
 
 _KINDS = (
     "a list of chunk ids, of (id, score), of dictionaries with path and text or start and end, "
@@ -151,12 +151,13 @@ def _hit(result: Any) -> Hit:
 
 def _of_mapping(result: Mapping[Any, Any]) -> Hit:
     chunk_id, path = _first(result, _IDS), _first(result, ("path", "file_path"))
-    if chunk_id is None and path is None:
+    text = _first(result, ("text",))
+    if chunk_id is None and path is None and text is None:
         names = ", ".join(map(str, result)) or "nothing"
-        raise CollectionError(f"a dictionary with {names}, without path (or chunk_id)")
+        raise CollectionError(f"a dictionary with {names}, without path, text or chunk_id")
     if (unit := result.get("unit", "chars")) not in ("chars", "bytes"):
         raise CollectionError(f"unit {unit!r}; it is 'chars' or 'bytes'")
-    source, text = result.get("source"), _first(result, ("text",))
+    source = result.get("source")
     start, end = _offset(result.get("start")), _offset(result.get("end"))
     return Hit(_score(result.get("score")), chunk_id, source, path, text, start, end, unit)
 

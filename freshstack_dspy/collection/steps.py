@@ -1,11 +1,15 @@
 """What each search of an agent adds: nuggets by step and by their union, and what they cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.measures.passage_labels import judge_passages
 from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.searches import SearchRun, read_searches
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
@@ -30,6 +34,9 @@ class Step(Record):
     """What this step adds to that share."""
     repeated: float
     """The share of its results that were shown before."""
+    unjudged: float
+    """The share of its results that no label covers; of passages by their bytes. What is not in the
+    corpus is not judged."""
     empty: int
     """Searches without a result."""
     same: int
@@ -38,6 +45,10 @@ class Step(Record):
     """Of all results so far, those shown twice counted twice."""
     per_thousand: float | None
     """Nuggets supported so far for each 1,000 of these tokens."""
+    cost: float | None
+    """In US dollars, of all searches so far; None where one of them has none."""
+    per_dollar: float | None
+    """Nuggets supported so far for each of these dollars."""
 
 
 class Seen(Record):
@@ -46,6 +57,8 @@ class Seen(Record):
     search: str
     results: int
     repeated: int
+    unplaced: int
+    """Of its results, passages that are not in the corpus."""
     found: tuple[str, ...]
     """Texts of the nuggets that no earlier search supported."""
     missing: tuple[str, ...]
@@ -58,6 +71,9 @@ class Steps(Record, Shown):
     collection: str
     queries: int
     dry_run: bool
+    placed_share: float | None
+    """Of a run of passages, the share of its results that were found in the files of the corpus;
+    the others are not judged. None of a run of chunk ids."""
     steps: tuple[Step, ...]
     trajectories: dict[str, tuple[Seen, ...]]
     """By query id."""
@@ -78,6 +94,7 @@ def steps(
     run: SearchRun | Path | str,
     *,
     slices: Slices = None,
+    covered: float = 1.0,
 ) -> Steps:
     """Measure the searches of an agent, step by step.
 
@@ -85,72 +102,113 @@ def steps(
 
     Args:
         collection: A collection, or its folder.
-        run: The searches, or their file: JSON Lines with `query_id`, `search`, `results`, the ids
-            of the chunks that were shown, and perhaps `step`.
+        run: The searches, or their file: JSON Lines with `query_id`, `search`, `results` (the ids
+            of the chunks that were shown, or passages), and perhaps `step` and `cost` in dollars.
         slices: Which queries, as in `Collection.qrels`.
+        covered: Of passages, the share of the evidence for a nugget that one must hold to support
+            it, as in `evaluate`.
 
     Raises:
         SourceError: A line is no search.
         CollectionError: The run has none of the queries, or a chunk that the corpus does not have.
     """
     collection = StoredCollection.load(collection)
-    run = run if isinstance(run, SearchRun) else read_searches(run)
     qrels = collection.qrels(slices)
+    run = run if isinstance(run, SearchRun) else read_searches(run, qrels.spans)
     if run.searches.keys().isdisjoint(qrels.nuggets):
         raise CollectionError(f"{run.name} has no search for a query of {collection.name}")
+    union = run.union()
     shown = {id_ for query_id in qrels.nuggets for id_ in run.shown(query_id)}
-    if unknown := sorted(shown - collection.corpus.ids):
+    known = collection.corpus.ids
+    if isinstance(union, Run) and (unknown := sorted(shown - known)):
         raise CollectionError(
-            f"{run.name}: {len(unknown)} chunks are not in the corpus, as {unknown[0]!r:.200}"
+            f"{run.name}: {len(unknown)} chunks are not in the corpus, as {unknown[0]!r:.200}; "
+            'a passage is given as {"text": "…"}'
         )
     longest = max(len(run.searches.get(query_id, ())) for query_id in qrels.nuggets)
+    alone = [_alone(qrels, run.at(number), covered) for number in range(1, longest + 1)]
     found: list[Step] = []
     for number in range(1, longest + 1):
-        found.append(_step(qrels, run, number, found[-1].union if found else 0.0))
+        before = found[-1].union if found else 0.0
+        found.append(_step(qrels, run, alone[:number], before))
     texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
     return Steps(
         run=run.name,
         collection=collection.name,
         queries=len(qrels.nuggets),
         dry_run=is_dry_run(collection.manifest),
+        placed_share=union.placed_share if isinstance(union, PassageRun) else None,
         steps=tuple(found),
         trajectories={
-            query_id: tuple(_seen(qrels, run, query_id, texts))
+            query_id: tuple(_seen(qrels, run, query_id, alone, texts))
             for query_id in qrels.nuggets
             if query_id in run.searches
         },
     )
 
 
-def _supported(qrels: NuggetQrels, query_id: str, chunk_ids: Sequence[str]) -> list[str]:
-    """The nuggets of a query that one of these chunks supports."""
-    return [
-        nugget_id
-        for nugget_id in qrels.nuggets[query_id]
-        if any(qrels.labels[nugget_id].get(id_, 0) >= qrels.threshold for id_ in chunk_ids)
-    ]
+class _Alone(NamedTuple):
+    """What the searches at one step bring by themselves."""
+
+    supported: Mapping[str, frozenset[str]]
+    """Ids of nuggets by query."""
+    unjudged: Mapping[str, Sequence[float]]
+    """By query, the share of each result that no label covers."""
 
 
-def _step(qrels: NuggetQrels, run: SearchRun, number: int, before: float) -> Step:
+def _alone(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Alone:
+    judged, given = qrels, run.union()
+    if isinstance(given, PassageRun):
+        judged, given = judge_passages(given, qrels, covered)
+    supported: dict[str, frozenset[str]] = {}
+    unjudged: dict[str, Sequence[float]] = {}
+    for query_id, nuggets in qrels.nuggets.items():
+        ids = given.ids.get(query_id, ())
+        supported[query_id] = frozenset(
+            nugget_id
+            for nugget_id in nuggets
+            if any(judged.labels[nugget_id].get(id_, 0) >= judged.threshold for id_ in ids)
+        )
+        if judged.passages is not None:
+            unjudged[query_id] = [judged.passages.unjudged[query_id][id_] for id_ in ids]
+        else:
+            chunks = judged.judged(query_id).chunks
+            unjudged[query_id] = [float(id_ not in chunks) for id_ in ids]
+    return _Alone(supported, unjudged)
+
+
+def _supported(query_id: str, alone: Sequence[_Alone]) -> frozenset[str]:
+    """The nuggets of a query that one of these searches supports."""
+    return frozenset().union(*(one.supported[query_id] for one in alone))
+
+
+def _step(qrels: NuggetQrels, run: SearchRun, so_far: Sequence[_Alone], before: float) -> Step:
+    number = len(so_far)
     alone: list[float] = []
     union: list[float] = []
+    unjudged: list[float] = []
+    costs: list[float | None] = []
     results = repeated = empty = same = tokens = supported = 0
     for query_id, nuggets in qrels.nuggets.items():
         searches = run.searches.get(query_id, ())[:number]
-        covered = len(_supported(qrels, query_id, run.shown(query_id, number)))
+        covered = len(_supported(query_id, so_far))
         supported += covered
         union.append(covered / len(nuggets))
-        tokens += sum(qrels.tokens[id_] for search in searches for id_ in search.chunk_ids)
+        tokens += sum(_length(qrels, run, id_) for search in searches for id_ in search.documents)
+        costs += [search.cost for search in searches]
         if len(searches) < number:
             continue
         *earlier, last = searches
-        alone.append(len(_supported(qrels, query_id, last.chunk_ids)) / len(nuggets))
+        alone.append(len(so_far[-1].supported[query_id]) / len(nuggets))
+        unjudged += so_far[-1].unjudged[query_id]
         old = set(run.shown(query_id, number - 1))
-        results += len(last.chunk_ids)
-        repeated += sum(id_ in old for id_ in last.chunk_ids)
-        empty += not last.chunk_ids
+        results += len(last.documents)
+        repeated += sum(id_ in old for id_ in last.documents)
+        empty += not last.documents
         words = last.text.casefold().split()
         same += bool(words) and any(words == one.text.casefold().split() for one in earlier)
+    known = [cost for cost in costs if cost is not None]
+    cost = sum(known) if len(known) == len(costs) else None
     return Step(
         step=number,
         searches=len(alone),
@@ -158,26 +216,44 @@ def _step(qrels: NuggetQrels, run: SearchRun, number: int, before: float) -> Ste
         union=fmean(union),
         added=fmean(union) - before,
         repeated=repeated / results if results else 0.0,
+        unjudged=fmean(unjudged) if unjudged else 0.0,
         empty=empty,
         same=same,
         tokens=tokens,
         per_thousand=1000 * supported / tokens if tokens else None,
+        cost=cost,
+        per_dollar=supported / cost if cost else None,
     )
 
 
-def _seen(qrels: NuggetQrels, run: SearchRun, query_id: str, texts: dict[str, str]) -> list[Seen]:
+def _length(qrels: NuggetQrels, run: SearchRun, document: str) -> int:
+    """In tokens; of what is not in the corpus, that of its text."""
+    if document in run.unplaced:
+        return count_tokens(run.unplaced[document])
+    return (qrels.spans.lengths if run.has_passages and qrels.spans else qrels.tokens)[document]
+
+
+def _seen(
+    qrels: NuggetQrels,
+    run: SearchRun,
+    query_id: str,
+    alone: Sequence[_Alone],
+    texts: Mapping[str, str],
+) -> list[Seen]:
     found: list[Seen] = []
     for place, search in enumerate(run.searches[query_id]):
-        old = run.shown(query_id, place)
-        known = _supported(qrels, query_id, old)
-        now = _supported(qrels, query_id, run.shown(query_id, place + 1))
+        old = set(run.shown(query_id, place))
+        known = _supported(query_id, alone[:place])
+        now = _supported(query_id, alone[: place + 1])
+        nuggets = qrels.nuggets[query_id]
         found.append(
             Seen(
                 search=search.text,
-                results=len(search.chunk_ids),
-                repeated=len(set(search.chunk_ids) & set(old)),
-                found=tuple(texts[id_] for id_ in now if id_ not in known),
-                missing=tuple(texts[id_] for id_ in qrels.nuggets[query_id] if id_ not in now),
+                results=len(search.documents),
+                repeated=len(set(search.documents) & old),
+                unplaced=sum(id_ in run.unplaced for id_ in search.documents),
+                found=tuple(texts[id_] for id_ in nuggets if id_ in now - known),
+                missing=tuple(texts[id_] for id_ in nuggets if id_ not in now),
             )
         )
     return found

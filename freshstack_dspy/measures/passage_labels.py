@@ -25,7 +25,7 @@ def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run
         CollectionError: It cannot be read, or the judgments are not of a collection.
     """
     if isinstance(source, str | Path) and is_searches(source):
-        return read_searches(source).union()
+        return read_searches(source, qrels.spans).union()
     if isinstance(source, str | Path) and is_passages(source):
         return _spans(qrels, Path(source).name).read(Path(source))
     return to_run(source, name)

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import UNPLACED, PassageRun
-from freshstack_dspy.measures.spans import Place, Span
+from freshstack_dspy.measures.spans import Hit, Place, Span
 from freshstack_dspy.records import Record
 from freshstack_dspy.rows import given_rows, rows_of
 
@@ -246,6 +246,10 @@ class Spans(Protocol):
     @property
     def lengths(self) -> Mapping[str, int]:
         """The lengths of chunks and passages in tokens, by id."""
+        ...
+
+    def find(self, hit: Hit) -> Place | None:
+        """Give the place of a result; None where it is not known."""
         ...
 
     def read(self, path: Path) -> PassageRun:

@@ -1,25 +1,39 @@
 """Runs of agents, which search several times for a question: JSON Lines, one for each search.
 
 {"query_id": "1001", "step": 1, "search": "install the reader", "results": ["docs/a.md_0_90"]}
+
+A result is the id of a chunk, or a passage: an object with its text, or with path, start and end.
 """
 
 import json
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.measures.run import Run
+from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.files import json_value
+from freshstack_dspy.measures.qrels import Spans
+from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, read_run
+from freshstack_dspy.measures.spans import Hit, Place
 from freshstack_dspy.rows import Row, read_rows
+
+_RESULTS = "ids of chunks, or objects with text, or with path, start and end"
+_COSTS = ("gen_ai.usage.cost", "llm.cost.total")
+"""What spans call the dollars of a call: Langfuse and our own, and OpenInference."""
 
 
 class Search(NamedTuple):
     """One search of an agent."""
 
     text: str
-    chunk_ids: tuple[str, ...]
-    """What it was shown, in this order; nothing where the search was empty."""
+    documents: tuple[str, ...]
+    """The ids of the chunks or passages that it was shown, in this order; nothing where the search
+    was empty."""
+    cost: float | None = None
+    """In US dollars, with what the model took to think of it."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +43,44 @@ class SearchRun:
     name: str
     searches: Mapping[str, tuple[Search, ...]]
     """By query id, in the order of their steps."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where documents are that were given as passages, by id."""
+    unplaced: Mapping[str, str] = field(default_factory=dict)
+    """The texts of those that are not in the corpus, by id."""
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether results are passages, and no ids of chunks alone."""
+        return bool(self.places or self.unplaced)
 
     def shown(self, query_id: str, steps: int | None = None) -> tuple[str, ...]:
-        """List what the first steps of a query showed, each chunk where it was shown first."""
+        """List what the first steps of a query showed, each document where it was shown first."""
         searches = self.searches.get(query_id, ())[:steps]
-        return tuple(dict.fromkeys(id_ for search in searches for id_ in search.chunk_ids))
+        return tuple(dict.fromkeys(id_ for search in searches for id_ in search.documents))
 
-    def union(self) -> Run:
-        """Give the run of all that was shown, in the order in which it was shown."""
+    def at(self, step: int) -> "SearchRun":
+        """Give the searches at one step alone."""
+        searches = {query: of[step - 1 : step] for query, of in self.searches.items()}
+        return replace(self, searches=searches)
+
+    def by_id(self) -> Run:
+        """Give the run of the ids of all that was shown, in the order in which it was shown."""
         scores = {
             query_id: {id_: float(-rank) for rank, id_ in enumerate(self.shown(query_id), start=1)}
             for query_id in self.searches
         }
         return Run.from_scores(scores, name=self.name)
+
+    def union(self) -> Run | PassageRun:
+        """Give the same, where it has passages by their places."""
+        found = self.by_id()
+        if not self.has_passages:
+            return found
+        placed, unplaced = {}, {}
+        for query_id, of in found.scores.items():
+            placed[query_id] = {self.places[id_]: of[id_] for id_ in of if id_ in self.places}
+            unplaced[query_id] = [of[id_] for id_ in of if id_ in self.unplaced]
+        return PassageRun(self.name, placed, unplaced)
 
 
 def is_searches(path: Path | str) -> bool:
@@ -54,44 +93,146 @@ def is_searches(path: Path | str) -> bool:
     return isinstance(first, dict) and bool(first.keys() & {"results", "resourceSpans"})
 
 
-def read_searches(path: Path | str) -> SearchRun:
+class _Given(NamedTuple):
+    """A search as its file has it."""
+
+    text: str
+    results: tuple[Hit, ...]
+    cost: float | None
+
+
+def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
     """Read the searches of an agent; those without a `step` are in the order of the lines.
+
+    Args:
+        path: JSON Lines of searches, or of OpenTelemetry spans.
+        spans: Where passages are in the files of a collection; without, results are ids of chunks.
 
     Raises:
         SourceError: With file and line, where a line is no search or a step is there twice; or no
             retriever's span is in a trace that names its query.
+        CollectionError: A result is a passage, and there are no files.
     """
     path = Path(path)
-    found: dict[str, dict[int, Search]] = {}
-    spans: list[dict[str, Any]] = []
+    found: dict[str, dict[int, _Given]] = {}
+    traced: list[_Traced] = []
     for row in read_rows(path):
         if row.has("resourceSpans"):
-            spans += _spans(row)
+            traced += _traced(row)
             continue
         steps = found.setdefault(row.id("query_id"), {})
         step = row.number("step", max(steps, default=0) + 1)
         if step in steps:
             raise row.fault("step", "a number that no other search of the query has")
-        steps[step] = Search(row.text("search", default=""), row.texts("results"))
-    if spans:
-        found = _searches_of(spans, path)
+        results = tuple(_hit(row, one) for one in row.list("results"))
+        steps[step] = _Given(row.text("search", default=""), results, _dollars(row))
+    if traced:
+        found = _searches_of(traced, path)
+    hits = dict.fromkeys(
+        hit for steps in found.values() for given in steps.values() for hit in given.results
+    )
+    run = SearchRun(path.name.split(".")[0], {})
+    ids = {hit: hit.chunk_id for hit in hits if hit.chunk_id is not None}
+    if any(hit.text is not None or hit.path is not None for hit in hits) and spans is not None:
+        run, ids = _placed(run, hits, spans)
+    elif len(ids) < len(hits):
+        raise CollectionError(
+            f"run {run.name!r:.200} has passages, which are measured on a collection, whose files "
+            "tell where its evidence is; here results are the ids of chunks"
+        )
     searches = {
-        query_id: tuple(search for _, search in sorted(steps.items()))
+        query_id: tuple(
+            Search(given.text, tuple(ids[hit] for hit in given.results), given.cost)
+            for _, given in sorted(steps.items())
+        )
         for query_id, steps in found.items()
     }
-    return SearchRun(path.name.split(".")[0], searches)
+    return replace(run, searches=searches)
+
+
+def read_chunk_run(path: Path | str) -> Run:
+    """Read a run of chunks from a file in TREC's format, or of searches: all that they showed."""
+    return read_searches(path).by_id() if is_searches(path) else read_run(path)
+
+
+def _hit(row: Row, result: Any) -> Hit:
+    """One result of a search, with no score: the order counts."""
+    if isinstance(result, str):
+        return Hit(0.0, chunk_id=result)
+    if not isinstance(result, dict):
+        raise row.fault("results", _RESULTS)
+    given = Row(row.place, result)
+    start, end = (
+        given.number(name, 0) if result.get(name) is not None else None for name in ("start", "end")
+    )
+    chunk_id, path, text = given.optional("id"), given.optional("path"), given.optional("text")
+    if chunk_id is None and text is None and None in (path, start, end):
+        raise row.fault("results", _RESULTS)
+    unit = given.text("unit", default="bytes")
+    if unit not in ("bytes", "chars"):
+        raise given.fault("unit", "bytes or chars")
+    return Hit(0.0, chunk_id, given.optional("source"), path, text, start, end, unit)
+
+
+def _dollars(row: Row) -> float | None:
+    cost = row.values.get("cost")
+    if cost is None:
+        return None
+    if not isinstance(cost, int | float) or not 0 <= cost < math.inf:
+        raise row.fault("cost", "US dollars, a number from 0")
+    return float(cost)
+
+
+def _placed(run: SearchRun, hits: Iterable[Hit], spans: Spans) -> tuple[SearchRun, dict[Hit, str]]:
+    """Place results in the files; those without a place have ids of their own."""
+    ids: dict[Hit, str] = {}
+    places: dict[str, Place] = {}
+    unplaced: dict[str, str] = {}
+    for hit in hits:
+        place = spans.find(hit)
+        if place is None:
+            ids[hit] = f"{UNPLACED}{len(unplaced) + 1}"
+            unplaced[ids[hit]] = hit.text or ""
+        else:
+            ids[hit] = spans.passage_id(place)
+            places[ids[hit]] = place
+    return replace(run, places=places, unplaced=unplaced), ids
 
 
 # Spans
 
 
-def _spans(row: Row) -> Iterator[dict[str, Any]]:
-    """Give the trace, start and attributes of each span."""
+class _Traced(NamedTuple):
+    """A span of a trace."""
+
+    trace: str
+    start: int
+    id: str
+    parent: str
+    attributes: dict[str, Any]
+
+    @property
+    def cost(self) -> float | None:
+        found = (self.attributes[name] for name in _COSTS if name in self.attributes)
+        return next(map(float, found), None)
+
+    @property
+    def is_retrieval(self) -> bool:
+        kinds = map(self.attributes.get, ("gen_ai.operation.name", "openinference.span.kind"))
+        return any(kind in ("retrieval", "RETRIEVER") for kind in kinds)
+
+
+def _traced(row: Row) -> Iterator[_Traced]:
     for resource in row.inners("resourceSpans"):
         for scope in resource.inners("scopeSpans"):
             for span in scope.inners("spans"):
-                trace, start = span.id("traceId"), int(span.id("startTimeUnixNano"))
-                yield {"trace": trace, "start": start, **_attributes(span.list("attributes"))}
+                yield _Traced(
+                    span.id("traceId"),
+                    int(span.id("startTimeUnixNano")),
+                    span.id("spanId"),
+                    span.text("parentSpanId", default=""),
+                    _attributes(span.list("attributes")),
+                )
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
@@ -107,14 +248,24 @@ def _plain(value: dict[str, Any]) -> Any:
     return None
 
 
-def _searches_of(spans: Sequence[dict[str, Any]], path: Path) -> dict[str, dict[int, Search]]:
-    queries = {span["trace"]: str(span["query_id"]) for span in spans if "query_id" in span}
-    found: dict[str, dict[int, Search]] = {}
-    for span in sorted(spans, key=lambda span: (span["start"], span["trace"])):
-        kinds = span.get("gen_ai.operation.name"), span.get("openinference.span.kind")
-        if span["trace"] in queries and ("retrieval" in kinds or "RETRIEVER" in kinds):
-            steps = found.setdefault(queries[span["trace"]], {})
-            steps[len(steps) + 1] = Search(_text_of(span), _documents_of(span, path))
+def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _Given]]:
+    """By query, the retrievers' spans as they began, each with what was paid since the last."""
+    queries = {
+        span.trace: str(span.attributes["query_id"])
+        for span in spans
+        if "query_id" in span.attributes
+    }
+    costs = _costs(spans)
+    paid: defaultdict[str, float] = defaultdict(float)
+    found: dict[str, dict[int, _Given]] = {}
+    for span in sorted(spans, key=lambda span: (span.start, span.trace)):
+        if span.trace not in queries:
+            continue
+        paid[span.trace] += costs.get((span.trace, span.id), 0.0)
+        if span.is_retrieval:
+            steps = found.setdefault(queries[span.trace], {})
+            cost = paid.pop(span.trace) if costs else None
+            steps[len(steps) + 1] = _Given(_text_of(span), _documents_of(span, path), cost)
     if not found:
         raise SourceError(
             f"{path}: no span of a retriever is in a trace of which a span has the attribute query_id"
@@ -122,20 +273,38 @@ def _searches_of(spans: Sequence[dict[str, Any]], path: Path) -> dict[str, dict[
     return found
 
 
-def _text_of(span: dict[str, Any]) -> str:
-    return str(span.get("gen_ai.retrieval.query.text") or span.get("input.value") or "")
+def _costs(spans: Sequence[_Traced]) -> dict[tuple[str, str], float]:
+    """The dollars of spans; not of those above another with a cost, which is part of theirs."""
+    parents = {(span.trace, span.id): (span.trace, span.parent) for span in spans}
+    found = {(span.trace, span.id): span.cost for span in spans if span.cost is not None}
+    above: set[tuple[str, str]] = set()
+    for one in found:
+        above_it = parents[one]
+        while above_it in parents and above_it not in above:
+            above.add(above_it)
+            above_it = parents[above_it]
+    return {one: cost for one, cost in found.items() if one not in above}
 
 
-def _documents_of(span: dict[str, Any], path: Path) -> tuple[str, ...]:
-    """The ids of documents: of a list, which may be JSON in a text, or of numbered attributes."""
-    given = span.get("gen_ai.retrieval.documents", [])
-    documents = json.loads(given) if isinstance(given, str) else given
-    ids = [document.get("id") for document in documents]
-    numbers = {key.split(".")[2] for key in span if key.startswith("retrieval.documents.")}
-    ids += [span.get(f"retrieval.documents.{one}.document.id") for one in sorted(numbers, key=int)]
-    if None in ids:
+def _text_of(span: _Traced) -> str:
+    given = span.attributes.get("gen_ai.retrieval.query.text")
+    return str(given or span.attributes.get("input.value") or "")
+
+
+def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
+    """The documents: of a list, which may be JSON in a text, or of numbered attributes."""
+    of, where = span.attributes, f"{path}: a retriever's span of trace {span.trace}"
+    given = of.get("gen_ai.retrieval.documents", [])
+    documents = json_value(given.encode(), where) if isinstance(given, str) else given
+    pairs = [(one.get("id"), one.get("content")) for one in documents]
+    numbers = {key.split(".")[2] for key in of if key.startswith("retrieval.documents.")}
+    names = [f"retrieval.documents.{one}.document" for one in sorted(numbers, key=int)]
+    pairs += [(of.get(f"{name}.id"), of.get(f"{name}.content")) for name in names]
+    if (None, None) in pairs:
         raise SourceError(
-            f"{path}: a retriever's span of trace {span['trace']} has a document without an id; "
-            "let its id be that of the chunk"
+            f"{where} has a document without id and content; let its id be that of the chunk, or "
+            "its content the text"
         )
-    return tuple(map(str, ids))
+    return tuple(
+        Hit(0.0, chunk_id=None if id_ is None else str(id_), text=text) for id_, text in pairs
+    )

@@ -1,11 +1,12 @@
 """Spans of bytes: how much of them others cover, and what evidence a retriever brought, in bytes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 Span = tuple[int, int]
 """From one offset to another, the end left out."""
 SpansByFile = Mapping[str, Sequence[Span]]
+Unit = Literal["bytes", "chars"]
 
 
 class Place(NamedTuple):
@@ -20,6 +21,20 @@ class Place(NamedTuple):
     def passage_id(self) -> str:
         """As a chunk's id is made."""
         return f"{self.source}/{self.path}_{self.start}_{self.end}"
+
+
+class Hit(NamedTuple):
+    """One result of a retriever, as it was given."""
+
+    score: float
+    chunk_id: str | None = None
+    source: str | None = None
+    path: str | None = None
+    """Of the file, as far as it is known: whole, absolute, or its last parts."""
+    text: str | None = None
+    start: int | None = None
+    end: int | None = None
+    unit: Unit = "chars"
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

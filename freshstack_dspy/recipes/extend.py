@@ -243,7 +243,7 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     spans = CollectionSpans(collection.corpus, collection.judgments)
     file = Path(source) if isinstance(source, str | Path) else None
     if file and is_searches(file):
-        run: Run | PassageRun = read_searches(file).union()
+        run: Run | PassageRun = read_searches(file, spans).union()
     else:
         run = spans.read(file) if file and is_passages(file) else to_run(source)
     name, (ranked, notes) = run.name, _ranked(run, spans, depth)

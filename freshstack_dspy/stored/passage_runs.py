@@ -14,9 +14,9 @@ from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.run import PassageRun, Run
-from freshstack_dspy.measures.spans import Place, Span, merged
+from freshstack_dspy.measures.spans import Hit, Place, Span, Unit, merged
 from freshstack_dspy.records import Chunk, Judgment, Spans
-from freshstack_dspy.stored.placing import Files, Hit, Unit
+from freshstack_dspy.stored.placing import Files
 from freshstack_dspy.stored.record_files import rows
 
 _LINE = (
@@ -53,7 +53,7 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
     A line is `{"query_id", "source", "path", "start", "end", "score"}`. `source` may be left out
     where the path alone names one file; `text` may be given in place of the offsets or with them;
     offsets are in bytes of the file, or with `"unit": "chars"` in characters of its text.
-    A result whose place is not known has the path null.
+    A result whose path is not known has the path null, and may be found by its text.
 
     Args:
         path: A UTF-8 text file.
@@ -110,6 +110,8 @@ def _fault(files: Files, hit: Hit) -> str | None:
 def why_unplaced(files: Files, hit: Hit) -> str:
     """Say why a result has no known place."""
     if hit.path is None:
+        if hit.text is not None:
+            return "its text is in no file, or in several places"
         if hit.chunk_id is None:
             return "it has no path"
         is_text = len(hit.chunk_id.split()) > 1
@@ -221,6 +223,10 @@ class CollectionSpans:
         passage = self._ids.get(place, place.passage_id)
         self._passages[passage] = place
         return passage
+
+    def find(self, hit: Hit) -> Place | None:
+        """Give the place of a result; None where it is not known."""
+        return self.files.place(hit)
 
     def read(self, path: Path) -> PassageRun:
         """Read a file of passages; its name is that of the file."""

@@ -3,7 +3,9 @@
 Retrievers give texts with offsets in characters of text that they decoded themselves: a loader
 that translates line ends shifts them, and some splitters give none. So a result is placed by the
 first that holds of: its id is a chunk's; its text is at its offset; its text is in the file once;
-it is there once if white space is passed over. Anything else is unplaced.
+it is there once if white space is passed over. Of a text without a path, all files are looked
+through; where it is that of a chunk without the white space around it, it is the chunk. Anything
+else is unplaced.
 """
 
 import difflib
@@ -12,26 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Literal, NamedTuple
 
-from freshstack_dspy.measures.spans import Place
+from freshstack_dspy.measures.spans import Hit, Place
 from freshstack_dspy.records import Chunk
-
-Unit = Literal["bytes", "chars"]
-
-
-class Hit(NamedTuple):
-    """One result of a retriever."""
-
-    score: float
-    chunk_id: str | None = None
-    source: str | None = None
-    path: str | None = None
-    """Of the file, as far as it is known: whole, absolute, or its last parts."""
-    text: str | None = None
-    start: int | None = None
-    end: int | None = None
-    unit: Unit = "chars"
 
 
 class FileText:
@@ -156,10 +141,13 @@ class Files:
         """The place of a result; None where it is not known."""
         if hit.chunk_id is not None and hit.chunk_id in self._places:
             return self._places[hit.chunk_id]
-        if hit.path is None:
+        if hit.path is not None:
+            named = self.named(hit.path, hit.source)
+            exact = self.exact(hit.path, named)
+        elif hit.text is not None:
+            named, exact = self._may_hold(hit.text), []
+        else:
             return None
-        named = self.named(hit.path, hit.source)
-        exact = self.exact(hit.path, named)
         if hit.text is None:
             named = exact or named
         files = [(key, self.text(*key)) for key in named]
@@ -171,7 +159,32 @@ class Files:
         ]
         if len(found) > 1:
             found = [place for place in found if (place.source, place.path) in exact]
-        return found[0] if len(found) == 1 else None
+        if len(found) != 1:
+            return None
+        return found[0] if hit.path is not None else self._whole_chunk(found[0], hit.text or "")
+
+    @cached_property
+    def _by_word(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for key, chunks in self._chunks.items():
+            for word in set(FileText(chunks).text.split()):
+                found[word].append(key)
+        return found
+
+    def _may_hold(self, text: str) -> Sequence[tuple[str, str]]:
+        """The files with the rarest word of a text; its first and last may be cut."""
+        whole = text.split()[1:-1]
+        if not whole:
+            return list(self._chunks)
+        return min((self._by_word.get(word, ()) for word in whole), key=len)
+
+    def _whole_chunk(self, place: Place, text: str) -> Place:
+        """The place of a chunk where it has this text, but for white space; or else the same."""
+        bare = text.split()
+        for chunk in self._chunks[place.source, place.path]:
+            if chunk.start_byte <= place.start < chunk.end_byte and chunk.text.split() == bare:
+                return self._places[chunk.chunk_id]
+        return place
 
     def chunks_at(self, place: Place) -> list[str]:
         """The ids of the chunks that share a byte with a place."""

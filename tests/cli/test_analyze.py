@@ -77,3 +77,20 @@ def test_steps_are_shown_of_all_queries_and_of_one(freshstack: Command, tmp_path
     assert "agent on small: 2 queries" in curve.out
     assert max(map(len, curve.out.splitlines())) <= 80
     assert json.loads(told.out)["searches"][0]["missing"] == ["fact 12_1"]
+    analyzed = freshstack("analyze", "small", "agent.jsonl", "--query", "12")
+    assert "freshstack steps small agent.jsonl --query 12" in analyzed.out
+
+
+def test_searches_are_the_context_of_all_that_they_showed(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    searches = [{"query_id": "12", "results": of} for of in ([A], [A, B])]
+    (tmp_path / "agent.jsonl").write_text("\n".join(map(json.dumps, searches)), encoding="utf-8")
+    (tmp_path / "once.run").write_text(f"12 Q0 {A} 1 2 agent\n12 Q0 {B} 2 1 agent\n")
+    agent, once = (freshstack("contexts", "small", run) for run in ("agent.jsonl", "once.run"))
+
+    assert agent.out == once.out
+    (tmp_path / "texts.jsonl").write_text('{"query_id": "12", "results": [{"text": "alpha"}]}')
+    assert (
+        "here results are the ids of chunks" in freshstack("contexts", "small", "texts.jsonl").err
+    )

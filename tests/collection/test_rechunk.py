@@ -10,10 +10,11 @@ from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.records import Relevance, SourceFile
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.passage_runs import place_all
-from freshstack_dspy.stored.placing import Files, Hit
+from freshstack_dspy.stored.placing import Files
 from freshstack_dspy.stored.slices import slice_queries
 from tests.collection import small
 from tests.collection.small import PROVENANCE, candidate, query, write_small

@@ -126,21 +126,21 @@ def test_what_has_no_place_is_counted_and_named(collection: Collection, tmp_path
         Document(ignored, {"source": "odl.txt", "chunk_id": 7}),
         Document("It is called size.", {}, "4f2a"),
     ]
-    with pytest.warns(UserWarning, match="6 of 12 results of <lambda> cannot be placed") as warned:
+    with pytest.warns(UserWarning, match="3 of 12 results of <lambda> cannot be placed") as warned:
         run = found(collection, [*results[:1], *results[:1], *results[2:]])
     assert "no file 'odl.txt'; the nearest is old.txt" in str(warned[0].message)
 
     assert isinstance(run, PassageRun)
-    assert run.placed_share == 0.5
-    assert {query: len(of) for query, of in run.unplaced.items()} == dict.fromkeys(QUERIES, 2)
+    assert run.placed_share == 0.75  # the last by its text alone
+    assert {query: len(of) for query, of in run.unplaced.items()} == dict.fromkeys(QUERIES, 1)
     write_passages(run, tmp_path / "mine.jsonl")
     files = Files(collection.chunks())
     again = place_all(files, read_passages(tmp_path / "mine.jsonl", files), run.name)
     assert (again.passages, again.unplaced) == (run.passages, run.unplaced)
     with pytest.raises(CollectionError, match=r"3 of 3 results of .* its text is not in 'old.txt'"):
         found(collection, results[1:2])
-    with pytest.raises(CollectionError, match=r"3 of 3 results of .*: it has no path"):
-        found(collection, [Document("It is called size.", {})])
+    with pytest.raises(CollectionError, match=r"3 of 3 results of .*: its text is in no file"):
+        found(collection, [Document("It is called colour.", {})])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_has_no_place_is_counted_and_named(collection: Collection, tmp_path
         ({"documents": [ONE]}, "returned a dict, and not a list of"),
         ([1, 2], "returned a list of int, and not"),
         ([(ONE, "high")], "returned a list of tuple, and not"),
-        ([{"text": "It is", "score": 1}], "a dictionary with text, score, without path"),
+        ([{"words": "It is", "score": 1}], "a dictionary with words, score, without path"),
         ([{"path": "page.md", "text": "It", "unit": "tokens"}], "unit 'tokens'; it is 'chars' or"),
         ([{"path": "page.md", "text": "It", "score": "high"}], "score 'high', which is no number"),
         ([{"path": "page.md"}], "neither text nor start and end"),

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import Collection, compare, evaluate, steps
+from freshstack_dspy import Chunk, Collection, compare, evaluate, steps
 from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.lm.tokens import count_tokens
 from tests.collection.small import A, B, D, write_small
 
 
@@ -69,6 +70,126 @@ def test_measures_take_what_was_shown_as_one_run(tmp_path: Path, run: Path) -> N
     assert compare(collection, {"agent": run, "once": shown}, measures).differences[0].ties == 2
 
 
+def passages_of(folder: Path) -> Collection:
+    """A question with two nuggets, each supported by one of the chunks of a file."""
+    texts = {"lib/one.md_0_11": "alpha beta\n", "lib/one.md_11_23": "gamma delta\n"}
+    chunks = [
+        Chunk(
+            chunk_id=id_,
+            source="lib",
+            path="one.md" if "one" in id_ else "two.md",
+            start_byte=int(id_.split("_")[1]),
+            end_byte=int(id_.split("_")[2]),
+            text=text,
+            tokens=2,
+        )
+        for id_, text in (texts | {"lib/two.md_0_8": "epsilon\n"}).items()
+    ]
+    collection = Collection.of(
+        queries=[{"query_id": "q", "title": "Why?"}],
+        nuggets=[{"nugget_id": f"q_{n}", "query_id": "q", "text": f"fact {n}"} for n in (0, 1)],
+        judgments=[
+            {"nugget_id": f"q_{n}", "chunk_id": id_, "label": int(n == place)}
+            for n in (0, 1)
+            for place, id_ in enumerate(texts)
+        ],
+        chunks=chunks,
+        name="passages",
+    )
+    return collection.save(folder)
+
+
+ELSEWHERE = {"text": "These words are in no file of it."}
+PASSAGES: list[list[Any]] = [
+    [{"text": "alpha beta\n"}, ELSEWHERE],
+    [{"path": "one.md", "start": 0, "end": 23}, "lib/one.md_0_11"],
+    ["lib/two.md_0_8", ELSEWHERE],
+]
+
+
+def test_passages_by_hand(tmp_path: Path) -> None:
+    """What is in no file is not judged, and not irrelevant; the words shown are counted."""
+    collection, file = passages_of(tmp_path / "c"), tmp_path / "agent.jsonl"
+    lines = [
+        {"query_id": "q", "search": str(step), "results": results, "cost": 0.01 * (step + 1)}
+        for step, results in enumerate(PASSAGES)
+    ]
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in lines), encoding="utf-8")
+    found = steps(collection, file)
+    first, second, third = found.steps
+
+    assert found.placed_share == 3 / 4  # alpha beta, the whole file, epsilon; not those elsewhere
+    assert (first.alone, first.union, first.unjudged) == (0.5, 0.5, 0.5)
+    assert (second.alone, second.union, second.repeated, second.unjudged) == (1.0, 1.0, 0.5, 0.0)
+    assert (third.alone, third.repeated, third.unjudged) == (0.0, 0.5, 1.0)
+    assert [one.cost for one in found.steps] == pytest.approx([0.01, 0.03, 0.06])
+    assert [one.per_dollar for one in found.steps] == pytest.approx([100, 2 / 0.03, 2 / 0.06])
+    assert [one.unplaced for one in found.trajectories["q"]] == [1, 0, 1]
+    assert first.tokens == 2 + count_tokens(ELSEWHERE["text"])
+    evaluation = evaluate(collection, file, ["Coverage@20"])
+    assert evaluation.means["Coverage@20"] == third.union
+    assert evaluation.passages is not None
+    assert evaluation.passages.placed_share == found.placed_share
+    assert compare(collection, {"a": file, "b": {"q": {"lib/one.md_0_11": 1.0}}}).differences
+    with pytest.raises(CollectionError, match="here results are the ids of chunks"):
+        evaluate({"q": {"lib/one.md_0_11": 1}}, file)
+
+
+def test_texts_of_chunks_are_worth_what_their_ids_are(tmp_path: Path) -> None:
+    """Also in spans with ids of another store; the second has other white space."""
+    collection = passages_of(tmp_path / "c")
+    texts = {chunk.chunk_id: chunk.text for chunk in collection.chunks()}
+    ids = ["lib/two.md_0_8", "lib/one.md_11_23"]
+    files = [tmp_path / f"{name}.jsonl" for name in ("ids", "texts", "spans")]
+    documents = [{"id": f"4f2{n}", "content": texts[id_]} for n, id_ in enumerate(ids)]
+    spans = [
+        span("t", 1, query_id="q"),
+        span("t", 2, gen_ai__operation__name="retrieval", gen_ai__retrieval__documents=documents),
+    ]
+    lines = [
+        {"query_id": "q", "results": ids},
+        {"query_id": "q", "results": [{"text": " ".join(texts[id_].split())} for id_ in ids]},
+        {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]},
+    ]
+    for file, one in zip(files, lines, strict=True):
+        file.write_text(json.dumps(one), encoding="utf-8")
+    by_id, *others = (steps(collection, file) for file in files)
+
+    assert by_id.placed_share is None
+    for other in others:
+        assert other.placed_share == 1
+        assert other.steps == by_id.steps
+
+
+def test_a_search_costs_what_was_paid_since_the_last_one(tmp_path: Path) -> None:
+    """The agent's span sums up; what follows the last search writes the answer."""
+
+    def below(parent: int, number: int, **attributes: Any) -> dict[str, Any]:
+        return span("t", number, **attributes) | {"parentSpanId": f"t-{parent}"}
+
+    search: dict[str, Any] = {
+        "openinference__span__kind": "RETRIEVER",
+        "retrieval__documents__0__document__id": A,
+    }
+    agent = span("t", 1, query_id="12", llm__cost__total=9.0)
+    spans = [
+        agent,
+        below(1, 2),
+        below(2, 3, gen_ai__usage__cost=0.02),
+        below(3, 4, gen_ai__usage__cost=0.02),  # the same call, seen by what is below
+        below(1, 5, gen_ai__usage__cost=0.01, **search),
+        below(1, 6, **search),
+        below(1, 7, gen_ai__usage__cost=5.0),
+    ]
+    file = tmp_path / "spans.jsonl"
+    line = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+    file.write_text(json.dumps(line), encoding="utf-8")
+    found = steps(write_small(tmp_path / "c"), file)
+
+    assert [one.cost for one in found.steps] == pytest.approx([0.03, 0.03])
+    assert found.steps[0].per_dollar == pytest.approx(1 / 0.03)
+
+
 def span(trace: str, start: int, **attributes: Any) -> dict[str, Any]:
     """A span as OTLP's JSON has it; texts and lists of documents."""
 
@@ -78,10 +199,11 @@ def span(trace: str, start: int, **attributes: Any) -> dict[str, Any]:
             return {"kvlistValue": {"values": pairs}}
         if isinstance(given, list):
             return {"arrayValue": {"values": [value(one) for one in given]}}
-        return {"stringValue": given}
+        return {"doubleValue" if isinstance(given, float) else "stringValue": given}
 
     pairs = [{"key": key.replace("__", "."), "value": value(of)} for key, of in attributes.items()]
-    return {"traceId": trace, "startTimeUnixNano": str(start), "attributes": pairs}
+    number = {"traceId": trace, "spanId": f"{trace}-{start}", "startTimeUnixNano": str(start)}
+    return {**number, "attributes": pairs}
 
 
 def test_spans_of_retrievers_are_searches(tmp_path: Path, run: Path) -> None:
@@ -116,10 +238,10 @@ def test_spans_of_retrievers_are_searches(tmp_path: Path, run: Path) -> None:
     collection = write_small(tmp_path / "c")
 
     assert steps(collection, tmp_path / "spans.jsonl").steps == steps(collection, run).steps
-    bare = {**kind, "retrieval__documents__0__document__content": "text", "query_id": "12"}
+    bare = {**kind, "retrieval__documents__0__document__score": "1", "query_id": "12"}
     for wrong, fault in (
         (spans[6], "the attribute query_id"),
-        (span("t", 1, **bare), "without an id"),
+        (span("t", 1, **bare), "without id and content"),
     ):
         line = {"resourceSpans": [{"scopeSpans": [{"spans": [wrong]}]}]}
         (tmp_path / "wrong.jsonl").write_text(json.dumps(line), encoding="utf-8")
@@ -131,7 +253,8 @@ def test_spans_of_retrievers_are_searches(tmp_path: Path, run: Path) -> None:
     ("lines", "error", "fault"),
     [
         ([line("12", 1, "a", A), line("12", 1, "b", A)], SourceError, "step is 1; allowed"),
-        ([{"query_id": "12", "search": "a", "results": [{"id": A}]}], SourceError, "list of texts"),
+        ([{"query_id": "12", "search": "a", "results": [{"path": "x"}]}], SourceError, "with text"),
+        ([line("12", 1, "a", A) | {"cost": -1}], SourceError, "cost is -1; allowed: US dollars"),
         ([line("12", 1, "a", "gone")], CollectionError, "1 chunks are not in the corpus"),
         ([line("7", 1, "a", A)], CollectionError, "no search for a query of small"),
     ],

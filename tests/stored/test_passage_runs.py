@@ -18,10 +18,10 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import PassageRun
-from freshstack_dspy.measures.spans import Place
+from freshstack_dspy.measures.spans import Hit, Place
 from freshstack_dspy.records import SourceFile
 from freshstack_dspy.stored.passage_runs import CollectionSpans, place_all, read_passages
-from freshstack_dspy.stored.placing import Files, Hit
+from freshstack_dspy.stored.placing import Files
 from tests.collection.small import judgment
 
 TEXT = "Größe: how large it is.\n\nThe rest of the page is about colours.\n" * 3

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from freshstack_dspy import Chunk
 from freshstack_dspy.corpus.chunks import chunk_file
-from freshstack_dspy.measures.spans import Place
+from freshstack_dspy.measures.spans import Hit, Place
 from freshstack_dspy.records import SourceFile
-from freshstack_dspy.stored.placing import Files, FileText, Hit
+from freshstack_dspy.stored.placing import Files, FileText
 
 TEXT = "# Größe\n\nHow large it is.\r\n\r\nUse `len(a)`.\n\nHow large it is.\n" * 3 + "The end.\n"
 
@@ -123,3 +123,27 @@ def test_of_files_of_one_name_the_text_tells_which_it_is() -> None:
     assert files.place(Hit(1.0, path="README.md", text="one two")) == Place(
         "lib", "b/README.md", 5, 12
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the  end.", None),  # another case
+        ("zero one two three", Place("lib", "b.md", 0, 18)),
+        ("ro one two\nth", Place("lib", "b.md", 2, 15)),  # cut words, and other white space
+        ("wird", Place("lib", "c.md", 1, 5)),
+        ("und Zeit", Place("lib", "d.md", 0, 10)),  # a whole chunk
+        ("one two three", None),  # in two files
+        ("four", None),
+    ],
+)
+def test_a_text_without_a_path_is_placed_where_it_is_once(text: str, expected: Place) -> None:
+    texts = {
+        "a.md": "one two three The end.",
+        "b.md": "zero one two three",
+        "c.md": " wird so",
+        "d.md": "und Zeit\n\n",
+    }
+    files = Files(chunk for path, of in texts.items() for chunk in chunks_of(of, path=path))
+
+    assert files.place(Hit(1.0, text=text)) == expected
