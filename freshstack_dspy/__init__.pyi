@@ -44,6 +44,7 @@ from .recipes.plan import plan as plan
 from .recipes.refresh import refresh as refresh
 from .recipes.rejudge import rejudge as rejudge
 from .recipes.shortlist import retrieve_all as retrieve_all
+from .recipes.stale import stale as stale
 from .records import Chunk as Chunk
 from .records import HumanLabel as HumanLabel
 from .records import Judgment as Judgment

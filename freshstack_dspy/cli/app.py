@@ -31,6 +31,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "plan": build.plan,
         "build": build.build,
         "extend": build.extend,
+        "stale": build.stale,
         "refresh": build.refresh,
         "rejudge": build.rejudge,
         "rechunk": build.rechunk,

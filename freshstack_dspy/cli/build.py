@@ -1,4 +1,4 @@
-"""`freshstack init`, `plan`, `build`, `extend`, `refresh`, `rejudge` and `rechunk`."""
+"""`freshstack init`, `plan`, `build`, `extend`, `stale`, `refresh`, `rejudge` and `rechunk`."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from freshstack_dspy.cli.options import (
     at_engine,
     check_out,
 )
-from freshstack_dspy.cli.printing import present, say
+from freshstack_dspy.cli.printing import complain, present, say
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 JudgingOption = Annotated[
     Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
+]
+KeepLabelsOption = Annotated[
+    bool, typer.Option("--keep-labels", help="Reuse labels that another judge made too.")
 ]
 
 
@@ -112,11 +115,39 @@ def extend(
     raise typer.Exit(int(bool(found.failed)))
 
 
+def stale(
+    config: ConfigArgument,
+    fail_over: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Exit with 1 where a larger share of the labels of support is stale.",
+        ),
+    ] = None,
+    keep_labels: KeepLabelsOption = False,
+    limit: Annotated[int, typer.Option(min=0, help="List at most so many nuggets of a kind.")] = 10,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which labels new documents and questions make stale; nothing is sent."""
+    with ProgressBars() as bars:
+        from freshstack_dspy.recipes.stale import stale as find_stale
+
+        found = find_stale(config, keep_labels=keep_labels, progress=bars)
+    present(found.page(limit), form, as_json=as_json)
+    if fail_over is not None and found.share > fail_over:
+        complain(
+            f"failed: {found.share:.4g} of the labels of support are stale, over {fail_over:g} "
+            f"(--fail-over); type: freshstack refresh {config}"
+        )
+        raise typer.Exit(1)
+
+
 def refresh(
     config: ConfigArgument,
-    keep_labels: Annotated[
-        bool, typer.Option("--keep-labels", help="Reuse labels that another judge made too.")
-    ] = False,
+    keep_labels: KeepLabelsOption = False,
     mode: ModeOption = "live",
     form: FormatOption = None,
     as_json: JsonOption = False,

@@ -129,9 +129,9 @@ def difference(
     Labels of two scales differ where one is support and the other none, each by the threshold
     of its collection.
     """
-    nuggets = _matched(_nugget_keys(before), _nugget_keys(after))
+    nuggets = match_nuggets(before, after)
     chunks = match_chunks(chunks_before.__iter__, chunks_after.__iter__)
-    queries = list(_query_changes(before, after))
+    queries = list(query_changes(before, after))
     of_nuggets = _nugget_changes(before, after, nuggets)
     by_id = [
         of.chunks({id_ for id_, found in rows(judgments, "chunk_id", "evidence") if found})
@@ -169,6 +169,11 @@ def difference(
         },
         texts={one.nugget_id: one.text for one in (*after.nuggets, *before.nuggets)},
     )
+
+
+def match_nuggets(before: Contents, after: Contents) -> dict[str, str]:
+    """Match nuggets of the same query and text: by id, then in their order."""
+    return _matched(_nugget_keys(before), _nugget_keys(after))
 
 
 def match_chunks(
@@ -270,7 +275,8 @@ def _tally(both: int, before: Sized, after: Sized, changed: int = 0) -> Tally:
     return Tally(kept=both - changed, added=added, dropped=dropped, changed=changed)
 
 
-def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
+def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
+    """Give the queries that came, went, were edited, or are in another slice, by id."""
     one = {query.query_id: query for query in before.queries}
     other = {query.query_id: query for query in after.queries}
     slice_before: dict[str, SliceName] = {part.query_id: part.slice for part in before.slices}

@@ -78,6 +78,8 @@ class Explanation(Record, Shown):
     """Requests about the chunk that failed."""
     calls: tuple[Call, ...]
     """Each once, in the order in which the judgments above name them."""
+    true_at: str | None = None
+    """When the commit that the chunk is of was made (UTC, ISO 8601); None where it is of none."""
     labels_by: str = ""
     """Who made the labels of the collection, in a line."""
 
@@ -141,11 +143,8 @@ def explain(
         nearest = named_nearest(chunk_id, ids, f"freshstack show COLLECTION {query_id}")
         raise CollectionError(f"{collection.name}: {what}; {nearest}")
     of_chunk = {each.nugget_id: each for each in judgments if each.chunk_id == chunk_id}
-    failures = tuple(
-        each
-        for each in collection.failures
-        if each.query_id == query_id and chunk_id in each.chunk_ids
-    )
+    failed = (each for each in collection.failures if each.query_id == query_id)
+    failures = tuple(each for each in failed if chunk_id in each.chunk_ids)
     keys = [key for nugget_id in sorted(of_chunk) for key in _keys_of(of_chunk[nugget_id])]
     keys += [failure.call_id for failure in failures if failure.call_id]
     named = Counter(key for judgment in judgments for key in set(_keys_of(judgment)))
@@ -166,6 +165,7 @@ def explain(
         reasons=_reasons(nuggets),
         failures=failures,
         calls=tuple(calls),
+        true_at=collection.manifest.dates.get(chunk.source),
         labels_by=collection.labels_by,
     )
 

@@ -56,6 +56,7 @@ def about_query(query: Query, slice_: str) -> Text:
 def _chunk(found: "Explanation") -> Iterator[Text]:
     chunk = found.chunk
     revision = f", revision {chunk.revision}" if chunk.revision else ""
+    revision += f" of {found.true_at[:10]}" if found.true_at else ""
     where = (
         f"{chunk.path} of {chunk.source}{revision}, bytes {chunk.start_byte:,} to "
         f"{chunk.end_byte:,}, {chunk.tokens:,} tokens"

@@ -62,9 +62,11 @@ def query_page(collection: StoredCollection, query_id: str) -> Page:
         for id_ in sorted({*supports, *ranks})
     ]
     chunks.sort(key=lambda one: (-len(one["supports"]), one["best_rank"] or sys.maxsize))
+    true_at = collection.true_at(query_id)
     nuggets = [
         each.model_dump(include={"nugget_id", "text", "importance", "doubtful"})
         | {"supported_by": sum(each.nugget_id in ids for ids in supports.values())}
+        | {"true_at": true_at.get(each.nugget_id)}
         for each in nuggets_by_query(collection.nuggets, doubtful=True).get(query_id, [])
     ]
     slice_ = next(part.slice for part in collection.slices if part.query_id == query_id)
@@ -92,5 +94,6 @@ def query_page(collection: StoredCollection, query_id: str) -> Page:
 def _nugget(one: dict[str, Any]) -> Text:
     rated = f", {one['importance']}" if one["importance"] else ""
     by = f"supported by {counted(one['supported_by'], 'chunk')}"
+    by += f" of {one['true_at'][:10]}" if one["true_at"] else ""
     supported = "doubtful, so not judged" if one["doubtful"] else by
     return Text((Span(one["nugget_id"], "code"), f"{rated}, {supported}: {one['text']}"), "item")

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ _PROTOCOLS = {
 }
 _REVISION = re.compile(r"(?!.*(?:\.\.|@\{))\w[\w.+/@#-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_COMMITTED = re.compile(rb"^committer [^\n]* (\d{1,11}) [+-]\d{4}$", re.MULTILINE)
 _FETCHED = "refs/freshstack/fetched"
 _FETCHING = ".fetching-"
 _ABANDONED = 3600
@@ -248,6 +250,13 @@ class Repository(FileTree):
                 f"listed by: git -C {path} log --all --oneline"
             )
         self.revision = known
+
+    @property
+    def date(self) -> str | None:
+        """When the commit was made, in UTC (ISO 8601); None where it does not say."""
+        # Not git show, which may run a program that the repository's configuration names.
+        found = _COMMITTED.search(self._output("cat-file", "commit", str(self.revision)))
+        return found and datetime.fromtimestamp(int(found[1]), UTC).isoformat()
 
     def entries(self) -> Iterator[TreeEntry]:
         """List the files of the commit."""

@@ -324,3 +324,13 @@ def commit_of(corpus: CorpusConfig) -> str | None:
         raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
     with closing(Repository(corpus.path, corpus.revision or "")) as repository:
         return repository.revision
+
+
+def commit_dates(config: BuildConfig) -> dict[str, str]:
+    """When the commit of each corpus was made, by name; of corpora that are repositories."""
+    found = {}
+    for corpus in config.corpus:
+        if corpus.path is not None and corpus.revision is not None:
+            with closing(Repository(corpus.path, corpus.revision)) as repository:
+                found[corpus.name] = repository.date
+    return {name: date for name, date in found.items() if date is not None}

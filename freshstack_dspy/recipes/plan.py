@@ -29,7 +29,7 @@ from freshstack_dspy.pages.page import Page, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
-from freshstack_dspy.recipes.build import make
+from freshstack_dspy.recipes.build import DraftCollection, make
 from freshstack_dspy.recipes.judge import counted
 from freshstack_dspy.recipes.opening import configured, recipe_maker
 from freshstack_dspy.recipes.prepare import prepare
@@ -140,24 +140,29 @@ def plan(
     with ExitStack() as stack:
         shown = stack.enter_context(showing(progress))
         config = prepare(config, "live", shown)
-        opened = _dry_session(config, shown, recipe, programs)
+        opened = dry_session(config, shown, recipe, programs)
         session, dry_run = stack.enter_context(opened)
-        made = make(session, most=SAMPLE)
-        queries = made.contents.queries
-        embeddings = tuple(
-            estimate_embedding(
-                embedder,
-                [indexed_text(one) for one in (*made.chunks, *made.contents.passages)],
-                [text for query in queries for text in (query.text, query.answer)],
-                recorded=session.replies,
-            )
-            for embedder in config.embedder
-        )
+        return planned(config, session, dry_run, make(session, most=SAMPLE))
+
+
+def planned(
+    config: BuildConfig, session: Session, dry_run: "DryRun", made: DraftCollection
+) -> Plan:
+    """Give the plan of what a dry run has made, perhaps of some of the questions alone."""
+    queries = made.contents.queries
     number = len(made.reading.queries)
     if isinstance(config.queries, SyntheticQueries):
         number = config.queries.count
-    scale = number / max(1, len(queries))
-    steps, total = _totals(session, dry_run, scale)
+    steps, total = _totals(session, dry_run, number / max(1, len(queries)))
+    embeddings = tuple(
+        estimate_embedding(
+            embedder,
+            [indexed_text(one) for one in (*made.chunks, *made.contents.passages)],
+            [text for query in queries for text in (query.text, query.answer)],
+            recorded=session.replies,
+        )
+        for embedder in config.embedder
+    )
     return Plan(
         name=config.name,
         model=config.model.name,
@@ -190,7 +195,7 @@ def plan_asking(
     Raises:
         FreshstackError: As the function does.
     """
-    with showing(progress) as shown, _dry_session(config, shown) as (session, dry_run):
+    with showing(progress) as shown, dry_session(config, shown) as (session, dry_run):
         ask(session)
     steps, total = _totals(session, dry_run)
     return Plan(
@@ -276,7 +281,7 @@ def _planned(
 
 
 @contextmanager
-def _dry_session(
+def dry_session(
     config: BuildConfig,
     progress: Progress,
     recipe: "FreshStack | None" = None,

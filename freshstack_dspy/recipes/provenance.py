@@ -26,7 +26,7 @@ from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
 from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
-from freshstack_dspy.recipes.chunking import chosen_by, commit_of, seen_files
+from freshstack_dspy.recipes.chunking import chosen_by, commit_dates, commit_of, seen_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.contents import Contents
@@ -82,6 +82,7 @@ def provenance(
         trust=measured_trust(contents, config.judge.graded, config.name, config.trust)
         if contents
         else None,
+        dates=commit_dates(config) if contents else {},
     )
 
 

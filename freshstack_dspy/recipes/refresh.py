@@ -20,10 +20,11 @@ from freshstack_dspy.recipes.build import make
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import added, provenance
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.manifest import Manifest, Provenance
 
-_OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
+_OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions", "dates"}
 """What a manifest records of how it was made, and that is no reason to write it anew."""
 
 
@@ -78,11 +79,7 @@ def refresh(
     config = configured(config, options)
     if options.get("mode") == "rerecord":
         raise ConfigError("refresh asks only for what changed; allowed modes: live, replay, defer")
-    if not config.out.exists():
-        raise ConfigError(
-            f"{config.out}: no collection to refresh; type: freshstack build {config.file}"
-        )
-    _check_questions_stay(config)
+    check_there(config)
     with span("refresh", collection=config.name), only_writer(config.out, "freshstack refresh"):
         return _refresh(config, keep_labels, difference_file, **options)
 
@@ -102,12 +99,7 @@ def _refresh(
         session = stack.enter_context(open_session(config, **options))
         from freshstack_dspy.recipes.known import Known
 
-        if anew := session.recipe.made_anew:
-            raise ConfigError(
-                f"{anew} are made anew by each build; type: freshstack build {config.file} "
-                "--replace, which asks only for what is not recorded"
-            )
-        _check_judge(old, provenance(session), config, keep_labels=keep_labels)
+        check_reusable(old, session, keep_labels=keep_labels)
         made = make(session, Known(before))
         now = provenance(session, made.contents)
 
@@ -139,8 +131,16 @@ def _refresh(
     return Refreshed(written, found, changed=True, calls=calls)
 
 
-def _check_questions_stay(config: BuildConfig) -> None:
-    """Check that the questions are not made anew by each build."""
+def check_there(config: BuildConfig) -> None:
+    """Check that there is a collection, whose questions are not made anew by each build.
+
+    Raises:
+        ConfigError: There is none, or its questions are synthetic.
+    """
+    if not config.out.exists():
+        raise ConfigError(
+            f"{config.out}: no collection to refresh; type: freshstack build {config.file}"
+        )
     if isinstance(config.queries, SyntheticQueries):
         raise ConfigError(
             "[queries] source is synthetic: its questions are made anew from the corpus; to keep "
@@ -149,10 +149,19 @@ def _check_questions_stay(config: BuildConfig) -> None:
         )
 
 
-def _check_judge(
-    before: Manifest, now: Provenance, config: BuildConfig, *, keep_labels: bool
-) -> None:
-    """Check that labels of two scales and, unless it is wished, of two judges are not mixed."""
+def check_reusable(before: Manifest, session: Session, *, keep_labels: bool) -> None:
+    """Check that labels of two scales and, unless it is wished, of two judges are not mixed.
+
+    Raises:
+        ConfigError: The recipe makes all anew, or the collection was made otherwise.
+    """
+    config = session.config
+    if anew := session.recipe.made_anew:
+        raise ConfigError(
+            f"{anew} are made anew by each build; type: freshstack build {config.file} "
+            "--replace, which asks only for what is not recorded"
+        )
+    now = provenance(session)
     if before.name != now.name:
         raise ConfigError(
             f"the collection there is {before.name!r}, and the configuration makes {now.name!r}; "

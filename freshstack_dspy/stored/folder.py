@@ -14,7 +14,7 @@ from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.contents import Contents, NuggetsName
 from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths
 from freshstack_dspy.stored.manifest import Manifest, is_dry_run, labels_by, makers, read_manifest
-from freshstack_dspy.stored.record_files import RECORD_FILES
+from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, rows
 from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
 if TYPE_CHECKING:
@@ -127,6 +127,24 @@ class StoredCollection(Contents):
             CollectionError: There is no such chunk, or the corpus cannot be read.
         """
         return self.corpus.chunk(chunk_id)
+
+    def true_at(self, query_id: str | None = None) -> dict[str, str]:
+        """Say when each nugget of a query, or of all, was last seen to be true, where it is known.
+
+        That is the date of the commit whose chunks support it, of several sources the latest; of
+        documents that are no git repository none is known.
+        """
+        if not (dates := self.manifest.dates):
+            return {}
+        judgments = self.judgments if query_id is None else records_of(self.judgments, query_id)
+        fields = rows(judgments, "nugget_id", "chunk_id", "label")
+        supporting = [row[:2] for row in fields if (row[2] or 0) >= self.threshold]
+        chunks = self.corpus.chunks({chunk_id for _, chunk_id in supporting})
+        found: dict[str, str] = {}
+        for nugget_id, chunk_id in supporting:
+            if date := dates.get(chunks[chunk_id].source):
+                found[nugget_id] = max(date, found.get(nugget_id, ""))
+        return found
 
     def query_ids(self, slices: Slices = None) -> tuple[str, ...]:
         """List the queries with nuggets in some slices, ascending.

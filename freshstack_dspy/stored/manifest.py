@@ -110,6 +110,8 @@ class Provenance(Record):
     rerun tells that nothing changed. Empty where it is unknown."""
     trust: Trust | None = Field(default=None, exclude_if=operator.not_)
     """None where there were no labels."""
+    dates: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
+    """By source, when the commit that its chunks are of was made (UTC, ISO 8601); of repositories."""
     reasked: tuple[str, ...] = ()
     """Keys of the replies that no record names: they were sent back as invalid, or belong to
     synthetic questions that were refused."""

@@ -1,4 +1,4 @@
-"""`freshstack plan`, `build`, `extend`, `refresh` and `rejudge`, as they are typed."""
+"""`freshstack plan`, `build`, `extend`, `stale`, `refresh` and `rejudge`, as they are typed."""
 
 import json
 from dataclasses import replace
@@ -173,3 +173,19 @@ def test_a_plan_of_a_large_build_with_prices_is_one_table_of_80_columns(config: 
     assert "at most $99,999.99" in text
     assert repr(found).startswith("Plan('small', extractive/baseline: ")
     assert "<table>" in found._repr_html_()
+
+
+def test_stale_labels_over_a_share_are_a_failure(freshstack: Command, built_config: Path) -> None:
+    fresh = freshstack("stale", built_config, "--fail-over", "0")
+    Path("corpus/docs/reset.md").write_text("# Resetting the dial\n\nIt cannot be reset.\n")
+    shown = freshstack("stale", built_config, "--fail-over", "0.9")
+    failed = freshstack("stale", built_config, "--fail-over", "0.1", "--json")
+    found = json.loads(failed.out)
+
+    assert (fresh.code, shown.code, failed.code) == (0, 0, 1)
+    assert "small: 0 (0.0%) of the labels of support are stale" in fresh.out
+    assert "nuggets left without support: 1" in shown.out
+    assert "what a refresh would ask" in shown.out
+    assert failed.err.splitlines()[-1].startswith(f"failed: {found['share']:.4g} of the labels")
+    assert [one["change"] for one in found["labels"]] == ["gone"] * len(found["labels"])
+    assert freshstack("stale", built_config, "--fail-over", "2").code == 2

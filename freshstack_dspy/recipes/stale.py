@@ -1,0 +1,336 @@
+"""What a new revision of the documents or the questions makes of a collection's labels, unasked.
+
+It is a refresh by the model of a plan, which sends nothing: what is reused, what is lost and what
+would be asked are a refresh's own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pydantic import Field
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.diff import (
+    QueryChange,
+    Tally,
+    match_chunks,
+    match_nuggets,
+    query_changes,
+)
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
+from freshstack_dspy.progress import Progress, one_part, showing
+from freshstack_dspy.recipes.build import DraftCollection, make
+from freshstack_dspy.recipes.chunking import commit_dates
+from freshstack_dspy.recipes.opening import configured
+from freshstack_dspy.recipes.plan import Plan, dry_session, planned
+from freshstack_dspy.recipes.prepare import prepare
+from freshstack_dspy.recipes.refresh import check_reusable, check_there
+from freshstack_dspy.records import Chunk, Judgment, Record
+from freshstack_dspy.stored.record_files import rows
+from freshstack_dspy.text import terms
+
+if TYPE_CHECKING:
+    from freshstack_dspy.programs.own import Programs
+    from freshstack_dspy.recipes.freshstack import FreshStack
+
+NEAR = 0.5
+"""The share of a nugget's terms that a new chunk, pooled for its question, has at least to be near."""
+
+Change = Literal["moved", "gone", "edited", "retired"]
+
+
+class StaleLabel(Record):
+    """A label of support that a refresh would not reuse."""
+
+    query_id: str
+    nugget_id: str
+    chunk_id: str
+    label: int
+    change: Change
+    """`moved`: the chunk's text is another, or in another file, and the words that show it are in
+    the chunk `now`; `gone`: they are in no new chunk of the file, nor in one that is pooled for the
+    question; `edited`, `retired`: so is the question, or the nugget."""
+    now: str | None = None
+
+
+class StaleNugget(Record):
+    """A nugget that lost a label, or that a new chunk may support."""
+
+    query_id: str
+    nugget_id: str
+    text: str
+    kept: int
+    """Labels of support that are reused."""
+    moved: int
+    gone: int
+    near: tuple[str, ...] = ()
+    """New chunks that would be judged and that have at least half of its terms, most of them first."""
+    true_at: str | None = None
+    """When the latest commit was made whose chunks support it in the collection (UTC, ISO 8601)."""
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether it had support, and its evidence is gone."""
+        return self.gone > 0 == self.kept + self.moved
+
+
+class SourceRevision(Record):
+    """The revision of a source that the labels are of, and the one that is there now."""
+
+    source: str
+    before: str | None
+    now: str | None
+    date_before: str | None
+    date_now: str | None
+
+
+class Stale(Record, Shown):
+    """What a refresh would find changed, and what it would ask."""
+
+    name: str
+    supported: int
+    """Labels of support in the collection."""
+    kept: int
+    """Those of them that hold: nugget and chunk are as they were."""
+    elsewhere: int
+    """Those kept whose chunk is at another place of its file, with another id."""
+    share: float = Field(ge=0, le=1)
+    """Of the labels of support, those that do not hold any more."""
+    others: int
+    """Labels without support that are lost; nothing is measured by them."""
+    labels: tuple[StaleLabel, ...]
+    """The labels of support that do not hold, by query, nugget and chunk."""
+    nuggets: tuple[StaleNugget, ...]
+    queries: tuple[QueryChange, ...]
+    """Those added, dropped and edited."""
+    chunks: Tally
+    revisions: tuple[SourceRevision, ...]
+    plan: Plan
+    """What a refresh would ask and cost."""
+
+    def __repr__(self) -> str:
+        calls = self.plan.total.requests - self.plan.total.recorded
+        return (
+            f"Stale({self.name!r}: {len(self.labels):,} of {self.supported:,} labels, "
+            f"{calls:,} calls)"
+        )
+
+    __str__ = __repr__
+
+    def page(self, limit: int = 10) -> Page:
+        """Give what is stale, counted, with at most so many nuggets of each kind, and the plan."""
+        from freshstack_dspy.recipes.stale_page import stale_page
+
+        return stale_page(self, limit)
+
+
+def stale(
+    config: BuildConfig | Path | str,
+    *,
+    keep_labels: bool = False,
+    progress: Progress | bool | None = None,
+    recipe: "FreshStack | None" = None,
+    programs: "Programs | None" = None,
+) -> Stale:
+    """Say which labels of the collection at `out` the documents and questions of now make stale.
+
+    Nothing is sent and nothing recorded. Where embedders are configured, what would be pooled is
+    found without them, as by `plan`.
+
+    Args:
+        config: A configuration, or the path of its TOML file; a collection is at its `out`.
+        keep_labels: Whether labels that another model or prompt made are reused too.
+        progress: As in `SessionOptions`, as are the others.
+        recipe: What is run, in place of the recipe that the configuration names.
+        programs: By name, programs in place of the recipe's own.
+
+    Raises:
+        FreshstackError: All that would stop a refresh before its first request.
+    """
+    config = configured(config)
+    check_there(config)
+    with ExitStack() as stack:
+        shown = stack.enter_context(showing(progress))
+        before = Collection.load(config.out)
+        config = prepare(config, "live", shown)
+        opened = dry_session(config, shown, recipe, programs)
+        session, dry_run = stack.enter_context(opened)
+        from freshstack_dspy.recipes.known import Known
+
+        check_reusable(before.manifest, session, keep_labels=keep_labels)
+        made = make(session, Known(before))
+        with one_part(shown, "labels"):
+            plan = planned(config, session, dry_run, made)
+            return _compared(before, made, plan, commit_dates(config))
+
+
+class _Labels(NamedTuple):
+    """The labels of a collection, by whether they are reused."""
+
+    kept: Counter[str]
+    """Of support, by nugget."""
+    elsewhere: int
+    lost: list[Judgment]
+    """Of support."""
+    others: int
+
+
+def _labels(before: Collection, made: DraftCollection, chunks: Mapping[str, str]) -> _Labels:
+    nuggets = match_nuggets(before, made.contents)
+    judged = set(rows(made.contents.judgments, "nugget_id", "chunk_id"))
+    kept, lost = Counter[str](), list[Judgment]()
+    elsewhere = others = 0
+    for one in before.judgments:
+        place = nuggets.get(one.nugget_id), chunks.get(one.chunk_id)
+        if not before.supports(one):
+            others += one.label is not None and place not in judged
+        elif place in judged:
+            kept[one.nugget_id] += 1
+            elsewhere += place[1] != one.chunk_id
+        else:
+            lost.append(one)
+    return _Labels(kept, elsewhere, lost, others)
+
+
+def _compared(
+    before: Collection, made: DraftCollection, plan: Plan, dates: Mapping[str, str]
+) -> Stale:
+    chunks = match_chunks(before.chunks, made.chunks.__iter__)
+    labels = _labels(before, made, chunks)
+    queries = [one for one in query_changes(before, made.contents) if one.change != "resliced"]
+    new = _New(before, made, labels.lost, set(chunks.values()))
+    nuggets = match_nuggets(before, made.contents)
+    retired = {one.query_id for one in queries if one.change == "dropped"}
+    lost = []
+    for one in labels.lost:
+        change: Change = "edited" if one.nugget_id not in nuggets else "gone"
+        now = new.place_of(one) if change == "gone" else None
+        change = "retired" if one.query_id in retired else "moved" if now else change
+        ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
+        lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
+    supported = labels.kept.total() + len(lost)
+    both = len(chunks)
+    return Stale(
+        name=before.name,
+        supported=supported,
+        kept=labels.kept.total(),
+        elsewhere=labels.elsewhere,
+        share=len(lost) / supported if supported else 0.0,
+        others=labels.others,
+        labels=tuple(lost),
+        nuggets=tuple(_nuggets(before, labels.kept, lost, new, nuggets.keys())),
+        queries=tuple(queries),
+        chunks=Tally(kept=both, added=len(made.chunks) - both, dropped=len(before.corpus) - both),
+        revisions=tuple(_revisions(before, made, dates)),
+        plan=plan,
+    )
+
+
+class _New:
+    """The chunks that were not there before: of files that lost labels, or pooled."""
+
+    def __init__(
+        self,
+        before: Collection,
+        made: DraftCollection,
+        lost: Sequence[Judgment],
+        known: set[str],
+    ) -> None:
+        self._old = before.corpus.chunks({one.chunk_id for one in lost})
+        files = {(one.source, one.path) for one in self._old.values()}
+        self.pooled: dict[str, list[str]] = {}
+        for query_id, chunk_id in rows(made.contents.pool, "query_id", "chunk_id"):
+            if chunk_id not in known:
+                self.pooled.setdefault(query_id, []).append(chunk_id)
+        wanted = {chunk_id for of_query in self.pooled.values() for chunk_id in of_query}
+        self.chunks: dict[str, Chunk] = {}
+        self._of_file: dict[tuple[str, str], list[str]] = {}
+        for one in made.chunks:
+            file = one.source, one.path
+            if one.chunk_id not in known and (one.chunk_id in wanted or file in files):
+                self.chunks[one.chunk_id] = one
+                self._of_file.setdefault(file, []).append(one.chunk_id)
+        self._plain = {chunk_id: _plain(one.titled) for chunk_id, one in self.chunks.items()}
+
+    def place_of(self, judgment: Judgment) -> str | None:
+        """The new chunk where the evidence of a label is, or its beginning; None: nowhere.
+
+        Of a label without evidence all of its chunk is looked for.
+        """
+        old = self._old[judgment.chunk_id]
+        pooled = self.pooled.get(judgment.query_id, ())
+        ids = dict.fromkeys((*self._of_file.get((old.source, old.path), ()), *pooled))
+        quoted = [old.text_at(*span) for span in judgment.evidence] or [old.text]
+        found = [
+            next((id_ for id_ in ids if words in self._plain[id_]), None)
+            for words in map(_plain, quoted)
+        ]
+        return found[0] if None not in found else None
+
+    def near(self, text: str, query_id: str, held: dict[str, set[str]]) -> tuple[str, ...]:
+        """The pooled chunks that have half of a nugget's terms; `held` keeps those of chunks."""
+        wanted, shares = {*terms(text)}, {}
+        for chunk_id in self.pooled.get(query_id, ()):
+            if chunk_id in self.chunks:
+                if chunk_id not in held:
+                    held[chunk_id] = {*terms(self.chunks[chunk_id].titled)}
+                shares[chunk_id] = len(wanted & held[chunk_id]) / max(1, len(wanted))
+        return tuple(
+            sorted(
+                (id_ for id_, share in shares.items() if share >= NEAR),
+                key=lambda id_: (-shares[id_], id_),
+            )
+        )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _nuggets(
+    before: Collection,
+    kept: Counter[str],
+    lost: Iterable[StaleLabel],
+    new: _New,
+    there: Iterable[str],
+) -> list[StaleNugget]:
+    """The nuggets that are still there and lost a label, or have a new chunk near."""
+    changes = Counter((one.nugget_id, one.change) for one in lost)
+    there, true_at = set(there), before.true_at()
+    held: dict[str, set[str]] = {}
+    found = [
+        StaleNugget(
+            query_id=one.query_id,
+            nugget_id=one.nugget_id,
+            text=one.text,
+            kept=kept[one.nugget_id],
+            moved=changes[one.nugget_id, "moved"],
+            gone=changes[one.nugget_id, "gone"],
+            near=new.near(one.text, one.query_id, held),
+            true_at=true_at.get(one.nugget_id),
+        )
+        for one in before.nuggets
+        if one.nugget_id in there and not one.doubtful
+    ]
+    return [one for one in found if one.moved or one.gone or one.near]
+
+
+def _revisions(
+    before: Collection, made: DraftCollection, dates: Mapping[str, str]
+) -> list[SourceRevision]:
+    old, now = (dict(sorted(of.sources, key=str)) for of in (before.corpus, made.chunks))
+    return [
+        SourceRevision(
+            source=source,
+            before=old.get(source),
+            now=now.get(source),
+            date_before=before.manifest.dates.get(source),
+            date_now=dates.get(source),
+        )
+        for source in sorted(old.keys() | now.keys())
+    ]
