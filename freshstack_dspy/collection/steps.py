@@ -41,8 +41,8 @@ class Step(Record):
     """Searches without a result."""
     same: int
     """Searches in the words of an earlier one."""
-    tokens: int
-    """Of all results so far, those shown twice counted twice."""
+    tokens: int | None
+    """Of all results so far, those shown twice counted twice; None where a chunk has no text."""
     per_thousand: float | None
     """Nuggets supported so far for each 1,000 of these tokens."""
     cost: float | None
@@ -188,13 +188,12 @@ def _step(qrels: NuggetQrels, run: SearchRun, so_far: Sequence[_Alone], before: 
     union: list[float] = []
     unjudged: list[float] = []
     costs: list[float | None] = []
-    results = repeated = empty = same = tokens = supported = 0
+    results = repeated = empty = same = supported = 0
     for query_id, nuggets in qrels.nuggets.items():
         searches = run.searches.get(query_id, ())[:number]
         covered = len(_supported(query_id, so_far))
         supported += covered
         union.append(covered / len(nuggets))
-        tokens += sum(_length(qrels, run, id_) for search in searches for id_ in search.documents)
         costs += [search.cost for search in searches]
         if len(searches) < number:
             continue
@@ -209,6 +208,7 @@ def _step(qrels: NuggetQrels, run: SearchRun, so_far: Sequence[_Alone], before: 
         same += bool(words) and any(words == one.text.casefold().split() for one in earlier)
     known = [cost for cost in costs if cost is not None]
     cost = sum(known) if len(known) == len(costs) else None
+    tokens = _tokens(qrels, run, number)
     return Step(
         step=number,
         searches=len(alone),
@@ -226,11 +226,22 @@ def _step(qrels: NuggetQrels, run: SearchRun, so_far: Sequence[_Alone], before: 
     )
 
 
-def _length(qrels: NuggetQrels, run: SearchRun, document: str) -> int:
-    """In tokens; of what is not in the corpus, that of its text."""
-    if document in run.unplaced:
-        return count_tokens(run.unplaced[document])
-    return (qrels.spans.lengths if run.has_passages and qrels.spans else qrels.tokens)[document]
+def _tokens(qrels: NuggetQrels, run: SearchRun, steps: int) -> int | None:
+    """Of all that these steps showed; of what is not in the corpus, those of its text."""
+    lengths = qrels.spans.lengths if run.has_passages and qrels.spans else qrels.tokens
+    shown = (
+        id_
+        for query_id in qrels.nuggets
+        for search in run.searches.get(query_id, ())[:steps]
+        for id_ in search.documents
+    )
+    try:
+        return sum(
+            count_tokens(run.unplaced[id_]) if id_ in run.unplaced else lengths[id_]
+            for id_ in shown
+        )
+    except KeyError:
+        return None
 
 
 def _seen(

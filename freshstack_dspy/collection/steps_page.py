@@ -57,8 +57,8 @@ def trajectory_page(found: "Steps", query_id: str) -> Page:
         if seen.unplaced:
             line += f", {seen.unplaced:,} of them not in the corpus"
         body = [Text((Span(cut(seen.search, _LONGEST), "strong"), f": {line}"))]
-        body += [Text(f"found: {text}", "item") for text in seen.found]
-        body += [Text(f"missing: {text}", "item") for text in seen.missing]
+        body += [Text(f"found: {text}", "item") for text in seen.found or ("nothing new",)]
+        body += [Text(f"missing: {text}", "item") for text in seen.missing or ("nothing",)]
         parts.append(Page(f"step {number}", tuple(body)))
     data = {"query_id": query_id, "searches": found.trajectories[query_id]}
     return Page(f"{found.run}: query {query_id}", tuple(parts), data=data)

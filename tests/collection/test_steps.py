@@ -249,6 +249,19 @@ def test_spans_of_retrievers_are_searches(tmp_path: Path, run: Path) -> None:
             evaluate(collection, tmp_path / "wrong.jsonl")
 
 
+def test_chunks_without_a_text_have_no_tokens(tmp_path: Path) -> None:
+    collection = Collection.of(
+        queries=[{"query_id": "q", "title": "Why?"}],
+        nuggets=[{"nugget_id": "q_0", "query_id": "q", "text": "fact"}],
+        judgments=[{"nugget_id": "q_0", "chunk_id": "a", "label": 1}],
+    )
+    file = tmp_path / "agent.jsonl"
+    file.write_text(json.dumps(line("q", 1, "why", "a")), encoding="utf-8")
+    only = steps(collection, file).steps[0]
+
+    assert (only.union, only.tokens, only.per_thousand) == (1.0, None, None)
+
+
 @pytest.mark.parametrize(
     ("lines", "error", "fault"),
     [
