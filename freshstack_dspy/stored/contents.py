@@ -1,6 +1,6 @@
 """The records of a collection, in the order of their files, and what the measures take of them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +35,8 @@ CONTAMINATED = 0.5
 """From which closed-book coverage on a query counts as contaminated by default."""
 NuggetsName = Literal["supported", "all"]
 """On which of its nuggets a query is measured: those that the corpus supports, or all."""
+Labels = dict[str, dict[str, int | None]]
+"""Nugget id -> chunk id -> label, None where the judgment failed."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,10 +82,18 @@ class Contents:
         """Tell whether a judgment says that the chunk supports the nugget."""
         return judgment.label is not None and judgment.label >= self.threshold
 
-    def supported_nuggets(self) -> frozenset[str]:
-        """The ids of the nuggets that a chunk supports."""
-        labels = rows(self.judgments, "nugget_id", "label")
-        return frozenset(id_ for id_, label in labels if (label or 0) >= self.threshold)
+    def labels_of_nuggets(self) -> Labels:
+        """Give the label of every judgment."""
+        labels: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
+        for nugget_id, chunk_id, label in rows(self.judgments, "nugget_id", "chunk_id", "label"):
+            labels[nugget_id][chunk_id] = label
+        return dict(labels)
+
+    def supported_nuggets(self, labels: Labels | None = None) -> frozenset[str]:
+        """The ids of the nuggets that a chunk supports, by these `labels` or all."""
+        of_nuggets = (self.labels_of_nuggets() if labels is None else labels).items()
+        highest = ((id_, max(filter(None, of.values()), default=0)) for id_, of in of_nuggets)
+        return frozenset(id_ for id_, label in highest if label >= self.threshold)
 
     def contaminated(self, coverage: float = CONTAMINATED) -> tuple[str, ...]:
         """List the queries that a model can answer without the corpus, ascending.
@@ -108,50 +118,49 @@ class Contents:
         nuggets: NuggetsName = "supported",
         *,
         doubtful: bool = False,
-    ) -> tuple[dict[str, list[str]], dict[str, dict[str, int | None]]]:
+        labels: Labels | None = None,
+    ) -> tuple[dict[str, list[str]], Labels]:
         """Give the nuggets on which the queries in these slices are measured, and their labels.
 
         A query with a supported nugget is measured on its supported nuggets alone, any other, or
         with `nuggets="all"`, on all its nuggets. Doubtful ones are left out, but with `doubtful`.
 
         Returns:
-            The nugget ids of each query; and nugget id -> chunk id -> label, None where the
-            judgment failed.
+            The nugget ids of each query, and the labels of each of them, of all `labels` where
+            these are known already.
         """
-        supported = self.supported_nuggets() if nuggets == "supported" else frozenset[str]()
+        given = self.labels_of_nuggets() if labels is None else labels
+        supported = self.supported_nuggets(given) if nuggets == "supported" else frozenset[str]()
         some = {one.query_id for one in self.nuggets if one.nugget_id in supported}
         ids: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
-        labels: dict[str, dict[str, int | None]] = {}
+        found: Labels = {}
         for nugget in self.nuggets:
             measured = nugget.nugget_id in supported or nugget.query_id not in some
             if nugget.query_id in ids and measured and (doubtful or not nugget.doubtful):
                 ids[nugget.query_id].append(nugget.nugget_id)
-                labels[nugget.nugget_id] = {}
-        for nugget_id, chunk_id, label in rows(self.judgments, "nugget_id", "chunk_id", "label"):
-            if nugget_id in labels:
-                labels[nugget_id][chunk_id] = label
-        return ids, labels
+                found[nugget.nugget_id] = given.get(nugget.nugget_id, {})
+        return ids, found
 
     def qrels_of(
         self,
         slices: Sequence[SliceName],
         tokens: Mapping[str, int] | None = None,
         nuggets: NuggetsName = "supported",
+        given: Labels | None = None,
     ) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
-        `tokens` are the lengths of chunks by id, where they are known.
+        `tokens` are the lengths of chunks by id, and `given` all labels, where they are known.
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
-        measured, given = self.measured(slices, nuggets)
-        labels: dict[str, dict[str, int]] = {}
+        measured, found = self.measured(slices, nuggets, labels=given)
+        labels: dict[str, Any] = dict(found)
         failed: dict[str, frozenset[str]] = {}
-        for nugget_id, of_nugget in given.items():
-            failed[nugget_id] = frozenset(id_ for id_, label in of_nugget.items() if label is None)
-            labels[nugget_id] = {
-                id_: label for id_, label in of_nugget.items() if label is not None
-            }
+        for nugget_id, of in found.items():
+            if None in of.values():
+                failed[nugget_id] = frozenset(id_ for id_, label in of.items() if label is None)
+                labels[nugget_id] = {id_: label for id_, label in of.items() if label is not None}
         return NuggetQrels(
             nuggets={query_id: tuple(ids) for query_id, ids in measured.items()},
             labels=labels,

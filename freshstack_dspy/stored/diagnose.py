@@ -156,7 +156,8 @@ class Pooled:
 
 def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     """Take the pool of the queries with nuggets in some slices, with what supports their nuggets."""
-    qrels = contents.qrels_of(slices)
+    labels = contents.labels_of_nuggets()
+    qrels = contents.qrels_of(slices, given=labels)
     candidates: dict[QueryChunk, Finds] = {}
     outside: Counter[CandidateOrigin] = Counter()
     of_pool = "query_id", "chunk_id", "origin", *Finds._fields
@@ -167,10 +168,11 @@ def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
         elif query_id in qrels.nuggets:
             outside[origin] += 1
     support: defaultdict[QueryChunk, set[str]] = defaultdict(set)
-    fields = "query_id", "nugget_id", "chunk_id", "label"
-    for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
-        if label is not None and label >= contents.threshold and query_id in qrels.nuggets:
-            support[query_id, chunk_id].add(nugget_id)
+    for nugget in contents.nuggets:
+        if nugget.query_id in qrels.nuggets:
+            for chunk_id, label in labels.get(nugget.nugget_id, {}).items():
+                if label is not None and label >= contents.threshold:
+                    support[nugget.query_id, chunk_id].add(nugget.nugget_id)
     answerable = {part.query_id for part in contents.slices if part.slice == "answerable"}
     return Pooled(
         qrels=qrels,
@@ -350,15 +352,14 @@ def pooling_results(
     Returns:
         By technique, then retriever, the fusion last; none where nothing was pooled.
     """
-    labels = {
-        nugget: {
-            chunk_id: label
-            for chunk_id, label in pool.qrels.labels[nugget].items()
-            if (query_id, chunk_id) in pool.candidates
-        }
-        for query_id, nuggets in pool.qrels.nuggets.items()
-        for nugget in nuggets
-    }
+    by_query: defaultdict[str, set[str]] = defaultdict(set)
+    for query_id, chunk_id in pool.candidates:
+        by_query[query_id].add(chunk_id)
+    labels = dict(pool.qrels.labels)
+    for query_id, nuggets in pool.qrels.nuggets.items():
+        for nugget in nuggets:
+            if outside := labels[nugget].keys() - by_query[query_id]:
+                labels[nugget] = {id_: n for id_, n in labels[nugget].items() if id_ not in outside}
     qrels = replace(pool.qrels, labels=labels)
     lists = _lists(pool)
     return tuple(
@@ -437,17 +438,14 @@ def from_passages(contents: Contents) -> FromPassages | None:
     bias-corrected form for incidence data. The share without a half is its exact expectation over
     all choices of half of the passages, the smaller half where their number is odd.
     """
+    made = [one for one in contents.nuggets if one.chunk_ids and not one.doubtful]
+    if not made:
+        return None
     relevant: defaultdict[str, set[str]] = defaultdict(set)
     for query_id, chunk_id, relevance in rows(contents.pool, "query_id", "chunk_id", "relevance"):
         if relevance is not None and relevance.grade >= RELEVANT:
             relevant[query_id].add(chunk_id)
-    holding = {
-        one.nugget_id: relevant[one.query_id].intersection(one.chunk_ids)
-        for one in contents.nuggets
-        if one.chunk_ids and not one.doubtful
-    }
-    if not holding:
-        return None
+    holding = {one.nugget_id: relevant[one.query_id].intersection(one.chunk_ids) for one in made}
     fields = "query_id", "nugget_id", "chunk_id", "label"
     for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
         supports = label is not None and label >= contents.threshold

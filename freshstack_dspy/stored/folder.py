@@ -179,17 +179,15 @@ class StoredCollection(Contents):
         from freshstack_dspy.stored.passage_runs import CollectionSpans
 
         qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus), nuggets)
-        qrels = replace(
+        return replace(
             qrels,
             spans=CollectionSpans(self.corpus, self.judgments),
             plain=self.plain,
             dry_run=is_dry_run(self.manifest),
             questions={query.query_id: query.text for query in self.queries},
             about=self.about(slices, nuggets),
+            chunk_ids=None if self.recipe in _JUDGED_CHUNKS_ONLY else self.corpus.ids,
         )
-        if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
-            return qrels
-        return replace(qrels, chunk_ids=self.corpus.ids)
 
     def about(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "About":
         """Say what a result that is taken on these slices rests on."""

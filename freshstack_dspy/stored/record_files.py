@@ -269,7 +269,9 @@ class Records(Sequence[R], Generic[R]):
         try:
             if not pa.types.is_list(column.type) or column.null_count:
                 return _checked_list(kind, column.to_pylist())
-            parts = iter(_parts(get_args(kind)[0], column.flatten()))
+            if not len(inside := column.flatten()):
+                return [()] * len(column)
+            parts = iter(_parts(get_args(kind)[0], inside))
         except ValidationError as error:
             raise self._fault(error, field) from None
         return [tuple(islice(parts, number)) for number in column.value_lengths().to_pylist()]
