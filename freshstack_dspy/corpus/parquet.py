@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, groupby, islice
 from pathlib import Path
@@ -235,9 +235,11 @@ class ChunkFile:
                 if os.path.samestat(path.stat(), os.fstat(self._source.fileno())):
                     return type(self)(path, self.sums)
                 path.unlink()  # of a file that has taken its place
-        with self._reading(), path.open("wb") as copy:
-            self._source.seek(0)
-            shutil.copyfileobj(self._source, copy)
+        with self._reading():
+            source = self._source
+        with path.open("wb") as copy:
+            source.seek(0)
+            shutil.copyfileobj(source, copy)
         return type(self)(path, self.sums)
 
     def chunk(self, chunk_id: str) -> Chunk:
@@ -277,9 +279,7 @@ class ChunkFile:
 
     @cached_property
     def _file(self) -> Any:
-        import pyarrow.parquet as pq
-
-        return pq.ParquetFile(self._source)
+        return open_parquet(self._source, chunk_schema(), str(self))
 
     @cached_property
     def _source(self) -> "pa.NativeFile":
@@ -291,17 +291,43 @@ class ChunkFile:
     def __str__(self) -> str:
         return str(self.place) if isinstance(self.place, Path) else "chunks"
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        import pyarrow as pa
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading_parquet(str(self))
 
-        try:
-            yield
-        except FileNotFoundError:
-            raise CollectionError(f"{self}: the file is missing") from None
-        except (pa.ArrowException, OSError) as error:
-            fault = " ".join(str(error).split())
-            raise CollectionError(f"{self}: cannot be read as Parquet: {fault}") from None
+
+def open_parquet(source: Any, schema: "pa.Schema", name: str) -> Any:
+    """Open a Parquet file with at least the columns of a schema; `name` is that in messages.
+
+    Raises:
+        CollectionError: It cannot be read, or has not these columns.
+    """
+    import pyarrow.parquet as pq
+
+    with reading_parquet(name):
+        file = pq.ParquetFile(source)
+    types = {field.name: field.type for field in file.schema_arrow}
+    for field in schema:
+        found = types.get(field.name)
+        if found != field.type:
+            instead = "is missing" if found is None else f"is of type {found}"
+            raise CollectionError(
+                f"{name}: its column {field.name} {instead}, and {field.type} is wanted"
+            )
+    return file
+
+
+@contextmanager
+def reading_parquet(name: str) -> Iterator[None]:
+    """Say in one line what is wrong with a Parquet file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise CollectionError(f"{name}: the file is missing") from None
+    except (pa.ArrowException, OSError) as error:
+        fault = " ".join(str(error).split())
+        raise CollectionError(f"{name}: cannot be read as Parquet: {fault}") from None
 
 
 def _integers(values: Sequence[int]) -> "pa.Int64Array":

@@ -14,7 +14,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -110,9 +110,6 @@ class Folder:
     def commit(self, manifest: IndexManifest) -> None:
         """Replace the manifest."""
         write_file(self.path / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
-        for entry in self.path.iterdir():
-            if _VERSION.fullmatch(entry.name) and entry.name not in _kept(manifest):
-                shutil.rmtree(entry, ignore_errors=True)
 
     @contextmanager
     def only_writer(self) -> Iterator[None]:
@@ -123,8 +120,11 @@ class Folder:
             with closing(lock):
                 while not _locked(lock):  # short waits can be interrupted from the keyboard
                     pass
-                yield
-        except OSError as error:
+                try:
+                    yield
+                finally:
+                    self._remove_others()
+        except (OSError, sqlite3.Error) as error:
             raise IndexingError(
                 f"{self.path}: an index cannot be written here: {error}; check the disk's free "
                 "space and the folder's permissions"
@@ -135,6 +135,14 @@ class Folder:
         name = _next(entry.name for entry in self.path.iterdir())
         self.folder(name).mkdir()
         return name
+
+    def _remove_others(self) -> None:
+        """Remove old versions, and those that were not finished, as on a full disk."""
+        with suppress(IndexingError):  # of a manifest that cannot be read
+            kept = _kept(self.manifest()) if self.exists() else set[str]()
+            for entry in self.path.iterdir():
+                if _VERSION.fullmatch(entry.name) and entry.name not in kept:
+                    shutil.rmtree(entry, ignore_errors=True)
 
 
 class Database:

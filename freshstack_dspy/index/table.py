@@ -261,19 +261,20 @@ _SAID: dict[str, str] = {
     "ConnectError": "nothing answers at its endpoint; look at AWS_ENDPOINT_URL and the network",
     "redentials": "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of "
     "your store, in the environment",
+    "No space left": "the disk is full",
     "region": "its region is not known; set AWS_REGION, and AWS_ENDPOINT_URL of a store of your own",
 }
 
 
 @contextmanager
 def reaching(database: Path | Uri) -> Iterator[None]:
-    """Say in one line what is wrong with an object store."""
+    """Say in one line what is wrong with an object store, or a disk."""
     try:
         yield
     except (ValueError, RuntimeError, OSError) as error:
-        if isinstance(database, Path):
-            raise
         said = str(error)
+        if isinstance(database, Path) and "LanceError(IO)" not in said:
+            raise
         why = next((text for part, text in _SAID.items() if part in said), said.splitlines()[0])
         raise IndexingError(f"{database}: cannot be used as an index: {why[:300]}") from None
 

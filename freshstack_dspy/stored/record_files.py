@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice
 from operator import attrgetter
@@ -22,6 +21,7 @@ from typing import (
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from freshstack_dspy.corpus.parquet import open_parquet, reading_parquet
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import canonical_line, decode_records, encode_records
@@ -176,12 +176,9 @@ class Records(Sequence[R], Generic[R]):
     """
 
     def __init__(self, path: Path, record: type[R]) -> None:
-        import pyarrow.parquet as pq
-
         self._path, self._record = path, record
         self._read: tuple[int, pa.Table] | None = None
-        with _faults_of(path):
-            self._file = pq.ParquetFile(path)
+        self._file = open_parquet(path, schema_of(record), str(path))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._path, self._record)
@@ -283,27 +280,14 @@ class Records(Sequence[R], Generic[R]):
         )
 
     def _batches(self, fields: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
-        with _faults_of(self._path):
+        with reading_parquet(str(self._path)):
             yield from self._file.iter_batches(_ROWS, columns=fields and list(fields))
 
     def _group(self, group: int) -> "pa.Table":
         if self._read is None or self._read[0] != group:
-            with _faults_of(self._path):
+            with reading_parquet(str(self._path)):
                 self._read = group, self._file.read_row_group(group)
         return self._read[1]
-
-
-@contextmanager
-def _faults_of(path: Path) -> Iterator[None]:
-    import pyarrow as pa
-
-    try:
-        yield
-    except FileNotFoundError:
-        raise CollectionError(f"{path}: the file is missing") from None
-    except (pa.ArrowException, OSError) as error:
-        fault = " ".join(str(error).split())
-        raise CollectionError(f"{path}: cannot be read as Parquet: {fault}") from None
 
 
 def _parts(kind: Any, column: Any) -> Sequence[Any]:

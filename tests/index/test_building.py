@@ -12,9 +12,10 @@ import pytest
 
 from freshstack_dspy import Chunk, HybridIndex
 from freshstack_dspy.corpus.parquet import ChunkFile
-from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.errors import FatalModelError, IndexingError
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.index.storage import Settings
+from tests.collection.test_collection import needs_mounts
 from tests.heard import Heard
 from tests.index.builds import AFTER, BEFORE, DIMENSIONS, NAME
 from tests.index.pieces import Letters, many, piece, rankings
@@ -150,6 +151,66 @@ def test_a_build_killed_at_any_moment_leaves_the_old_index_or_the_new(tmp_path: 
         if not killed:
             return
     raise AssertionError("it was killed every time")
+
+
+FULL = """
+import subprocess, sys
+from contextlib import suppress
+from pathlib import Path
+
+from freshstack_dspy.errors import FreshstackError
+from tests.index.builds import AFTER, BEFORE
+from tests.index.pieces import piece
+from tests.index.test_building import build
+
+place, lexical = Path(sys.argv[1]), sys.argv[2]
+place.mkdir()
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], check=True)
+folder = Path(build(place, BEFORE, lexical=lexical).path)
+for round_ in range(0, 1024, 48):
+    with (place / "filler").open("wb", buffering=0) as file, suppress(OSError):
+        file.write(bytes(1024 * round_))
+    chunks = [*AFTER, piece("more.py", f"more {round_}")]
+    try:
+        build(place, chunks, lexical=lexical)
+    except FreshstackError as error:
+        assert "full" in str(error) or "free space" in str(error), error
+        print("full")
+    (place / "filler").unlink()
+    assert len(list(folder.glob("0*"))) <= 2
+    assert build(place, chunks, lexical=lexical).search("bm25", ["more"], 1)[0]
+"""
+
+
+@pytest.mark.slow
+@needs_mounts
+@pytest.mark.parametrize("lexical", ["bm25s", "lance"])
+def test_on_a_full_disk_a_build_is_one_line_and_leaves_nothing(
+    tmp_path: Path, lexical: str
+) -> None:
+    """A tmpfs of 1 MiB, filled more and more."""
+    script = [sys.executable, "-c", FULL, str(tmp_path / "disk"), lexical]
+
+    done = subprocess.run(
+        ["unshare", "-m", *script], check=True, timeout=300, stdout=subprocess.PIPE
+    )
+
+    assert done.stdout.count(b"full") > 5
+
+
+def test_a_build_that_fails_leaves_no_piece_of_an_index(tmp_path: Path) -> None:
+    class Failing(Letters):
+        def embed_passages(self, *_: Any) -> Any:
+            raise FatalModelError("no key")
+
+    kept = build(tmp_path, BEFORE)
+
+    for root in (tmp_path, tmp_path / "fresh"):
+        with pytest.raises(FatalModelError):
+            build(root, AFTER, models=Models([Failing()]))
+
+    versions = [each.name for each in tmp_path.rglob("0*")]
+    assert versions == [kept.manifest.version]
 
 
 def test_an_index_of_another_version_is_built_again_with_one_line(

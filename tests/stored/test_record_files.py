@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -191,3 +192,29 @@ def test_a_damaged_file_is_one_line(
     assert "pool.parquet: cannot be read as Parquet" in faults
     with pytest.raises(CollectionError, match=r"pool\.parquet: cannot be read"):
         Collection.load(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("file", "column"), [("judgments", "label"), ("judgments", "query_id"), ("corpus", "tokens")]
+)
+@pytest.mark.parametrize("fault", ["is missing", "is of type large_string"])
+def test_parquet_with_other_columns_is_one_line(
+    tmp_path: Path,
+    written: Callable[[Path, int], Collection],
+    file: str,
+    column: str,
+    fault: str,
+) -> None:
+    written(tmp_path / "c", 3)
+    path = tmp_path / f"c/{file}.parquet"
+    table = pq.read_table(path)
+    left = table.drop_columns(column)
+    if fault != "is missing":
+        left = left.append_column(column, table[column].cast(pa.large_string()))
+    pq.write_table(left, path)
+
+    faults = validate(tmp_path / "c").faults
+
+    assert any(f"{file}.parquet: its column {column} {fault}, and" in line for line in faults)
+    with pytest.raises(CollectionError, match=f"its column {column} {fault}"):
+        list(Collection.load(tmp_path / "c").chunks())
