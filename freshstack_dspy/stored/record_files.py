@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import (
@@ -109,10 +109,10 @@ class RecordFile(NamedTuple):
         """Put records into the order of the file, which is total."""
         if isinstance(records, Records):
             return records
-        ids = attrgetter(*self.order)
-        if self.once:
-            return tuple(sorted(records, key=ids))
-        return tuple(sorted(records, key=lambda record: (ids(record), canonical_line(record))))
+        first, ids = attrgetter(self.order[0]), attrgetter(*self.order)
+        key = ids if self.once else lambda record: (ids(record), canonical_line(record))
+        groups = groupby(sorted(records, key=first), first)  # no key for each of millions at once
+        return tuple(chain.from_iterable(sorted(group, key=key) for _, group in groups))
 
 
 RECORD_FILES: tuple[RecordFile, ...] = (
