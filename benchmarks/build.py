@@ -34,7 +34,7 @@ from freshstack_dspy.records import Query
 
 ROOT = Path(__file__).resolve().parent.parent
 DUMP = ROOT.parent / "shared/data/stackexchange-bioinformatics/Posts.xml"
-PACKAGES = ("numpy", "scipy", "sklearn")
+PACKAGES = ("aiohttp", "httpx", "hypothesis", "pydantic", "rich", "typer")
 FIELDS = ("query_id", "title", "body", "answer")
 NO_SOCKETS = """
 import socket, sys

@@ -11,6 +11,7 @@ from freshstack_dspy.cli.options import (
     CollectionArgument,
     FormatOption,
     JsonOption,
+    LogOption,
     ModeOption,
     PlanOption,
     ReplaceOption,
@@ -55,6 +56,7 @@ def answer(
     ] = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
+    log: LogOption = None,
     plan: PlanOption = False,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -75,7 +77,7 @@ def answer(
 
         plan_asking(config, loaded, lambda session: answer_from_runs(session, loaded, read, **how))
         return
-    with judging(config, mode, out=out, searching="embedding" in comparers) as session:
+    with judging(config, mode, log=log, out=out, searching="embedding" in comparers) as session:
         from freshstack_dspy.answering.metrics import (
             answer_metrics,
             answering_account,

@@ -96,6 +96,7 @@ def extend(
         Path | None, typer.Option(help="Folder to write; by default the collection's own.")
     ] = None,
     mode: ModeOption = "live",
+    log: LogOption = None,
     plan: PlanOption = False,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -109,7 +110,7 @@ def extend(
             planned = plan_extension(collection, runs, config, k=k, progress=bars)
         present(planned.page(), form, as_json=as_json)
         return
-    with asking(mode) as (options, _):
+    with asking(mode, log) as (options, _):
         found = extend_collection(collection, runs, config, k=k, out=out, **options)
     present(found.page(out or collection), form, as_json=as_json)
     raise typer.Exit(int(bool(found.failed)))
@@ -149,6 +150,7 @@ def refresh(
     config: ConfigArgument,
     keep_labels: KeepLabelsOption = False,
     mode: ModeOption = "live",
+    log: LogOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -159,7 +161,7 @@ def refresh(
 
     settings = load_config(config)
     changes = _changes_file(settings.out)
-    with asking(mode) as (options, _):
+    with asking(mode, log) as (options, _):
         found = refresh_collection(
             settings, keep_labels=keep_labels, difference_file=changes, **options
         )
@@ -182,6 +184,7 @@ def rejudge(
         typer.Option(min=1, help="Judge so many chunks one by one, and write nothing."),
     ] = None,
     mode: ModeOption = "live",
+    log: LogOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -191,7 +194,7 @@ def rejudge(
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
 
     settings = load_judging(config)
-    with asking(mode) as (options, _):
+    with asking(mode, log) as (options, _):
         found = judge_again(collection, settings, out, sample=sample, **options)
     changes = None
     if out is not None and found.difference is not None:

@@ -11,6 +11,7 @@ from freshstack_dspy.cli.options import (
     CollectionArgument,
     FormatOption,
     JsonOption,
+    LogOption,
     ModeOption,
     OutOption,
     PlanOption,
@@ -44,6 +45,7 @@ def contexts(
     out: OutOption = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
+    log: LogOption = None,
     plan: PlanOption = False,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -69,7 +71,7 @@ def contexts(
             lambda session: evaluate_contexts(session, loaded, read, k=k, tokens=tokens),
         )
         return
-    with judging(config, mode, out=out) if config else nullcontext() as session:
+    with judging(config, mode, log=log, out=out) if config else nullcontext() as session:
         from freshstack_dspy.answering.contexts import evaluate_contexts
 
         found = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)

@@ -138,6 +138,7 @@ def judging(
     config: Path,
     mode: ModeName = "live",
     *,
+    log: Path | None = None,
     out: Path | None = None,
     searching: bool = False,
 ) -> Iterator["Session"]:
@@ -155,7 +156,7 @@ def judging(
         only_writer(out, " ".join(["freshstack", *sys.argv[1:2]]))
         if out is not None
         else nullcontext(),
-        asking(mode) as (options, _),
+        asking(mode, log) as (options, _),
         span(sys.argv[1]),
         open_session(settings, searching=searching, **options) as session,
     ):

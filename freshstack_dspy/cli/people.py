@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from freshstack_dspy.cli.options import FormatOption, JsonOption, ReplaceOption, check_out, judging
+from freshstack_dspy.cli.options import (
+    FormatOption,
+    JsonOption,
+    LogOption,
+    ReplaceOption,
+    check_out,
+    judging,
+)
 from freshstack_dspy.cli.printing import present
 
 if TYPE_CHECKING:
@@ -59,6 +66,7 @@ def optimize(
         Literal["live", "replay", "rerecord"],
         typer.Option(help="live: ask for what is not recorded. replay: no network."),
     ] = "live",
+    log: LogOption = None,
     replace: ReplaceOption = False,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -78,7 +86,7 @@ def optimize(
     given = read_labels(labels, kind) if kind else ()
     dspy.disable_logging()
     # DSPy's optimizers print what they do; what they found is in the report.
-    with judging(config, mode, out=out) as session, redirect_stdout(io.StringIO()):
+    with judging(config, mode, log=log, out=out) as session, redirect_stdout(io.StringIO()):
         optimized = compile_program(
             given or read_examples(labels, texts),
             session.lm,

@@ -9,6 +9,7 @@ import typer
 from freshstack_dspy.cli.options import (
     FormatOption,
     JsonOption,
+    LogOption,
     ReplaceOption,
     check_out,
     judging,
@@ -88,13 +89,14 @@ def synthesize(
     config: ConfigOption,
     out: LinesOption,
     limit: EachOption = 3,
+    log: LogOption = None,
     replace: ReplaceOption = False,
 ) -> None:
     """Make questions with answers from documents."""
     from freshstack_dspy.recipes.documents import synthesize as from_documents
 
     check_out(out, replace=replace)
-    with judging(config, out=out) as session:
+    with judging(config, log=log, out=out) as session:
         _write(from_documents(session, path, limit=limit), out, "questions")
 
 
@@ -103,13 +105,14 @@ def decontextualize(
     config: ConfigOption,
     out: LinesOption,
     limit: EachOption = 3,
+    log: LogOption = None,
     replace: ReplaceOption = False,
 ) -> None:
     """Break documents into passages that can be read alone."""
     from freshstack_dspy.recipes.documents import decontextualize as from_documents
 
     check_out(out, replace=replace)
-    with judging(config, out=out) as session:
+    with judging(config, log=log, out=out) as session:
         _write(from_documents(session, path, limit=limit), out, "passages")
 
 

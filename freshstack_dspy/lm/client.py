@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -86,6 +87,7 @@ class Client(Recorder[Prompt, Reply]):
         retries = Retries(model, opened)
         asks = access.mode in ("live", "rerecord")
         super().__init__(model, access, retries, asks=asks)
+        self._defers = access.engine is not None
         caps = access.account.caps
         if asks and caps.dollars is not None:
             check_unpriced(caps, model.name, SET_PRICES, known=self.price is not None)
@@ -126,6 +128,17 @@ class Client(Recorder[Prompt, Reply]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (self.dump_state(),)
+
+    def answer(self, items: Sequence[Prompt]) -> list[Reply]:
+        """Serve what is recorded, and ask for the rest; where an engine asks, each is told of once."""
+        if not self._defers:
+            return super().answer(items)
+        told, begun = items[0].request.key in self._used, time.monotonic()
+        found, _ = self._shared(items)
+        reply = found[items[0].request.key]
+        if not told:
+            self._tell(reply, 0, time.monotonic() - begun)
+        return [reply]
 
     def complete(self, request: Request) -> Response:
         """Answer one request, or raise a ModelError; the response's id is the key of the reply."""

@@ -75,6 +75,9 @@ class Sent(NamedTuple, Generic[EntryT]):
 class Recorder(ABC, Generic[ItemT, EntryT]):
     """Recorded replies of one model, and the way to ask it for more; shared by threads."""
 
+    _defers = False
+    """Whether an engine asks: what is missing is put off, and asked for again when it has."""
+
     def __init__(self, model: Model, access: Access, retries: Retries, *, asks: bool) -> None:
         """Prepare; `asks` says whether this mode sends anything, which the budget must allow."""
         section = getattr(model, "section", "[model]")
@@ -85,7 +88,6 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self._name = model.name
         self._callback = access.callback
         self.retries = retries
-        self._defers = access.engine is not None
         self._recorded = FirstOf(access.store, access.recorded)
         self._misses = Misses()
         self._store = access.store if access.mode != "replay" else None
@@ -117,8 +119,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
     def enter_answered(self, entry: EntryT, *, attempts: int, seconds: float) -> None:
         """Enter what an engine brought and was recorded, as if it had been asked for here."""
         self._enter_sent([entry])
-        with call_span(entry.request, begun=seconds) as observe:
-            self._notify(observe, [entry.request], seconds, attempts=attempts, entries=[entry])
+        self._tell(entry, attempts, seconds)
 
     def reusable(self, key: str) -> EntryT | None:
         """The recorded reply of a key, unless this mode asks again in its place."""
@@ -212,6 +213,11 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             store.put(*sent.entries, account=account.name, spent=sent.spent)
         self._enter_sent(sent.entries)
         return sent
+
+    def _tell(self, entry: EntryT, attempts: int, seconds: float) -> None:
+        """Notify of a call that was answered elsewhere, or before."""
+        with call_span(entry.request, begun=seconds) as observe:
+            self._notify(observe, [entry.request], seconds, attempts=attempts, entries=[entry])
 
     def _notify(
         self,

@@ -3,10 +3,13 @@
 import json
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from freshstack_dspy import Collection
+from freshstack_dspy.cli.app import app
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command
@@ -173,3 +176,17 @@ def test_an_output_may_be_in_a_folder_that_is_not_there_yet(
 
     assert done.code == 0, done.err
     assert (tmp_path / "new/folder/it").is_file()
+
+
+def test_commands_that_ask_a_model_take_a_log(freshstack: Command, built_config: Path) -> None:
+    words = ("rejudge", "collection", "--config", built_config, "--sample", 4)
+    done = freshstack(*words, "--log", "calls.jsonl")
+    commands: dict[str, Any] = getattr(typer.main.get_command(app), "commands")  # noqa: B009
+    options = {name: {one.name for one in command.params} for name, command in commands.items()}
+    asking = {name for name, taken in options.items() if "mode" in taken}
+
+    assert done.code == 0, done.err
+    lines = [json.loads(line) for line in Path("calls.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == ["support"] * 4
+    assert asking == {"build", "extend", "refresh", "rejudge", "answer", "contexts", "optimize"}
+    assert {name for name in asking if "log" not in options[name]} == set()
