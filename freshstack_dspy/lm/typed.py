@@ -22,7 +22,7 @@ from dspy.lm15 import Config, Message, Request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.errors import FatalModelError, FreshstackError, ReplyError
 from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.lm.client import RecordedLM, given_out
 from freshstack_dspy.lm.dspy_parts import AdapterParseError
@@ -457,7 +457,7 @@ class _Conversation:
         Pydantic's own words change with their versions, and a recorded re-ask would be missed.
         """
         from instructor import Mode, from_litellm
-        from instructor.core import InstructorRetryException
+        from instructor.core import IncompleteOutputException, InstructorRetryException
 
         turns, latest = list(messages), invalid
 
@@ -471,7 +471,11 @@ class _Conversation:
         def complete(**_: Any) -> Any:
             nonlocal latest
             if len(turns) > len(messages):
-                latest = self._ask(turns)
+                try:
+                    latest = self._ask(turns)
+                except FreshstackError as error:
+                    # Any other exception is logged as an error, also where a call is put off.
+                    raise IncompleteOutputException from error
             return _completion(latest)
 
         client: Any = from_litellm(complete, mode=Mode.JSON_SCHEMA)
@@ -482,7 +486,7 @@ class _Conversation:
                 messages=messages,
                 max_retries=getattr(self._lm, "reasks", _DEFAULT_REASKS),
             )
-        except InstructorRetryException as error:
+        except (IncompleteOutputException, InstructorRetryException) as error:
             return self._second_best_or_raise(error.__cause__ or error, latest)
         return answer
 

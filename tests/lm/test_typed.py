@@ -285,7 +285,10 @@ def test_a_truncated_or_refused_reply_is_no_answer_and_not_sent_back(
 
 
 def test_a_re_ask_that_was_put_off_goes_on_where_it_stopped(
-    server: ChatServer, store: ReplyStore, client_for: Connect
+    server: ChatServer,
+    store: ReplyStore,
+    client_for: Connect,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An interrupted or deferred re-ask must not ask, and pay, for the first reply again."""
     server.says(PROSE, BERN)
@@ -296,6 +299,7 @@ def test_a_re_ask_that_was_put_off_goes_on_where_it_stopped(
     for _ in range(2):
         with pytest.raises(Exception, match="written down"):
             ask_cities(client_for("defer"))
+    assert not [one for one in caplog.records if "written down" in one.getMessage()]
     (waiting,) = store.deferred()
     noted = store.get(first.key)
 
