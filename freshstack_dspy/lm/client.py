@@ -274,8 +274,11 @@ class RecordedLM(dspy.LM):
         structured: How a reply's schema is asked for.
     """
 
-    def __init__(self, client: Client) -> None:
-        """Put a model before a client; DSPy's own cache and retries are off."""
+    def __init__(self, client: Client, callbacks: Sequence[Any] = ()) -> None:
+        """Put a model before a client; DSPy's own cache and retries are off.
+
+        `callbacks` are DSPy's, called next to those of `dspy.settings`.
+        """
         model = client.model
         try:
             super().__init__(
@@ -288,6 +291,7 @@ class RecordedLM(dspy.LM):
                 ),
                 cache=False,
                 num_retries=0,
+                callbacks=list(callbacks),
                 temperature=model.temperature,
                 max_tokens=model.max_tokens,
             )
@@ -362,8 +366,9 @@ def connect(
 
     Args:
         model: Which model is asked, and how; its name alone, as `openai/gpt-5-mini`; or an LM of
-            DSPy, also one with an engine of its own and a `DummyLM` of tests. Replies are found by
-            its name: another engine needs another name, or another store.
+            DSPy, also one with an engine of its own and a `DummyLM` of tests, with its settings,
+            `num_retries` and `callbacks`. Replies are found by its name: another engine needs
+            another name, or another store.
         mode: `live`, `replay`, `defer` or `rerecord`, as in `SessionOptions`.
         store: Where replies are recorded, or its folder; every mode but `replay` needs one that can
             be written. Of a name or an LM it is by default that of a build, `.freshstack/cache`.
@@ -377,6 +382,7 @@ def connect(
         ConfigError: The budget has a cap on dollars, and the model has no price; or an LM of DSPy
             has what a configuration lacks.
     """
+    callbacks = getattr(model, "callbacks", ())
     if not isinstance(model, ModelConfig):
         store = CacheConfig().path if store is None and recorded is None else store
         provider = provider or engine_of(model)
@@ -386,7 +392,7 @@ def connect(
     if mode not in MODES:
         raise ConfigError(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
     access = Access(mode, store, recorded, account or Account(), callback=callback)
-    return RecordedLM(Client(model, access, provider=provider))
+    return RecordedLM(Client(model, access, provider=provider), callbacks)
 
 
 _SETTINGS = {
@@ -417,7 +423,8 @@ def model_of(lm: Any) -> ModelConfig:
             f"{f', with {others}' if others else ''}; give one of connect(…), a dspy.LM(…, engine=…), "
             f'or a model: ModelConfig(name="{lm.model}")'
         )
-    values = {_SETTINGS[name]: value for name, value in given.items()}
+    retries = {} if isinstance(lm, RecordedLM) else {"retries": lm.num_retries}
+    values = {**retries, **{_SETTINGS[name]: value for name, value in given.items()}}
     try:
         model = ModelConfig.model_validate({**dict(known), **values})
     except ValidationError as error:

@@ -101,6 +101,7 @@ def configured(
             )
         if options is not None:
             options.setdefault("mode", access.mode)
+            options.setdefault("callback", access.callback)
         if access.store is not None and "path" not in config.cache.model_fields_set:
             update["cache"] = config.cache.model_copy(update={"path": access.store.path})
         of_account = {"budget": access.account.caps, "prices": access.account.prices}
@@ -139,6 +140,8 @@ def open_session(
         engine = options.get("engine") or engine_for(config)
     if engine is not None and provider is not None:
         raise ConfigError("a provider answers in this process: give it, or an engine, not both")
+    import dspy
+
     from freshstack_dspy.lm.client import Client, RecordedLM
     from freshstack_dspy.lm.typed import in_bulk
 
@@ -147,7 +150,10 @@ def open_session(
         reserved = JobFolder.of(config).reserved()
         account = Account(config.name, config.budget, config.prices, reserved)
         access = Access(mode, store, bundles, account, callback=callback, engine=engine)
-        lm = RecordedLM(Client(config.model, access, provider=provider))
+        given = dspy.settings.lm
+        is_asked = getattr(given, "model", None) == config.model.name
+        callbacks = given.callbacks if is_asked else ()
+        lm = RecordedLM(Client(config.model, access, provider=provider), callbacks)
         stack.callback(lm.client.close)
         models = Models()
         if searching:

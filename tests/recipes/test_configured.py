@@ -7,6 +7,7 @@ from typing import Any
 import dspy
 import pytest
 from dspy.utils import DummyLM
+from dspy.utils.callback import BaseCallback
 
 from freshstack_dspy import (
     BuildConfig,
@@ -21,6 +22,7 @@ from freshstack_dspy import (
 from freshstack_dspy.config import BudgetConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, FatalModelError
 from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.events import CallEvent
 
 from .domain import domain, write_domain
 from .scripted import ScriptedProvider
@@ -70,6 +72,34 @@ def test_what_a_configuration_says_of_its_model_is_kept(tmp_path: Path) -> None:
         assert plan(named).model == "extractive/baseline"
 
     assert (planned.model, planned.missing_key) == ("openai/plain", None)
+
+
+class Heard(BaseCallback):
+    """A callback of DSPy's, that of an LM."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        self.asked += 1
+
+
+def test_callbacks_and_retries_of_an_lm_are_kept(tmp_path: Path) -> None:
+    heard, engine = Heard(), ScriptedProvider()
+    given: Any = {"engine": engine, "callbacks": [heard], "num_retries": 7}
+    lm = dspy.LM("openai/mine", **given)
+    with dspy.context(lm=lm):
+        made = build(without_model(tmp_path / "domain", cache={"path": tmp_path / "replies"}))
+    in_build = heard.asked
+    events: list[CallEvent] = []
+    connected = connect(lm, store=tmp_path / "replies", callback=events.append)
+    with dspy.context(lm=connected):
+        build(without_model(tmp_path / "other"))
+
+    assert in_build == engine.calls.total()
+    assert heard.asked - in_build == len(events) == in_build
+    settings: Any = made.manifest.config["model"]
+    assert settings["retries"] == connected.client.model.retries == 7
 
 
 class Own(dspy.BaseLM):
