@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -57,15 +58,21 @@ class _LostError(ReplyError):
     """An attempt that may have been billed is not repeated here."""
 
 
-def chunk_batch(files: pa.RecordBatch, max_tokens: int) -> pa.RecordBatch:
-    """Cut files, rows of `FILES`, into chunks of at most so many tokens, rows of `CHUNKS`."""
+def chunk_batch(
+    files: pa.RecordBatch, max_tokens: int, languages: Mapping[str, Sequence[str]]
+) -> pa.RecordBatch:
+    """Cut files, rows of `FILES`, into chunks of at most so many tokens, rows of `CHUNKS`.
+
+    Each is in one of the languages of its source, which may have none.
+    """
     from freshstack_dspy.corpus.chunks import chunk_file
 
     rows: list[dict[str, Any]] = []
     for values in files.to_pylist():
         file = SourceFile(**values)
         try:
-            rows += [chunk.model_dump() for chunk in chunk_file(file, max_tokens)]
+            chunks = chunk_file(file, max_tokens, languages.get(file.source, ()))
+            rows += [chunk.model_dump() for chunk in chunks]
         except Exception as error:  # noqa: BLE001 - one file ends no corpus
             fault = f"cannot be cut: {type(error).__name__}: {' '.join(str(error).split())}"
             none = Chunk(

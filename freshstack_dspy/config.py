@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import json
+import operator
 import re
 import reprlib
 import tomllib
@@ -37,7 +38,14 @@ from pydantic_core import PydanticKnownError
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import Uri, path_or_uri
-from freshstack_dspy.records import SCALES, TECHNIQUES, Scale, ScaleName, Technique
+from freshstack_dspy.records import (
+    SCALES,
+    TECHNIQUES,
+    LanguageCode,
+    Scale,
+    ScaleName,
+    Technique,
+)
 from freshstack_dspy.registry import IMPORTED, Registry, is_imported
 from freshstack_dspy.rows import rows_of
 
@@ -77,6 +85,7 @@ QueryColumn = Literal[
     "tags",
     "asked_at",
     "score",
+    "language",
     "question_author",
     "question_url",
     "question_licence",
@@ -91,8 +100,15 @@ SkippedKind = Literal["changelog", "configuration", "licence_header"]
 _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[?#]")
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class _Queries(Section):
     """What `[queries]` is for any source."""
+
+    language: LanguageCode | None = Field(default=None, exclude_if=_is_none)
+    """That all are in, one of `languages`; None: each is looked at."""
 
     @model_serializer(mode="wrap")
     def _in_one_form(
@@ -275,7 +291,7 @@ _KEYS = {
     name: None if field.is_required() else field.get_default(call_default_factory=True)
     for model in _MODELS
     for name, field in model.model_fields.items()
-    if name != "rows"
+    if name not in ("rows", "language")
 }
 """The keys of all sources with their defaults."""
 
@@ -290,9 +306,7 @@ class CorpusConfig(Section):
     """Or a git repository elsewhere, which is copied to `cache.clones`."""
     package: str | None = None
     """Or the name of an installed Python distribution."""
-    documents: GivenRows | None = Field(
-        default=None, repr=False, exclude_if=lambda rows: rows is None
-    )
+    documents: GivenRows | None = Field(default=None, repr=False, exclude_if=_is_none)
     """Or, in Python, the documents themselves, each with `id` (or `path`), `text` and perhaps
     `title`: a list of dictionaries or records, or a data frame."""
     revision: str | None = None
@@ -305,6 +319,8 @@ class CorpusConfig(Section):
     """Kinds of files that are left out otherwise."""
     skip: tuple[SkippedKind, ...] = ()
     """Kinds of files that are indexed otherwise."""
+    language: LanguageCode | None = Field(default=None, exclude_if=_is_none)
+    """That all of its documents are in, one of `languages`; None: each is looked at."""
     pages: bool = False
     """Read HTML as pages, for what they say, and not as source code."""
 
@@ -771,6 +787,10 @@ class BuildConfig(Section):
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     recipe: RecipeConfig = RecipeConfig()
     out: Path
+    languages: tuple[LanguageCode, ...] = Field(default=(), exclude_if=operator.not_)
+    """Those of the questions and documents, as `["de", "en"]`: which one each is in is recorded,
+    and the terms of `bm25` and `lsa` are made by it. Empty: nothing is recorded, and terms are
+    English ones."""
     queries: QueriesConfig
     corpus: tuple[CorpusConfig, ...] = Field(default=(), validate_default=True)
     """The documents; of `crux` those that no report was written from, and that may lack."""
@@ -825,6 +845,19 @@ class BuildConfig(Section):
                 "recipe crux has passages that a model wrote, in which words cannot be placed in "
                 "the document; take judge.scale graded_5, graded_3 or binary"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _languages_are_named(self) -> Self:
+        for key, section in (
+            ("queries", self.queries),
+            *((f"corpus {one.name!r}:", one) for one in self.corpus),
+        ):
+            if section.language is not None and section.language not in self.languages:
+                raise ValueError(
+                    f"{key} language is {section.language!r}, which languages lacks; write "
+                    f"languages = {json.dumps([*self.languages, section.language])}"
+                )
         return self
 
     @model_validator(mode="after")

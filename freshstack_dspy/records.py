@@ -175,6 +175,8 @@ class Failure(Record):
     """The key of the last reply."""
 
 
+LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
+"""A natural language by its code of ISO 639, as `de`."""
 QueryOrigin = Literal["community", "synthetic", "imported"]
 Importance = Literal["vital", "okay"]
 ExpansionKind = Literal["sub_questions", "closed_book_answer"]
@@ -341,6 +343,8 @@ class Query(Record):
     """Of a synthetic query: the chunks that it was made from."""
     call_id: str | None = None
     """Of a synthetic query: the key of the reply that it came from."""
+    language: LanguageCode | None = Field(default=None, exclude_if=operator.not_)
+    """None where it is not known."""
     fields: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
     """Other columns of the table that it is from, by name; no step is shown them."""
 
@@ -694,6 +698,8 @@ class Chunk(Record):
     headings: tuple[str, ...] = ()
     """What the text is below in its file, the outermost first: the titles of sections, or the names
     of the definitions that code is in. It is shown and searched with the text, and no part of it."""
+    language: LanguageCode | None = Field(default=None, exclude_if=operator.not_)
+    """That of its file; None for code, and where it is not known."""
 
     def byte_at(self, place: int) -> int:
         """The offset in the source file, in bytes, of the character `text[place]`."""

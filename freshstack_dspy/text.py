@@ -3,61 +3,73 @@
 import difflib
 import functools
 import re
+import unicodedata
 from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-import Stemmer
+from freshstack_dspy.languages import ENGLISH, stems, stop_words
 
-_COMPOUND = re.compile(r"\w+(?:\.\w+)*")
-_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Japanese syllables and the Han characters of all languages: written without spaces."""
-_PART = re.compile(rf"[{_CJK}]+|[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[^\W\d_{_CJK}]+|\d+")
-_UNSPACED = re.compile(f"[{_CJK}]+")
-STOP_WORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with".split()
+_VOWEL_MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
+    "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd"
+    "\u102b-\u103e\u1056-\u1059\u17b4-\u17d3"
 )
-"""Lucene's English stop words."""
+"""Vowels and accents that are characters of their own, as in Hindi and Thai: inside of words."""
+_WORD = rf"[\w{_VOWEL_MARKS}]"
+_COMPOUND = re.compile(rf"{_WORD}+(?:\.{_WORD}+)*")
+_UNSPACED_LETTERS = (
+    r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd"
+    r"\u1000-\u103f\u1780-\u17d3"
+)
+"""Japanese syllables, the Han characters of all languages, Thai, Lao, Burmese, Khmer: written
+without spaces."""
+_PART = re.compile(
+    rf"[{_UNSPACED_LETTERS}]+|[A-Z]+(?![a-z])|[A-Z]?[^A-Z\d_.{_UNSPACED_LETTERS}]+|\d+"
+)
+"""Of a compound, which has nothing but letters, marks, digits, dots and underscores."""
+_UNSPACED, _HANGUL = re.compile(f"[{_UNSPACED_LETTERS}]+"), re.compile("[\uac00-\ud7a3]+")
 
 
-def terms(text: str) -> list[str]:
+def terms(text: str, languages: tuple[str, ...] = ENGLISH) -> list[str]:
     """Cut prose or code into index terms, in order, with repetitions.
+
+    Args:
+        text: Of any language; only stems and stop words differ.
+        languages: Those that it may be in. Of several a word gives the stem of each, those that
+            differ once each, and the stop words of all are left out.
 
     Returns:
         For a plain word its lower-case Snowball stem, stop words left out; for a compound
         (dotted, underscored or mixed-case) the stems of its parts and, last, the whole in lower case.
-        Characters written without spaces, as in Chinese and Japanese, give each two neighbours
-        as a term, as Lucene's CJK analyzer does; one alone is itself.
+        Characters written without spaces, as in Chinese, Japanese and Thai, give each two
+        neighbours as a term, as Lucene's CJK analyzer does; one alone is itself. So do those of
+        Korean, whose words end in particles, where it is among the languages.
     """
     found: list[str] = []
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
     for compound in _COMPOUND.findall(text):
         # The memory is bounded in entries, so an entry is bounded too.
-        found += (_remembered if len(compound) <= 64 else _cut)(compound)
+        found += (_remembered if len(compound) <= 64 else _cut)(compound, languages)
     return found
 
 
-def _cut(compound: str) -> tuple[str, ...]:
-    stem = _stemmer().stemWord
+def _cut(compound: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     parts = _PART.findall(compound)
     found: list[str] = []
     for part in map(str.lower, parts):
-        if _UNSPACED.fullmatch(part):
+        if _UNSPACED.fullmatch(part) or ("ko" in languages and _HANGUL.fullmatch(part)):
             found += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
-        elif part not in STOP_WORDS:
-            found.append(stem(part))
+        elif part not in stop_words(languages):
+            found += dict.fromkeys([stem(part) for stem in stems(languages)])
     if len(parts) > 1:
         found.append(compound.lower())
     return tuple(found)
 
 
 _remembered = functools.lru_cache(maxsize=65_536)(_cut)
-
-
-@functools.lru_cache(maxsize=1)
-def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("english")
 
 
 ALIKE = 0.7

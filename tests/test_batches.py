@@ -146,7 +146,7 @@ def test_files_are_cut_as_one_by_one_and_one_that_cannot_be_is_a_row_that_says_w
     bad = SourceFile("repo", "c.py", b"\xff", "v1")
     rows = [file._asdict() for file in (good[0], bad, good[1])]
 
-    cut = chunk_batch(pa.RecordBatch.from_pylist(rows, FILES), 64)
+    cut = chunk_batch(pa.RecordBatch.from_pylist(rows, FILES), 64, {})
 
     faults = cut.column("fault").to_pylist()
     kept = cut.filter(pa.array([fault is None for fault in faults]))

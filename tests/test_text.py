@@ -21,10 +21,30 @@ from freshstack_dspy.text import Span, find_quotation, jaccard, restates, terms
         ("索引", ["索引"]),
         ("基因组", ["基因", "因组"]),
         ("FASTAを読む", ["fasta", "を読", "読む", "fastaを読む"]),
+        ("ติดตั้ง API", ["ติ", "ิด", "ดต", "ตั", "ั้", "้ง", "api"]),
+        ("मुझे कैसे", ["मुझे", "कैसे"]),
+        ("fu\u0308r für", ["für", "für"]),
     ],
 )
 def test_terms_by_hand(text: str, found: list[str]) -> None:
     assert terms(text) == found
+
+
+@pytest.mark.parametrize(
+    ("languages", "text", "found"),
+    [
+        (("de",), "Die Einstellungen der Rechnungen", ["einstell", "rechnung"]),
+        (("en", "de"), "the settings einer Rechnung", ["set", "setting", "rechnung"]),
+        (("de",), "getEinstellungen", ["get", "einstell", "geteinstellungen"]),
+        (("ru",), "на серверах", ["сервер"]),
+        (("ja",), "the indexes", ["the", "indexes"]),
+        (("ko",), "서버를 재시작", ["서버", "버를", "재시", "시작"]),
+    ],
+)
+def test_stems_and_stop_words_are_those_of_the_languages(
+    languages: tuple[str, ...], text: str, found: list[str]
+) -> None:
+    assert terms(text, languages) == found
 
 
 @given(st.lists(st.text(alphabet="abcABC", min_size=1, max_size=6), max_size=6))

@@ -748,7 +748,18 @@ def _duplicate(_: Collection) -> Callable[[Judgment], Iterable[str]]:
     return lambda one: ["judged itself" if one.same_as is None else "by a near-duplicate"]
 
 
+def _languages(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
+    of_question = {one.query_id: one.language for one in collection.queries}
+
+    def languages(one: Judgment) -> Iterable[str]:
+        question, chunk = of_question[one.query_id], collection.chunk(one.chunk_id).language
+        return [f"question {question}, chunk {chunk}"] if question and chunk else []
+
+    return languages
+
+
 _OF_PAIRS = {
+    "languages": _languages,
     "kind": _kind,
     "length": _length,
     "position": _position,
@@ -759,8 +770,9 @@ _OF_PAIRS = {
 def slicing(collection: Collection, by: str) -> Callable[[ItemId], Iterable[str]]:
     """Give the function that names the slices of a labelled pair.
 
-    Pairs are divided as their queries are grouped (`groupings`); or by code and prose, the length
-    of the chunk, its place in the call that judged it, whether it has a near-duplicate's label.
+    Pairs are divided as their queries are grouped (`groupings`); or by the languages of question
+    and chunk, code and prose, the length of the chunk, its place in the call that judged it,
+    whether it has a near-duplicate's label.
 
     Raises:
         CollectionError: The kind is unknown, or the collection does not say it.

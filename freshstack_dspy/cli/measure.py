@@ -207,7 +207,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, "
-            "difficulty, origin, query, a column of the questions' table, or a CSV or TSV file of "
+            "difficulty, origin, language, cross_language, query, a column of the questions' table, or a CSV or TSV file of "
             "query_id and group; may be repeated."
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""The queries of a collection in groups: by tag, slice, date, difficulty, their own fields."""
+"""The queries of a collection in groups: by tag, slice, date, language, their own fields."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
@@ -9,37 +9,40 @@ from freshstack_dspy.collection.contamination import asked, day_of
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.groups import QueryGroups
 from freshstack_dspy.records import QueryOrigin
-from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
+from freshstack_dspy.stored.contents import CONTAMINATED, SLICES
+from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.record_files import rows
 
 DIFFICULTY_DEPTH = 20
 """To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
 
 
-def query_groups(contents: Contents, by: str, *, at: str | None = None) -> QueryGroups:
+def query_groups(collection: StoredCollection, by: str, *, at: str | None = None) -> QueryGroups:
     """Group the queries of a collection, of all slices; without groups that have no query.
 
     Args:
-        contents: The records of a collection.
+        collection: A collection.
         by: `tag`: a query with several tags is in several groups. `slice`: by answerability.
             `date`: by the year in which it was asked, or up to `at` and after it. `cutoff`: asked
             up to the model's cut-off, or after it. `contamination`: by the share of its nuggets
             that the closed-book answer holds. `difficulty`: by the share of its supported nuggets
-            that the question alone found for the pool. `origin`: who asked it. Or a column of the
-            table that the questions are from, as `product` (`Query.fields`), or a kind of notes.
+            that the question alone found for the pool. `origin`: who asked it. `language`: that of
+            the question. `cross_language`: whether it is that of the chunks that support its
+            nuggets. Or a column of the table that the questions are from, as `product`
+            (`Query.fields`), or a kind of notes.
         at: With `date` only: an ISO 8601 date.
 
     Raises:
         CollectionError: The kind is unknown, `at` is not a date or is given with another kind, or
             the collection says of no query what it is to be grouped by.
     """
-    if by not in (allowed := groupings(contents)):
+    if by not in (allowed := groupings(collection)):
         raise CollectionError(f"queries are grouped by {', '.join(allowed)}, not by {by!r}")
     if at is not None and by != "date":
         raise CollectionError(f"a date divides queries by date, not by {by}")
     rule, order, grouped = GROUPINGS.get(by) or _by_field(by)
     if at is None:
-        pairs = list(grouped(contents))
+        pairs = list(grouped(collection))
     else:
         try:
             at = date.fromisoformat(at).isoformat()
@@ -47,7 +50,7 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> Query
             raise CollectionError(f"{at!r} is not a date; type one as 2024-06-30") from None
         names = {"before_cutoff": f"up to {at}", "after_cutoff": f"after {at}"}
         rule, order = "the day of the question, in UTC", tuple(names.values())
-        found = ((asked(query.asked_at, at), query.query_id) for query in contents.queries)
+        found = ((asked(query.asked_at, at), query.query_id) for query in collection.queries)
         pairs = [(names[when], query_id) for when, query_id in found if when is not None]
     if not pairs:
         raise CollectionError(f"the collection says of no query what its {by} is")
@@ -65,10 +68,10 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> Query
     )
 
 
-def groupings(contents: Contents) -> tuple[str, ...]:
+def groupings(collection: StoredCollection) -> tuple[str, ...]:
     """By what the queries of a collection can be grouped: `GROUPINGS`, own fields, and notes."""
-    fields = {name for query in contents.queries for name in query.fields}
-    kinds = {note.kind for note in contents.notes}
+    fields = {name for query in collection.queries for name in query.fields}
+    kinds = {note.kind for note in collection.notes}
     return (*GROUPINGS, *sorted((fields | kinds) - GROUPINGS.keys()))
 
 
@@ -83,8 +86,8 @@ def _by_field(name: str) -> "_Grouping":
     )
 
 
-def _years(contents: Contents) -> Iterator[tuple[str, str]]:
-    for query in contents.queries:
+def _years(collection: StoredCollection) -> Iterator[tuple[str, str]]:
+    for query in collection.queries:
         if (day := day_of(query.asked_at)) is not None:
             yield f"{day.year:04}", query.query_id
 
@@ -93,19 +96,45 @@ _CUTOFF = {"before_cutoff": "up to the cut-off", "after_cutoff": "after the cut-
 _KNOWN = (f"known below {CONTAMINATED:.0%}", f"known {CONTAMINATED:.0%} or more")
 
 
-def _known_shares(contents: Contents) -> Iterator[tuple[str, str]]:
-    known = set(contents.contaminated())
-    for one in contents.contamination:
+def _known_shares(collection: StoredCollection) -> Iterator[tuple[str, str]]:
+    known = set(collection.contaminated())
+    for one in collection.contamination:
         if one.closed_book_coverage is not None:
             yield _KNOWN[one.query_id in known], one.query_id
 
 
-def _difficulties(contents: Contents) -> Iterator[tuple[str, str]]:
-    for query_id, share in found_shares(contents).items():
+def _difficulties(collection: StoredCollection) -> Iterator[tuple[str, str]]:
+    for query_id, share in found_shares(collection).items():
         yield "easy" if share >= 2 / 3 else "medium" if share >= 1 / 3 else "hard", query_id
 
 
-_Grouping = tuple[str, tuple[str, ...], Callable[[Contents], Iterable[tuple[str, str]]]]
+_SAME = ("same language", "both", "other language")
+
+
+def _languages(collection: StoredCollection) -> Iterator[tuple[str, str]]:
+    for query in collection.queries:
+        if language := query.language or query.fields.get("language"):
+            yield language, query.query_id
+
+
+def _same_languages(collection: StoredCollection) -> Iterator[tuple[str, str]]:
+    of_question = {one.query_id: one.language for one in collection.queries if one.language}
+    fields = "query_id", "chunk_id", "label"
+    supporting = {
+        (query_id, chunk_id)
+        for query_id, chunk_id, label in rows(collection.judgments, *fields)
+        if query_id in of_question and (label or 0) >= collection.threshold
+    }
+    chunks = collection.corpus.chunks(sorted({chunk_id for _, chunk_id in supporting}))
+    same: dict[str, set[bool]] = {}
+    for query_id, chunk_id in supporting:
+        if language := chunks[chunk_id].language:
+            same.setdefault(query_id, set()).add(language == of_question[query_id])
+    for query_id, found in same.items():
+        yield _SAME[1 if len(found) > 1 else 0 if found == {True} else 2], query_id
+
+
+_Grouping = tuple[str, tuple[str, ...], Callable[[StoredCollection], Iterable[tuple[str, str]]]]
 GROUPINGS: dict[str, _Grouping] = {
     "tag": (
         "the tags of the question; one with several tags counts in each",
@@ -138,12 +167,18 @@ GROUPINGS: dict[str, _Grouping] = {
         get_args(QueryOrigin),
         lambda of: ((query.origin, query.query_id) for query in of.queries),
     ),
+    "language": ("the language of the question", (), _languages),
+    "cross_language": (
+        "whether the chunks that support its nuggets are in the language of the question",
+        _SAME,
+        _same_languages,
+    ),
 }
 """By kind: what divides the queries; the groups in their order, or none: by name; and what gives
 groups and the ids of their queries."""
 
 
-def found_shares(contents: Contents) -> dict[str, float]:
+def found_shares(collection: StoredCollection) -> dict[str, float]:
     """Give the share of each query's supported nuggets that the pool found with the question alone.
 
     What the technique `question` holds to rank 20, all retrievers of the pool fused: it is the
@@ -152,7 +187,7 @@ def found_shares(contents: Contents) -> dict[str, float]:
     ranks = {
         (query_id, chunk_id): by.rank
         for query_id, chunk_id, *ranked in rows(
-            contents.pool, "query_id", "chunk_id", "pooled_by", "ranked_below"
+            collection.pool, "query_id", "chunk_id", "pooled_by", "ranked_below"
         )
         for by in chain(*ranked)
         if by.technique == "question"
@@ -165,8 +200,8 @@ def found_shares(contents: Contents) -> dict[str, float]:
     supported: dict[str, set[str]] = {}
     found: dict[str, set[str]] = {}
     fields = "query_id", "nugget_id", "chunk_id", "label"
-    for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
-        if label is None or label < contents.threshold:
+    for query_id, nugget_id, chunk_id, label in rows(collection.judgments, *fields):
+        if label is None or label < collection.threshold:
             continue
         supported.setdefault(query_id, set()).add(nugget_id)
         if ranks.get((query_id, chunk_id), DIFFICULTY_DEPTH + 1) <= DIFFICULTY_DEPTH:

@@ -167,7 +167,7 @@ def _cut(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
             f"{encoding}, and its last chunk ends at byte {chunks[-1].end_byte}"
         )
     file = SourceFile(first.source, first.path, data, first.revision, encoding)
-    same = {"title": first.title, "url": first.url}
+    same = {"title": first.title, "url": first.url, "language": first.language}
     return [chunk.model_copy(update=same) for chunk in chunk_file(file, max_tokens)]
 
 

@@ -14,6 +14,7 @@ from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.storage import Settings
+from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.progress import Progress, one_part, showing
@@ -200,7 +201,8 @@ def open_index(
     lexical: Lexical = (
         "lance" if isinstance(path_or_uri(root), Uri) else recorded.get("lexical", "bm25s")
     )
-    settings = Settings(recorded.get("dimensions", DIMENSIONS), lexical)
+    languages: Any = collection.manifest.config.get("languages") or ENGLISH
+    settings = Settings(recorded.get("dimensions", DIMENSIONS), lexical, languages=tuple(languages))
     name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
     corpus = collection.manifest.files.get(CORPUS_FILE)
     words, alone = settings._replace(dimensions=0), f"{own}-{BM25}"
@@ -227,5 +229,6 @@ def open_index(
         models=models,
         dimensions=settings.dimensions,
         lexical=lexical,
+        languages=settings.languages,
         progress=progress,
     )

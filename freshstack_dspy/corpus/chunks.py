@@ -3,7 +3,7 @@
 import functools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +15,17 @@ from freshstack_dspy.config import ChunkingConfig, CorpusConfig
 from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.headings import trails
-from freshstack_dspy.corpus.outlines import Boundary, file_kind, has_text, outline_of, refine
+from freshstack_dspy.corpus.outlines import (
+    Boundary,
+    file_kind,
+    has_text,
+    is_language,
+    outline_of,
+    refine,
+)
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.faults import in_one_line
+from freshstack_dspy.languages import language_of
 from freshstack_dspy.lm.tokens import count_tokens, encoding
 from freshstack_dspy.records import Chunk, SourceFile
 
@@ -180,8 +188,10 @@ class Packer:
         return self._data[offset] & 0xC0 == 0x80
 
 
-def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
+def chunk_file(file: SourceFile, max_tokens: int, languages: Sequence[str] = ()) -> list[Chunk]:
     """Cut a file into chunks of at most `max_tokens` cl100k_base tokens; none where it is blank.
+
+    They have the one of these languages that the file is in, unless it is code.
 
     Code is cut between definitions, prose between sections, and everything else
     between paragraphs; finer only where that leaves too much. Small neighbours
@@ -193,6 +203,9 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
     text = FileText(file.data, file.encoding)
     pieces = _pieces(text, file.path, max_tokens)
+    language = None
+    if languages and _is_prose(file.path):
+        language = language_of(text.utf8.decode(), languages)
     inner = text.file_offsets([piece.start for piece in pieces[1:]])
     bounds = pairwise([0, *inner, len(file.data)])
     return [
@@ -207,6 +220,7 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
             revision=file.revision,
             encoding=chunk_encoding(file.data, start, file.encoding),
             headings=piece.headings,
+            language=language,
         )
         for piece, (start, end) in zip(pieces, bounds, strict=False)
     ]
@@ -243,7 +257,10 @@ def chunks(
     except ValidationError as error:
         raise ConfigError(in_one_line(error, CorpusConfig)) from None
     files = read_files(corpus, max_file_bytes)
-    cut = [chunk_file(file, max_tokens) for file in files if isinstance(file, SourceFile)]
+    languages = [corpus.language] if corpus.language else []
+    cut = [
+        chunk_file(file, max_tokens, languages) for file in files if isinstance(file, SourceFile)
+    ]
     if not cut:
         raise SourceError(f"{given.get('path', 'documents')}: has no document with text or code")
     return list(chain.from_iterable(cut))
@@ -252,6 +269,11 @@ def chunks(
 def text_of(file_bytes: bytes, chunk: Chunk) -> str:
     """Read a chunk's text from the bytes of its file."""
     return file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)
+
+
+def _is_prose(path: str) -> bool:
+    kind = file_kind(path)
+    return kind == "html" or not is_language(kind)  # of HTML the tags are passed over
 
 
 def _pieces(text: FileText, path: str, max_tokens: int) -> list[Piece]:

@@ -36,7 +36,9 @@ def chunk_schema() -> "pa.Schema":
     integers = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
     types: dict[str, Any] = {**integers, "headings": pa.list_(pa.string())}
     fields = [
-        pa.field(name, types.get(name, pa.string()), nullable=name in ("revision", "url"))
+        pa.field(
+            name, types.get(name, pa.string()), nullable=name in ("revision", "url", "language")
+        )
         for name in Chunk.model_fields
     ]
     return pa.schema(fields)
@@ -53,7 +55,8 @@ def batches_of(chunks: Iterable[Chunk]) -> Iterator["pa.RecordBatch"]:
 
 def chunks_in(batch: "pa.RecordBatch | pa.Table") -> Iterator[Chunk]:
     """Give the rows of a batch as chunks; other columns are left out."""
-    return map(Chunk.model_validate, batch.select(list(Chunk.model_fields)).to_pylist())
+    names = [name for name in Chunk.model_fields if name in batch.schema.names]
+    return map(Chunk.model_validate, batch.select(names).to_pylist())
 
 
 class ChunkSums(NamedTuple):
@@ -68,7 +71,7 @@ class ChunkSums(NamedTuple):
     content: str
     """The same without revisions."""
     searched: str
-    """Of ids, headings and passages."""
+    """Of ids, headings, passages and languages."""
 
 
 def write_chunks(file: Path | BinaryIO, tables: Iterable["pa.Table"]) -> ChunkSums:
@@ -104,7 +107,8 @@ class _Summing:
             self._before = chunk.chunk_id
             self._lines.update(canonical_line(chunk).encode())
             self._content.update(chunk.model_dump_json(exclude={"revision"}).encode())
-            words = [chunk.chunk_id, *chunk.headings, chunk.passage, ""]
+            language = [chunk.language] if chunk.language else []
+            words = [chunk.chunk_id, *chunk.headings, chunk.passage, *language, ""]
             self._searched.update("\0".join(words).encode())
             self._revisions[chunk.source] = chunk.revision
             self._chunks += 1
@@ -190,7 +194,8 @@ class ChunkFile:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator["pa.RecordBatch"]:
         """Give all rows in their order, or some columns of them."""
         with self._reading():
-            yield from self._file.iter_batches(ROWS, columns=columns)
+            for batch in self._file.iter_batches(ROWS, columns=columns):
+                yield batch if columns else _with_language(batch)
 
     @cached_property
     def ids(self) -> ChunkIds:
@@ -328,6 +333,15 @@ def reading_parquet(name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         fault = " ".join(str(error).split())
         raise CollectionError(f"{name}: cannot be read as Parquet: {fault}") from None
+
+
+def _with_language(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Chunks with the column of languages, which files of before 0.3 lack."""
+    import pyarrow as pa
+
+    if "language" in batch.schema.names:
+        return batch
+    return batch.append_column("language", pa.nulls(len(batch), pa.string()))
 
 
 def _integers(values: Sequence[int]) -> "pa.Int64Array":

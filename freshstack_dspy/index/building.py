@@ -228,6 +228,7 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
         version=name,
         before=before.version if before else None,
         lexical=draft.settings.lexical,
+        languages=draft.settings.languages,
         fingerprint=draft.fingerprint,
         approximate=draft.approximate,
         content=sums.content,
@@ -245,7 +246,9 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
 def _write_words(folder: Path, draft: Draft) -> dict[str, int]:
     """Write what ranks by terms alone, and give the dimensions of `lsa`, if it is made."""
     report = draft.report
-    parts = draft.map_batches(cut_batch, draft.chunks.batches())
+    parts = draft.map_batches(
+        partial(cut_batch, languages=draft.settings.languages), draft.chunks.batches()
+    )
     corpus = CorpusTerms.of(_counted(parts, len(draft.chunks), partial(report, "terms")))
     report(BM25, 0)
     LexicalIndex.build(corpus).save(folder / BM25)
@@ -285,7 +288,8 @@ def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.
 
     def rows() -> Iterator[pa.RecordBatch]:
         done = 0
-        for batch in draft.map_batches(partial(rows_of, lexical=lexical), draft.chunks.batches()):
+        make = partial(rows_of, lexical=lexical, languages=draft.settings.languages)
+        for batch in draft.map_batches(make, draft.chunks.batches()):
             block = slice(done, done + len(batch))
             columns = [vector_array(matrix[block]) for matrix in vectors.values()]
             yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
@@ -312,5 +316,6 @@ def fingerprint_of(settings: Settings, content: str) -> str:
     """Hash all that `bm25` and `lsa` depend on: revisions are left out, for they change no ranking."""
     dimensions = settings.dimensions if settings.lexical == "bm25s" else 0
     terms_by = [version("PyStemmer"), unicodedata.unidata_version]
+    terms_by += settings.languages
     of = [SCHEMA_VERSION, settings.lexical, dimensions, K1, B, *terms_by, content]
     return hashlib.sha256(json.dumps(of).encode()).hexdigest()

@@ -26,10 +26,12 @@ from freshstack_dspy.index.storage import (
     Settings,
     place_of,
 )
+from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.processes import map_in_processes
 from freshstack_dspy.progress import Fractions, Progress, showing
 from freshstack_dspy.records import Chunk, ScoredChunk, ranked
+from freshstack_dspy.text import terms
 
 HYBRID, RERANKED = "hybrid", "hybrid+rerank"
 _ROWS_AT_ONCE = 50_000
@@ -67,6 +69,7 @@ class HybridIndex:
         dimensions: int = DIMENSIONS,
         lexical: Lexical = "bm25s",
         approximate_above: int = APPROXIMATE_ABOVE,
+        languages: Sequence[str] = ENGLISH,
         map_batches: Callable[..., Iterator[Any]] = map_in_processes,
         progress: Progress | bool | None = None,
     ) -> Self:
@@ -84,6 +87,9 @@ class HybridIndex:
             lexical: What `bm25` is: `bm25s`, or `lance`, the full-text index of LanceDB, which an
                 object store needs and which has no `lsa`.
             approximate_above: With more chunks embedders' vectors are searched approximately.
+            languages: By whose stems and stop words terms are made, those of a chunk by its own
+                where it is among them; codes as `de`. Of another index than that of these
+                languages nothing is reused but vectors.
             map_batches: What applies a function to batches of chunks: `engines.mapper` gives one.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
                 embedders, and `chunks`; or whether bars show it, by default where a person looks on.
@@ -99,7 +105,7 @@ class HybridIndex:
             file = chunks if isinstance(chunks, ChunkFile) else ChunkFile.holding(chunks)
         except CollectionError as error:
             raise IndexingError(str(error)) from None
-        settings = Settings(dimensions, lexical, approximate_above)
+        settings = Settings(dimensions, lexical, approximate_above, tuple(languages))
         with showing(progress) as shown:
             report = Fractions(shown)
             draft = Draft(file, settings, models.embedders, report, map_batches)
@@ -317,21 +323,22 @@ class HybridIndex:
 
     def _by_one(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
         """Rank by a retriever that fuses no others."""
-        if retriever == BM25 and self.manifest.lexical == "lance":
-            return self._table.by_terms(texts, depth)
         if retriever not in (BM25, LSA):
             vectors = self._embedders[retriever].embed_queries(texts)
             queries = unit_rows(vectors, retriever, len(texts))
             return self._table.by_vectors(retriever, queries, depth)
+        rows = [terms(text, self.manifest.languages) for text in texts]
+        if retriever == BM25 and self.manifest.lexical == "lance":
+            return self._table.by_terms(rows, depth)
         assert self._folder is not None
         assert self._file is not None
         if retriever == BM25:
-            rankings = self._lexical.search(texts, depth)
+            rankings = self._lexical.search(rows, depth)
         else:
             stored = np.load(self._folder / LSA / VECTORS, mmap_mode="r")
             starts = range(0, len(stored), _ROWS_AT_ONCE)
             blocks = (stored[start : start + _ROWS_AT_ONCE] for start in starts)
-            rankings = nearest(self._lsa.embed(texts), blocks, depth)
+            rankings = nearest(self._lsa.embed(rows), blocks, depth)
         ids = self._file.ids
         return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
 

@@ -15,6 +15,7 @@ import numpy as np
 from freshstack_dspy.corpus.parquet import chunks_in
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.ranking import RowScore, best_rows
+from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.processes import map_in_processes
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.text import terms
@@ -89,16 +90,22 @@ class CorpusTerms(NamedTuple):
         return len(self.counts.indptr) - 1
 
 
-def cut_terms(texts: Iterable[str]) -> CutTerms:
-    """Cut texts into terms."""
+def terms_of(chunk: Chunk, languages: tuple[str, ...] = ENGLISH) -> list[str]:
+    """The terms of what a chunk is found by, in its language, or in all of the index."""
+    own = (chunk.language,) if chunk.language in languages else languages
+    return terms(indexed_text(chunk), own)
+
+
+def cut_terms(rows: Iterable[Sequence[str]]) -> CutTerms:
+    """Count the terms of rows."""
     from scipy.sparse import csr_array
 
     vocabulary: dict[str, int] = {}
     columns: list[int] = []
     data: list[int] = []
     ends = [0]
-    for text in texts:
-        counted = Counter(terms(text))
+    for row in rows:
+        counted = Counter(row)
         columns += [vocabulary.setdefault(term, len(vocabulary)) for term in counted]
         data += counted.values()
         ends.append(len(data))
@@ -106,9 +113,9 @@ def cut_terms(texts: Iterable[str]) -> CutTerms:
     return CutTerms(list(vocabulary), csr_array(tuple(arrays), (len(ends) - 1, len(vocabulary))))
 
 
-def cut_batch(batch: "pa.RecordBatch") -> CutTerms:
+def cut_batch(batch: "pa.RecordBatch", languages: tuple[str, ...] = ENGLISH) -> CutTerms:
     """Cut what each chunk of a batch is found by into terms."""
-    return cut_terms(map(indexed_text, chunks_in(batch)))
+    return cut_terms(terms_of(chunk, languages) for chunk in chunks_in(batch))
 
 
 class LexicalIndex:
@@ -162,8 +169,8 @@ class LexicalIndex:
         starts = self._model.scores["indptr"]  # each term's scores, one for each row that has it
         return int(starts[number + 1] - starts[number])
 
-    def search(self, texts: Sequence[str], depth: int) -> list[list[RowScore]]:
-        """Rank rows for each text, on all cores where there is much to do.
+    def search(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[RowScore]]:
+        """Rank rows for texts, which are given as their terms, on all cores where there is much to do.
 
         A text without a known term finds nothing.
         """
@@ -173,17 +180,17 @@ class LexicalIndex:
             return list(chain.from_iterable(found))
         return self._ranked(texts, depth)
 
-    def _ranked(self, texts: Sequence[str], depth: int) -> list[list[RowScore]]:
+    def _ranked(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[RowScore]]:
         numbers = self._model.vocab_dict
         rankings: list[list[RowScore]] = []
         for text in texts:
-            known = sorted(numbers[term] for term in terms(text) if term in numbers)
+            known = sorted(numbers[term] for term in text if term in numbers)
             scores = self._model.get_scores_from_ids(known) if known else np.zeros(0)
             rankings.append(best_rows(scores, depth))
         return rankings
 
 
-def _search(folder: Path, depth: int, texts: Sequence[str]) -> list[list[RowScore]]:
+def _search(folder: Path, depth: int, texts: Sequence[Sequence[str]]) -> list[list[RowScore]]:
     return _kept(folder)._ranked(texts, depth)  # noqa: SLF001 - of this module
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from freshstack_dspy.index.lexical import CorpusTerms
 from freshstack_dspy.index.ranking import unit_rows
-from freshstack_dspy.text import terms
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -42,10 +41,13 @@ class LsaModel(NamedTuple):
     directions: NDArray[np.float32]
     """Shape (features, dimensions)."""
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Embed texts: shape (texts, dimensions), rows of length 1, or 0 where no term is known."""
+    def embed(self, texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """Embed texts, which are given as their terms: shape (texts, dimensions), rows of length 1.
+
+        Those without a known term have the length 0.
+        """
         known = self.features
-        rows = [[known[term] for term in terms(text) if term in known] for text in texts]
+        rows = [[known[term] for term in text if term in known] for text in texts]
         return self.embed_counts(_counts(rows, len(known)))
 
     def embed_counts(self, counts: "csr_array") -> NDArray[np.float64]:

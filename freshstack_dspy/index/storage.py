@@ -24,9 +24,10 @@ from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, Lexical
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.files import Uri, path_or_uri, write_file
 from freshstack_dspy.index.table import ChunkTable, connected, reaching
+from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[8] = 8
+SCHEMA_VERSION: Literal[9] = 9
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 MANIFEST, TABLE = "manifest.json", "chunks"
 _MANIFEST = "manifest"
@@ -42,6 +43,8 @@ class Settings(NamedTuple):
     """Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa` at all."""
     lexical: Lexical = "bm25s"
     approximate_above: int = APPROXIMATE_ABOVE
+    languages: tuple[str, ...] = ENGLISH
+    """By whose stems and stop words terms are made."""
 
 
 class VectorColumn(Record):
@@ -56,13 +59,15 @@ class VectorColumn(Record):
 class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[8] = SCHEMA_VERSION
+    schema_version: Literal[9] = SCHEMA_VERSION
     version: str
     """The current version."""
     before: str | None = None
     """The version that was current before it."""
     lexical: Lexical
     """What `bm25` is searched by."""
+    languages: tuple[str, ...] = ENGLISH
+    """By whose stems and stop words terms are made."""
     fingerprint: str
     """SHA-256 of all that the rankings by `bm25` and `lsa` depend on."""
     approximate: bool

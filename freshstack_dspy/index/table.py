@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from freshstack_dspy.corpus.parquet import chunk_schema, chunks_in
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.files import Uri
-from freshstack_dspy.index.lexical import K1, indexed_text
+from freshstack_dspy.index.lexical import K1, indexed_text, terms_of
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, cosines, nearest
+from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.records import Chunk, ScoredChunk, ranked
-from freshstack_dspy.text import terms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,10 +94,10 @@ class ChunkTable:
             self._frequencies[term] = len(self._matches(term, most, []))
         return self._frequencies[term]
 
-    def by_terms(self, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
-        """Rank rows by BM25 for each text; a text without a known term finds nothing."""
+    def by_terms(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[ScoredChunk]]:
+        """Rank rows by BM25 for the terms of each text; one without a known term finds nothing."""
         return map_in_order(
-            lambda text: self._ranked(" ".join(terms(text)), depth), texts, workers=_cores()
+            lambda text: self._ranked(" ".join(text), depth), texts, workers=_cores()
         )
 
     def by_vectors(
@@ -192,14 +192,18 @@ class ChunkTable:
         return ranked({chunk_id: score for chunk_id, score in pairs if score > 0}, depth)
 
 
-def rows_of(batch: "pa.RecordBatch", *, lexical: bool) -> "pa.RecordBatch":
+def rows_of(
+    batch: "pa.RecordBatch", *, lexical: bool, languages: tuple[str, ...] = ENGLISH
+) -> "pa.RecordBatch":
     """Give the rows of the table for a batch of chunks: with the hash of their content, and terms."""
     import pyarrow as pa
 
-    texts = [indexed_text(chunk) for chunk in chunks_in(batch)]
-    rows = batch.append_column(HASH, pa.array(map(content_hash, texts), pa.string()))
+    chunks = list(chunks_in(batch))
+    hashes = (content_hash(indexed_text(chunk)) for chunk in chunks)
+    rows = batch.append_column(HASH, pa.array(hashes, pa.string()))
     if lexical:
-        words = pa.array((" ".join(terms(text)) for text in texts), pa.large_string())
+        texts = (" ".join(terms_of(chunk, languages)) for chunk in chunks)
+        words = pa.array(texts, pa.large_string())
         rows = rows.append_column(TERMS, words)
     return rows
 

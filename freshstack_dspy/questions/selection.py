@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from freshstack_dspy.config import ReadQueries
 from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Query
 from freshstack_dspy.text import terms
 
@@ -69,7 +70,12 @@ def instant(text: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def corpus_overlap(query: Query, frequency: Callable[[str], int], chunks: int) -> float:
+def corpus_overlap(
+    query: Query,
+    frequency: Callable[[str], int],
+    chunks: int,
+    languages: tuple[str, ...] = ENGLISH,
+) -> float:
     """Give the share of a question's rare terms that a corpus has, from 0 to 1.
 
     Its terms are those of the prose of title (without one, of the body) and accepted answer, of
@@ -78,7 +84,7 @@ def corpus_overlap(query: Query, frequency: Callable[[str], int], chunks: int) -
     where the corpus lacks none of them, or a single one: a name or a misspelling.
     """
     prose = _NO_PROSE.sub(" ", f"{query.title or query.body}\n{query.answer}")
-    words = {term for term in terms(prose) if len(term) > 2 and not term.isdigit()}
+    words = {term for term in terms(prose, languages) if len(term) > 2 and not term.isdigit()}
     most = max(_RARE_SHARE * chunks, _RARE_CHUNKS)
     rare = [found for found in map(frequency, words) if found <= most]
     lacking = rare.count(0)

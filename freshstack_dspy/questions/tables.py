@@ -58,7 +58,9 @@ class Columns:
         self._answered = answered
         self._fields = fields
         self._column_of: dict[QueryColumn, str] = {
-            part: named.get(part, part) for part in get_args(QueryColumn)
+            part: named.get(part, part)
+            for part in get_args(QueryColumn)
+            if part != "language" or part in named  # else it may be that of a program
         }
 
     def choose(self, present: Collection[str], file: str) -> list[str]:
@@ -120,6 +122,8 @@ class Columns:
         values = {part: cells[part] for part in cells if part in Query.model_fields}
         values |= {part: cells[part] or "" for part in ("title", "body", "answer")}
         values |= {key: row[key] for key in _OF_SYNTHETIC if row.get(key)}
+        if _is_record(row):
+            values.setdefault("language", row.get("language"))
         values["fields"] = self._kept(row)
         for side in ("question", "answer"):
             flat = {key: cells[f"{side}_{key}"] or "" for key in Attribution.model_fields}
@@ -141,8 +145,15 @@ class Columns:
         written = row.get("fields") or {}
         if not isinstance(written, Mapping):
             return written  # for `Query` to find
-        texts = {name: _field(row[name]) for name in sorted(row) if self._is_kept(name)}
+        own = ("language",) if _is_record(row) else ()
+        names = (name for name in sorted(row) if self._is_kept(name) and name not in own)
+        texts = {name: _field(row[name]) for name in names}
         return dict(written) | {name: text for name, text in texts.items() if text}
+
+
+def _is_record(row: Values) -> bool:
+    """Whether a row is a `Query` that was written, which always says its origin."""
+    return "origin" in row
 
 
 def _field(value: Any) -> str | None:
@@ -165,7 +176,7 @@ def _cell(part: QueryColumn, value: Any) -> Any:
         value = None if math.isnan(value) else int(value) if exact else value
     if part in ("query_id", "answer_id") and type(value) is int:
         return str(value)
-    if part in ("query_id", "answer_id", "asked_at", "score") and value == "":
+    if part in ("query_id", "answer_id", "asked_at", "score", "language") and value == "":
         return None
     if part == "asked_at" and isinstance(value, date):  # a datetime is one too
         return value.isoformat()

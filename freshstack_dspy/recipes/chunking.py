@@ -221,7 +221,12 @@ class _Cutting:
         """Give the chunks of the files, in the order of these."""
         from freshstack_dspy.batches import chunk_batch
 
-        cut = partial(chunk_batch, max_tokens=self._config.chunking.max_tokens)
+        config = self._config
+        cut = partial(
+            chunk_batch,
+            max_tokens=config.chunking.max_tokens,
+            languages={one.name: _languages_of(one, config) for one in config.corpus},
+        )
         cut_all = mapper(self._config.engine)
         files = Counter(source for source, _ in self._places)
         for batch in cut_all(cut, self._files()) if self._places else ():
@@ -301,8 +306,16 @@ def cut_by(config: BuildConfig) -> str:
 
     That is the settings, the code that cuts files, and the versions of the packages it uses.
     """
-    code = code_sha256("corpus", "tiktoken|tree-sitter.*")
-    return sha256_of({"max_tokens": config.chunking.max_tokens, "code": code})
+    code = code_sha256("corpus", "tiktoken|tree-sitter.*|py3langid")
+    languages = [_languages_of(one, config) for one in config.corpus]
+    return sha256_of(
+        {"max_tokens": config.chunking.max_tokens, "code": code, "languages": languages}
+    )
+
+
+def _languages_of(corpus: CorpusConfig, config: BuildConfig) -> tuple[str, ...]:
+    """Those that a document of a corpus may be in."""
+    return (corpus.language,) if corpus.language else config.languages
 
 
 def seen_files(corpus: CorpusConfig, max_file_bytes: int, kept: Path) -> SeenFiles:

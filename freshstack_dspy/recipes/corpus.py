@@ -13,6 +13,7 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import NO_MODELS, Models, connected
 from freshstack_dspy.index.storage import place_of
+from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.recorder import Access
@@ -67,6 +68,7 @@ def index_corpora(
         dimensions=config.index.dimensions,
         lexical=config.index.lexical,
         approximate_above=config.index.approximate_above,
+        languages=config.languages or ENGLISH,
         map_batches=mapper(config.engine),
         progress=progress,
     )

@@ -27,7 +27,7 @@ from freshstack_dspy.recipes.flow import Beginning, Stages, Work, ask
 from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, nuggets_in
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.questions import sampled
+from freshstack_dspy.recipes.questions import in_languages, sampled
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure
 from freshstack_dspy.signatures.documents import words_not_in
@@ -168,5 +168,5 @@ class Crux(FreshStack):
         note = f"{len(groups.reading.queries):,} reports of {documents:,} documents"
         report(session.progress, "questions", note)
         searches = Searches(session, chunk_corpora(config, session.progress))
-        made = searches.corpus.contents(queries)
+        made = searches.corpus.contents(in_languages(config, queries))
         return Beginning(Work(session, self, searches, known, groups), made, groups.reading)

@@ -35,7 +35,13 @@ from freshstack_dspy.recipes.flow import (
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches, blocks, technique_texts, with_seeds
-from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions, sampled
+from freshstack_dspy.recipes.questions import (
+    check_overlap,
+    in_languages,
+    known_seeds,
+    read_questions,
+    sampled,
+)
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Nugget, Query
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
@@ -213,6 +219,7 @@ class FreshStack(dspy.Module):
         elif session.mode != "replay" or most or queries.min_corpus_overlap is not None:
             reading, little = check_overlap(queries, reading, searches.index, progress)
         taken = known_seeds(sampled(reading.queries, most), searches.chunk_ids)
+        taken = in_languages(config, taken)
         made = searches.corpus.contents(taken)
         return Beginning(Work(session, self, searches, known), made, reading, little)
 

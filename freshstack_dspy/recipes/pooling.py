@@ -107,6 +107,8 @@ class Searches:
             "embedders": [[embedder.name, embedder.identity] for embedder in models.embedders],
             "reranker": [models.reranker.identity, models.rerank_depth] if models.reranker else [],
         }
+        if config.languages:
+            settings["languages"] = [*config.languages]
         in_order = [json.dumps([name, *texts[name]]) for name in sorted(texts)]
         return SearchRequest(
             corpus=self.corpus.chunks.sums.searched, settings=settings, texts=sha256_of(in_order)

@@ -6,6 +6,7 @@ from typing import Any
 from freshstack_dspy.config import BuildConfig, EngineConfig, Mode
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import check_writable
+from freshstack_dspy.languages import language_of
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.corpus import check_index, with_repositories
 from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, own_programs, shareable
@@ -32,12 +33,13 @@ def prepare(
 
     Raises:
         CollectionError: At `out` is something else, or the labels of `[trust]` are none.
-        ConfigError: No such mode, batches under way, an `out` that cannot be written, or, without
+        ConfigError: No such mode, no detector of languages where one is needed, batches under way, an `out` that cannot be written, or, without
             `replace`, another collection there.
         IndexingError: The object store of the index cannot be reached.
         SourceError: A repository or revision cannot be had.
     """
     check_mode(config, mode)
+    check_languages(config)
     _check_place(config)
     if mode == "replay":  # as whoever is given the replies does, without the cluster
         config = config.model_copy(update={"engine": EngineConfig()})
@@ -46,6 +48,12 @@ def prepare(
     if not replace:
         _check_replaced(config, recipe, programs)
     return with_repositories(config, mode, progress)
+
+
+def check_languages(config: BuildConfig) -> None:
+    """Check that the detector is there and knows the languages, if it is needed."""
+    if not all(one.language for one in (config.queries, *config.corpus)):
+        language_of("A text that is long enough to be told.", config.languages)
 
 
 def _check_place(config: BuildConfig) -> None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence, Set
 
-from freshstack_dspy.config import ReadQueries
+from freshstack_dspy.config import BuildConfig, ReadQueries
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.languages import language_of
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.selection import corpus_overlap
@@ -64,7 +65,9 @@ def check_overlap(
     progress.start("overlap", len(reading.queries))
     shares = {}
     for query in reading.queries:
-        shares[query.query_id] = corpus_overlap(query, index.frequency, len(index))
+        shares[query.query_id] = corpus_overlap(
+            query, index.frequency, len(index), index.manifest.languages
+        )
         progress.advance("overlap")
     least = queries.min_corpus_overlap
     too_far = 0
@@ -110,5 +113,16 @@ def known_seeds(queries: Sequence[Query], known: Set[str]) -> tuple[Query, ...]:
         else query.model_copy(
             update={"seed_chunk_ids": tuple(id_ for id_ in query.seed_chunk_ids if id_ in known)}
         )
+        for query in queries
+    )
+
+
+def in_languages(config: BuildConfig, queries: Sequence[Query]) -> tuple[Query, ...]:
+    """Say of each query which of the configuration's languages it is in, where it does not itself."""
+    own = config.queries.language
+    return tuple(
+        query
+        if query.language or not config.languages
+        else query.model_copy(update={"language": own or language_of(query.text, config.languages)})
         for query in queries
     )

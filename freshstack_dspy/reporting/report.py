@@ -201,7 +201,9 @@ def _grouped(
     own = [name for name in groupings(collection) if name not in GROUPINGS]
     tags = ["tag"] if any(query.tags for query in collection.queries) else []
     found: dict[str, list[GroupedEvaluation]] = {name: [] for name in evaluations}
-    for by in ("slice", *tags, *own) if evaluations else ():
+    said = any(query.language or query.fields.get("language") for query in collection.queries)
+    languages = ["language"] * said
+    for by in ("slice", *tags, *languages, *own) if evaluations else ():
         groups = query_groups(collection, by)
         measured = next(iter(evaluations.values())).per_query
         sizes = [len(measured.keys() & ids) for ids in groups.members.values()]

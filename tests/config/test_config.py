@@ -111,8 +111,8 @@ FAULTS = {
     "an unknown key in one of several tables": (
         '[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"',
         (
-            "unknown key corpus[1].glob; allowed here: exclude, include, keep, name, package, "
-            "pages, path, revision, skip, url"
+            "unknown key corpus[1].glob; allowed here: exclude, include, keep, language, name, "
+            "package, pages, path, revision, skip, url"
         ),
     ),
     "a corpus without a place": (
@@ -305,7 +305,7 @@ def test_embedders_and_rerankers_are_retrievers(folder: Path) -> None:
         ('source = "synthetic"\ncount = 0', "queries.count is 0"),
         (
             'source = "synthetic"\ncount = 1\nlimit = 3',
-            "unknown key queries.limit of source synthetic; allowed here: chunks, count, min_tokens",
+            "unknown key queries.limit of source synthetic; allowed here: chunks, count, language, ",
         ),
         ('source = "synthetic"\ncount = 1\nsources = ["doc"]', "queries.sources names ['doc']"),
         ('source = "synthetic"\ncount = 1\nstyle = "lost.txt"', "queries.style names"),

@@ -10,6 +10,7 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index import lexical
 from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, cut_terms, indexed_text
 from freshstack_dspy.records import ranked
+from freshstack_dspy.text import terms
 from tests.index.pieces import many, piece
 
 WORDS = ("qa", "qb", "qc", "qd", "qe", "qf")
@@ -17,7 +18,7 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
 def indexed(texts: list[str]) -> LexicalIndex:
-    return LexicalIndex.build(CorpusTerms.of([cut_terms(f"p {text}" for text in texts)]))
+    return LexicalIndex.build(CorpusTerms.of([cut_terms(terms(f"p {text}") for text in texts)]))
 
 
 def lucene(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
@@ -50,7 +51,7 @@ def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) 
         f"{row:02}": round(score, 6) for row, score in enumerate(lucene(texts, query)) if score > 0
     }
 
-    (found,) = indexed(texts).search([query], depth)
+    (found,) = indexed(texts).search([terms(query)], depth)
 
     assert [f"{row:02}" for row, _ in found] == [
         chunk_id for chunk_id, _ in ranked(expected, depth)
@@ -63,17 +64,18 @@ def test_many_texts_are_searched_for_by_processes_as_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [chunk.text for chunk in many(220)]
+    rows = list(map(terms, texts))
     indexed(texts).save(tmp_path / "bm25")
     index = LexicalIndex.load(tmp_path / "bm25")
-    alone = index.search(texts, 5)
+    alone = index.search(rows, 5)
     monkeypatch.setattr(lexical, "_MUCH", 1)
 
-    assert index.search(texts, 5) == alone
+    assert index.search(rows, 5) == alone
 
 
 def test_a_corpus_without_a_word_is_an_error() -> None:
     with pytest.raises(IndexingError, match="none of the 2 chunks holds a word"):
-        CorpusTerms.of([cut_terms(["!", "the"])])
+        CorpusTerms.of([cut_terms(map(terms, ["!", "the"]))])
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from freshstack_dspy.languages import ENGLISH, stop_words
 from freshstack_dspy.lm.baseline.markdown import blocks, plain
-from freshstack_dspy.text import STOP_WORDS, terms
+from freshstack_dspy.text import terms
 
 _FUNCTION, _COMMON, _FREQUENT, _RARE = 0.3, 0.1, 0.05, 0.01
 """In which share of sentences a term of each line of `words.txt`, and of none, is expected."""
@@ -123,4 +124,4 @@ def _phrases(text: str) -> list[str]:
 
 def _is_filler(word: str) -> bool:
     found = terms(word)
-    return word.lower() in STOP_WORDS or not found or all(map(is_common, found))
+    return word.lower() in stop_words(ENGLISH) or not found or all(map(is_common, found))
