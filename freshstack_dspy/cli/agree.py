@@ -18,7 +18,8 @@ def agree(
         str | None,
         typer.Option(
             help="Also on parts of the pairs: kind (code or prose), length, position in the "
-            "judge's call, duplicate, languages (of question and chunk), or tag, slice, date and the like, as evaluate --by."
+            "judge's call, duplicate, languages (of question and chunk), or tag, slice, date and "
+            "the like, as evaluate --by."
         ),
     ] = None,
     disagreements: Annotated[
