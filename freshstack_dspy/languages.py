@@ -1,6 +1,7 @@
 """Natural languages: which one a text is in, and the stems and stop words of each."""
 
 import functools
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -80,14 +81,14 @@ def language_of(text: str, languages: Sequence[str]) -> str | None:
 @functools.cache
 def _detector() -> Any:
     try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+        library = importlib.import_module("py3langid.langid")
     except ImportError:
         raise ConfigError(
             "to tell several languages apart needs the package py3langid; install it with: "
             "pip install 'freshstack_dspy[languages]'; or say language of [queries] and of each "
             "[[corpus]]"
         ) from None
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    return library.LanguageIdentifier.from_model_file(library.MODEL_FILE, norm_probs=True)
 
 
 @functools.lru_cache(maxsize=64)
