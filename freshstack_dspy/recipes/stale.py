@@ -5,10 +5,10 @@ would be asked are a refresh's own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -30,7 +30,7 @@ from freshstack_dspy.recipes.opening import configured
 from freshstack_dspy.recipes.plan import Plan, dry_session, planned
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.refresh import check_reusable, check_there
-from freshstack_dspy.records import Chunk, Judgment, Record
+from freshstack_dspy.records import Judgment, Nugget, Record
 from freshstack_dspy.stored.record_files import rows
 from freshstack_dspy.text import terms
 
@@ -52,9 +52,9 @@ class StaleLabel(Record):
     chunk_id: str
     label: int
     change: Change
-    """`moved`: the chunk's text is another, or in another file, and the words that show it are in
-    the chunk `now`; `gone`: they are in no new chunk of the file, nor in one that is pooled for the
-    question; `edited`, `retired`: so is the question, or the nugget."""
+    """`moved`: the chunk's text is another, and the words that show it are in the chunk `now`;
+    `gone`: they are in no new chunk of the file, nor in one that is pooled for the question;
+    `edited`, `retired`: so is the question, or the nugget."""
     now: str | None = None
 
 
@@ -96,9 +96,9 @@ class Stale(Record, Shown):
     supported: int
     """Labels of support in the collection."""
     kept: int
-    """Those of them that hold: nugget and chunk are as they were."""
+    """Those of them that hold: nugget and chunk say what they said."""
     elsewhere: int
-    """Those kept whose chunk is at another place of its file, with another id."""
+    """Those kept whose chunk is at another place of its file, or in another, with another id."""
     share: float = Field(ge=0, le=1)
     """Of the labels of support, those that do not hold any more."""
     others: int
@@ -169,61 +169,44 @@ def stale(
             return _compared(before, made, plan, commit_dates(config))
 
 
-class _Labels(NamedTuple):
-    """The labels of a collection, by whether they are reused."""
-
-    kept: Counter[str]
-    """Of support, by nugget."""
-    elsewhere: int
-    lost: list[Judgment]
-    """Of support."""
-    others: int
-
-
-def _labels(before: Collection, made: DraftCollection, chunks: Mapping[str, str]) -> _Labels:
-    nuggets = match_nuggets(before, made.contents)
-    judged = set(rows(made.contents.judgments, "nugget_id", "chunk_id"))
-    kept, lost = Counter[str](), list[Judgment]()
-    elsewhere = others = 0
-    for one in before.judgments:
-        place = nuggets.get(one.nugget_id), chunks.get(one.chunk_id)
-        if not before.supports(one):
-            others += one.label is not None and place not in judged
-        elif place in judged:
-            kept[one.nugget_id] += 1
-            elsewhere += place[1] != one.chunk_id
-        else:
-            lost.append(one)
-    return _Labels(kept, elsewhere, lost, others)
-
-
 def _compared(
     before: Collection, made: DraftCollection, plan: Plan, dates: Mapping[str, str]
 ) -> Stale:
     chunks = match_chunks(before.chunks, made.chunks.__iter__)
-    labels = _labels(before, made, chunks)
-    queries = [one for one in query_changes(before, made.contents) if one.change != "resliced"]
-    new = _New(before, made, labels.lost, set(chunks.values()))
+    both, new = len(chunks), _New(before, made, chunks)
     nuggets = match_nuggets(before, made.contents)
+    judged = set(rows(made.contents.judgments, "nugget_id", "chunk_id"))
+    queries = [one for one in query_changes(before, made.contents) if one.change != "resliced"]
     retired = {one.query_id for one in queries if one.change == "dropped"}
-    lost = []
-    for one in labels.lost:
-        change: Change = "edited" if one.nugget_id not in nuggets else "gone"
-        now = new.place_of(one) if change == "gone" else None
-        change = "retired" if one.query_id in retired else "moved" if now else change
-        ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
-        lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
-    supported = labels.kept.total() + len(lost)
-    both = len(chunks)
+    kept, lost = Counter[str](), list[StaleLabel]()
+    elsewhere = others = 0
+    for one in before.judgments:
+        nugget_id = nuggets.get(one.nugget_id)
+        chunk_id = chunks.get(one.chunk_id, new.renamed.get(one.chunk_id))
+        holds = (nugget_id, chunk_id) in judged
+        if not before.supports(one):
+            others += one.label is not None and not holds
+        elif holds:
+            kept[one.nugget_id] += 1
+            elsewhere += chunk_id != one.chunk_id
+        else:
+            change: Change = "retired" if one.query_id in retired else "edited"
+            now = None
+            if nugget_id is not None:
+                now = chunk_id or new.place_of(one)
+                change = "moved" if now else "gone"
+            ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
+            lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
+    supported = kept.total() + len(lost)
     return Stale(
         name=before.name,
         supported=supported,
-        kept=labels.kept.total(),
-        elsewhere=labels.elsewhere,
+        kept=kept.total(),
+        elsewhere=elsewhere,
         share=len(lost) / supported if supported else 0.0,
-        others=labels.others,
+        others=others,
         labels=tuple(lost),
-        nuggets=tuple(_nuggets(before, labels.kept, lost, new, nuggets.keys())),
+        nuggets=tuple(_nuggets(before, nuggets.keys(), kept, lost, new)),
         queries=tuple(queries),
         chunks=Tally(kept=both, added=len(made.chunks) - both, dropped=len(before.corpus) - both),
         revisions=tuple(_revisions(before, made, dates)),
@@ -232,30 +215,36 @@ def _compared(
 
 
 class _New:
-    """The chunks that were not there before: of files that lost labels, or pooled."""
+    """The chunks that are new and pooled, or in a file whose chunks had labels of support."""
 
     def __init__(
-        self,
-        before: Collection,
-        made: DraftCollection,
-        lost: Sequence[Judgment],
-        known: set[str],
+        self, before: Collection, made: DraftCollection, matched: Mapping[str, str]
     ) -> None:
-        self._old = before.corpus.chunks({one.chunk_id for one in lost})
-        files = {(one.source, one.path) for one in self._old.values()}
-        self.pooled: dict[str, list[str]] = {}
+        labels = rows(before.judgments, "chunk_id", "label")
+        supporting = {id_ for id_, label in labels if (label or 0) >= before.threshold}
+        self._old = before.corpus.chunks(supporting - matched.keys())
+        known = set(matched.values())
+        self._pooled: dict[str, list[str]] = {}
         for query_id, chunk_id in rows(made.contents.pool, "query_id", "chunk_id"):
             if chunk_id not in known:
-                self.pooled.setdefault(query_id, []).append(chunk_id)
-        wanted = {chunk_id for of_query in self.pooled.values() for chunk_id in of_query}
-        self.chunks: dict[str, Chunk] = {}
+                self._pooled.setdefault(query_id, []).append(chunk_id)
+        wanted = {chunk_id for of_query in self._pooled.values() for chunk_id in of_query}
+        files = {(one.source, one.path) for one in self._old.values()}
         self._of_file: dict[tuple[str, str], list[str]] = {}
+        self._words: dict[str, str] = {}
+        self._terms: dict[str, set[str]] = {}
+        same: dict[str, str] = {}
         for one in made.chunks:
-            file = one.source, one.path
-            if one.chunk_id not in known and (one.chunk_id in wanted or file in files):
-                self.chunks[one.chunk_id] = one
-                self._of_file.setdefault(file, []).append(one.chunk_id)
-        self._plain = {chunk_id: _plain(one.titled) for chunk_id, one in self.chunks.items()}
+            file, id_ = (one.source, one.path), one.chunk_id
+            if id_ not in known and (id_ in wanted or file in files):
+                self._of_file.setdefault(file, []).append(id_)
+                self._words[id_] = _plain(one.titled)
+                if id_ in wanted:
+                    self._terms[id_] = {*terms(one.titled)}
+                    same[one.passage] = id_
+        texts = ((id_, one.passage) for id_, one in self._old.items())
+        self.renamed = {id_: same[passage] for id_, passage in texts if passage in same}
+        """By chunk: a pooled one of the same text, in another file."""
 
     def place_of(self, judgment: Judgment) -> str | None:
         """The new chunk where the evidence of a label is, or its beginning; None: nowhere.
@@ -263,29 +252,24 @@ class _New:
         Of a label without evidence all of its chunk is looked for.
         """
         old = self._old[judgment.chunk_id]
-        pooled = self.pooled.get(judgment.query_id, ())
+        pooled = self._pooled.get(judgment.query_id, ())
         ids = dict.fromkeys((*self._of_file.get((old.source, old.path), ()), *pooled))
         quoted = [old.text_at(*span) for span in judgment.evidence] or [old.text]
         found = [
-            next((id_ for id_ in ids if words in self._plain[id_]), None)
+            next((id_ for id_ in ids if words in self._words.get(id_, "")), None)
             for words in map(_plain, quoted)
         ]
         return found[0] if None not in found else None
 
-    def near(self, text: str, query_id: str, held: dict[str, set[str]]) -> tuple[str, ...]:
-        """The pooled chunks that have half of a nugget's terms; `held` keeps those of chunks."""
-        wanted, shares = {*terms(text)}, {}
-        for chunk_id in self.pooled.get(query_id, ()):
-            if chunk_id in self.chunks:
-                if chunk_id not in held:
-                    held[chunk_id] = {*terms(self.chunks[chunk_id].titled)}
-                shares[chunk_id] = len(wanted & held[chunk_id]) / max(1, len(wanted))
-        return tuple(
-            sorted(
-                (id_ for id_, share in shares.items() if share >= NEAR),
-                key=lambda id_: (-shares[id_], id_),
-            )
-        )
+    def near(self, nugget: Nugget) -> tuple[str, ...]:
+        """The pooled chunks of its question that have half of a nugget's terms."""
+        wanted = {*terms(nugget.text)}
+        shares = {
+            id_: len(wanted & self._terms.get(id_, set())) / max(1, len(wanted))
+            for id_ in self._pooled.get(nugget.query_id, ())
+        }
+        near = (id_ for id_, share in shares.items() if share >= NEAR)
+        return tuple(sorted(near, key=lambda id_: (-shares[id_], id_)))
 
 
 def _plain(text: str) -> str:
@@ -294,15 +278,14 @@ def _plain(text: str) -> str:
 
 def _nuggets(
     before: Collection,
+    there: Set[str],
     kept: Counter[str],
     lost: Iterable[StaleLabel],
     new: _New,
-    there: Iterable[str],
 ) -> list[StaleNugget]:
     """The nuggets that are still there and lost a label, or have a new chunk near."""
     changes = Counter((one.nugget_id, one.change) for one in lost)
-    there, true_at = set(there), before.true_at()
-    held: dict[str, set[str]] = {}
+    true_at = before.true_at()
     found = [
         StaleNugget(
             query_id=one.query_id,
@@ -311,7 +294,7 @@ def _nuggets(
             kept=kept[one.nugget_id],
             moved=changes[one.nugget_id, "moved"],
             gone=changes[one.nugget_id, "gone"],
-            near=new.near(one.text, one.query_id, held),
+            near=new.near(one),
             true_at=true_at.get(one.nugget_id),
         )
         for one in before.nuggets

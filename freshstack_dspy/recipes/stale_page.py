@@ -8,9 +8,9 @@ from freshstack_dspy.pages.page import Page, Span, Table, Text, counted, part
 from freshstack_dspy.recipes.plan_page import named
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.stale import Stale, StaleLabel, StaleNugget
+    from freshstack_dspy.recipes.stale import Change, Stale, StaleLabel, StaleNugget
 
-_CHANGES = {
+_CHANGES: "dict[Change, str]" = {
     "moved": "evidence moved",
     "gone": "evidence gone",
     "edited": "question edited",
@@ -46,7 +46,7 @@ def stale_page(found: "Stale", limit: int) -> Page:
 def _rows(found: "Stale") -> Iterator[tuple[str, str]]:
     of, by_change = found.supported, Counter(one.change for one in found.labels)
     yield "reused", part(found.kept - found.elsewhere, of)
-    yield "reused, at another place of the file", part(found.elsewhere, of)
+    yield "reused, at another place", part(found.elsewhere, of)
     for change, what in _CHANGES.items():
         yield what, part(by_change[change], of)
 
@@ -79,24 +79,27 @@ def _revision(revision: str | None, date: str | None) -> str:
 
 
 def _nuggets(found: "Stale", limit: int) -> Iterator[Page]:
-    kinds: dict[str, list[StaleNugget]] = {
-        "nuggets left without support": [one for one in found.nuggets if one.unsupported],
-        "nuggets whose only evidence moved": [
-            one for one in found.nuggets if one.moved and not one.kept
-        ],
-        "other nuggets with new chunks near": [
-            one for one in found.nuggets if one.near and (one.kept or not one.moved + one.gone)
-        ],
+    bare = [one for one in found.nuggets if one.unsupported]
+    moved = [one for one in found.nuggets if one.moved and not one.kept]
+    others = [one for one in found.nuggets if one.near and one not in (*bare, *moved)]
+    kinds = {
+        f"nuggets left without support: {_near(bare)}": bare,
+        f"nuggets whose only evidence moved: {_near(moved)}": moved,
+        f"other nuggets that new chunks may support: {len(others):,}": others,
     }
-    now: dict[str, list[StaleLabel]] = {}
+    labels: dict[str, list[StaleLabel]] = {}
     for label in found.labels:
-        now.setdefault(label.nugget_id, []).append(label)
+        labels.setdefault(label.nugget_id, []).append(label)
     for title, nuggets in kinds.items():
         if nuggets:
-            lines = [line for one in nuggets[:limit] for line in _nugget(one, now)]
+            lines = [line for one in nuggets[:limit] for line in _nugget(one, labels)]
             if len(nuggets) > limit > 0:
                 lines.append(Text(f"… and {len(nuggets) - limit:,} more", "item"))
-            yield Page(f"{title}: {len(nuggets):,}", tuple(lines))
+            yield Page(title, tuple(lines))
+
+
+def _near(nuggets: "Sequence[StaleNugget]") -> str:
+    return f"{len(nuggets):,}, {sum(bool(one.near) for one in nuggets):,} with new chunks near"
 
 
 def _nugget(one: "StaleNugget", labels: "dict[str, list[StaleLabel]]") -> Iterator[Text]:

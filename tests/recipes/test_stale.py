@@ -89,6 +89,15 @@ def test_a_label_holds_where_its_chunk_is_elsewhere_in_its_file(tmp_path: Path) 
     assert (found.labels, found.elsewhere, found.share) == ((), 1, 0)
 
 
+def test_a_label_holds_where_its_file_has_another_name(config: BuildConfig) -> None:
+    corpus = config.file.parent / "corpus/docs"
+    (corpus / "reset.md").rename(corpus / "resetting.md")
+
+    found = stale(config)
+
+    assert (found.labels, found.elsewhere, calls(found)) == ((), 1, 0)
+
+
 def test_questions_that_changed_take_their_labels_along(config: BuildConfig) -> None:
     edited = {**QUESTIONS[0], "answer": "The moon must be full."}
     ask(config, edited, QUESTIONS[2], NEW)  # "2" is retired
