@@ -102,7 +102,7 @@ def _faults(collection: "Collection", path: Path) -> Iterator[str]:
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values()) - dropped
     if failed:
         failures = counted(failed, "failure")
-        yield f"{failures}; see {path / 'failures.jsonl'}, and build again to retry"
+        yield f"{failures}; see {path / 'failures.jsonl'}, and build again, live, to retry"
     if collection.manifest.scale.name == "support" and counts.evidence < counts.supported:
         yield f"{counts.missing_evidence}: no quote of the judge is in the chunk"
 

@@ -56,6 +56,7 @@ class Sender:
         self._capped = self._account.caps != BudgetConfig()
         self._left: deque[str] = deque()
         self._under_way: dict[str, tuple[ChatRequest, Spent]] = {}
+        self._taken: list[tuple[ChatRequest, dict[str, Any]]] = []
         self._tries: Counter[str] = Counter()
         self._lost_in_a_row = 0
         self._stopped: ModelError | None = None
@@ -84,6 +85,8 @@ class Sender:
                     f"the engine gave no answer to {silent} requests; running this again asks for "
                     "them"
                 )
+        if self._stopped is None or isinstance(self._stopped, BudgetError):
+            self._record(len(self._taken), Spent())
         if self._stopped is not None:
             raise self._stopped
         failed = f", {self.failed.total():,} failed" if self.failed else ""
@@ -134,9 +137,8 @@ class Sender:
         return passed_cap(self._account, spent, bound)
 
     def _take(self, rows: list[dict[str, Any]]) -> None:
-        """Record what became of requests, and enter what it cost, all at once."""
-        client, spent = self._client, Spent()
-        taken: list[tuple[Reply, dict[str, Any]]] = []
+        """Take in what became of requests; what failed since the last answer may be an outage's."""
+        spent = Spent()
         for row in rows:
             if row["custom_id"] not in self._under_way:
                 continue
@@ -144,18 +146,26 @@ class Sender:
             if self._capped:
                 self._account.in_flight -= bound
             for _ in range(row["lost"]):
-                spent += upper_bound(request, client.price)
+                spent += upper_bound(request, self._client.price)
             if self._is_asked_again(row):
                 self._left.append(request.key)
             elif row["status"] in _ERRORS:
                 self._stopped = self._stopped or _ERRORS[row["status"]](row["error"])
             else:
-                reply, cost = reply_of(request, self._answer_of(row), client.price, batch=False)
-                taken.append((reply, row))
-                spent += cost
-        replies = (reply for reply, _ in taken)
+                self._taken.append((request, row))
+        answered = (at for at, (_, row) in enumerate(self._taken, 1) if row["status"] == "ok")
+        self._record(max(answered, default=0), spent)
+
+    def _record(self, number: int, spent: Spent) -> None:
+        """Record the first of what was taken in, and enter what it cost, all at once."""
+        client, replies = self._client, list[Reply]()
+        recorded, self._taken = self._taken[:number], self._taken[number:]
+        for request, row in recorded:
+            reply, cost = reply_of(request, self._answer_of(row), client.price, batch=False)
+            replies.append(reply)
+            spent += cost
         self._store.put(*replies, account=self._account.name, spent=spent)
-        for reply, row in taken:
+        for reply, (_, row) in zip(replies, recorded, strict=True):
             client.enter_answered(reply, attempts=row["attempts"], seconds=row["seconds"])
             self._progress.advance(STEP, client.ledger.of(current_step()).spent)
 

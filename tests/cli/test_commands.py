@@ -83,7 +83,9 @@ def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None
 
     assert done.code == 1
     failures = tmp_path / "collection/failures.jsonl"
-    assert f"6 failures; see {failures}, and build again to retry" in " ".join(done.out.split())
+    assert f"6 failures; see {failures}, and build again, live, to retry" in " ".join(
+        done.out.split()
+    )
 
 
 def test_deferred_requests_are_written_answered_imported_and_built_from(

@@ -4,7 +4,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,13 @@ from freshstack_dspy import BuildConfig, Collection, ReplyStore, build
 from freshstack_dspy.errors import (
     BudgetError,
     ConfigError,
+    DeferredError,
     FatalModelError,
     TransientModelError,
 )
 from freshstack_dspy.lm.events import CallEvent
+from freshstack_dspy.progress import NoProgress
+from freshstack_dspy.recipes.requests import answer_requests
 from tests.lm.chat_server import ChatServer, Scripted
 
 from .domain import domain
@@ -168,3 +171,23 @@ def test_an_engine_that_answers_nobody_stops_the_build(server: ChatServer, tmp_p
         build(asking(tmp_path / "none", server), engine=lambda *_, at_once: map(list, ()))
     with pytest.raises(ConfigError, match="not both"):
         build(asking(tmp_path / "two", server), engine=in_turn, provider=ScriptedProvider())
+
+
+def test_an_outage_fails_no_request(server: ChatServer, tmp_path: Path) -> None:
+    live = build(asking(tmp_path / "live", server))
+    config = asking(tmp_path / "there", server)
+    with pytest.raises(DeferredError):
+        build(config, mode="defer")
+    server.script = lambda _: Scripted(body=b"<html>Please log in</html>")
+    with pytest.raises(TransientModelError, match="requests in a row"):
+        answer_requests(config, NoProgress())
+    server.script = answer
+
+    there = None
+    while there is None:
+        assert not answer_requests(config, NoProgress()).failed
+        with suppress(DeferredError):
+            there = build(config, mode="defer")
+
+    assert there.manifest.content_hash == live.manifest.content_hash
+    assert not there.failures
