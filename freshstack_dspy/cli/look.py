@@ -75,7 +75,9 @@ def diagnose(
     """Say what each technique and retriever gave to the pool, and what it may lack."""
     from freshstack_dspy.collection.collection import Collection
 
-    present(Collection.load(collection).diagnose().page(), form, as_json=as_json)
+    found = Collection.load(collection).diagnose()
+    about = found.about.model_copy(update={"path": collection})
+    present(found.model_copy(update={"about": about}).page(), form, as_json=as_json)
 
 
 def diff(
@@ -89,8 +91,6 @@ def diff(
 ) -> None:
     """Show which queries, nuggets, labels and evidence differ between two collections."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.diff import difference
 
-    one, other = Collection.load(before), Collection.load(after)
-    found = difference(one, other, one.corpus, other.corpus)
+    found = Collection.load(before).diff(after)
     present(found.page(f"{before} → {after}", limit), form, as_json=as_json)

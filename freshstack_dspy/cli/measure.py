@@ -46,6 +46,14 @@ MeasureOption = Annotated[
         help="As alpha_nDCG@10, Coverage@20, AP, Recall@2000tok; may be repeated.",
     ),
 ]
+ByOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, "
+        "difficulty, origin, language, cross_language, query, a column of the questions' table, or "
+        "a CSV or TSV file of query_id and group; may be repeated."
+    ),
+]
 CoveredOption = Annotated[
     float,
     typer.Option(
@@ -203,14 +211,7 @@ def evaluate(
     judgments: JudgmentsArgument,
     runs: RunsArgument,
     measure: MeasureOption = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, "
-            "difficulty, origin, language, cross_language, query, a column of the questions' table, or a CSV or TSV file of "
-            "query_id and group; may be repeated."
-        ),
-    ] = None,
+    by: ByOption = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="With --by: list at most so many groups, the largest; 20."),
@@ -323,6 +324,7 @@ def compare(
             "default every two are."
         ),
     ] = None,
+    by: ByOption = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="Also list so many queries, of the largest differences."),
@@ -345,6 +347,7 @@ def compare(
     """Compare runs on a collection, or on qrels: differences, intervals, tests."""
     from freshstack_dspy.measures.compare import compare_evaluations
     from freshstack_dspy.measures.comparison_page import comparison_page
+    from freshstack_dspy.measures.groups import grouped
     from freshstack_dspy.pages.page import p_value
 
     if fail_on_regression and baseline is None:
@@ -364,8 +367,17 @@ def compare(
     )
     pairs = dict.fromkeys((each.run, each.against) for each in comparison.differences)
     by_name = {name: path for path, name in names.items()}
+    groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
+    groups = (
+        {
+            pair: [grouped(of, each, limit=None if as_json else _LISTED) for each in groupings]
+            for pair, of in comparison.by_pair().items()
+        }
+        if groupings
+        else {}
+    )
     correction = measured_on.corrected(labels, by_name, measure, form, pairs=pairs, **rules)
-    page = comparison_page(comparison, limit or 0, by_name)
+    page = comparison_page(comparison, limit or 0, by_name, groups)
     present(_with_correction(page, correction), form, as_json=as_json)
     if fail_on_regression:
         _fail_if(

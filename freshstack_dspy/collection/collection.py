@@ -19,6 +19,7 @@ from freshstack_dspy.stored.slices import Slices
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.analysis import Analysis
+    from freshstack_dspy.collection.diff import Difference
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.groups import QueryGroups
@@ -144,6 +145,13 @@ class Collection(StoredCollection, Shown):
         from freshstack_dspy.collection.explain import explain
 
         return explain(self, query_id, chunk_id, **options)
+
+    def diff(self, after: "Collection | Path | str") -> "Difference":
+        """Say which queries, nuggets, labels and evidence differ in another, or in a later state."""
+        from freshstack_dspy.collection.diff import difference
+
+        other = Collection.load(after)
+        return difference(self, other, self.corpus, other.corpus)
 
     def export(
         self,

@@ -140,7 +140,8 @@ def explain(
                 f"chunk {chunk_id!r} was neither pooled nor judged for query {query_id!r}; "
                 f"{len(of_query):,} others were"
             )
-        nearest = named_nearest(chunk_id, ids, f"freshstack show COLLECTION {query_id}")
+        typed = collection.path or "COLLECTION"
+        nearest = named_nearest(chunk_id, ids, f"freshstack show {typed} {query_id}")
         raise CollectionError(f"{collection.name}: {what}; {nearest}")
     of_chunk = {each.nugget_id: each for each in judgments if each.chunk_id == chunk_id}
     failed = (each for each in collection.failures if each.query_id == query_id)

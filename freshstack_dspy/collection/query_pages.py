@@ -26,6 +26,7 @@ def queries_page(collection: StoredCollection, slices: Slices = "all") -> Page:
         for part in collection.slices
         if part.slice in chosen
     ]
+    typed = collection.path or "COLLECTION"
     shown = [(id_, cut(title, 54), *others) for id_, title, *others in rows]
     notes = [collection.labels_by]
     if collection.manifest.trust is None:
@@ -35,7 +36,7 @@ def queries_page(collection: StoredCollection, slices: Slices = "all") -> Page:
         (
             Table(header, shown, keys=2, ids=(0,)),
             *(Text(note, "note") for note in notes),
-            Text(("one query: ", Span("freshstack show COLLECTION QUERY", "code")), "note"),
+            Text(("one query: ", Span(f"freshstack show {typed} QUERY", "code")), "note"),
         ),
         data=[dict(zip(header, row, strict=True)) for row in rows],
         rows=Table(header, rows),
@@ -72,7 +73,8 @@ def query_page(collection: StoredCollection, query_id: str) -> Page:
     slice_ = next(part.slice for part in collection.slices if part.query_id == query_id)
     rows = [(one["chunk_id"], one["best_rank"], "\n".join(one["supports"])) for one in chunks]
     table = Table(("chunk", "best rank", "supports"), rows, ids=(0, 2))
-    one_chunk = Span(f"freshstack explain COLLECTION {query_id} CHUNK", "code")
+    typed = collection.path or "COLLECTION"
+    one_chunk = Span(f"freshstack explain {typed} {query_id} CHUNK", "code")
     return Page(
         title_of(query),
         (

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from freshstack_dspy.pages.page import Page, Span, Table, Text, Value, counted, cut, percent
+from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, counted, cut, percent
 from freshstack_dspy.records import DRY_RUN
 
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ _LONGEST = 160
 
 def steps_page(found: "Steps") -> Page:
     """Give what each step adds, what is repeated, and what it takes."""
-    header = (
+    header: tuple[str, ...] = (
         "step", "searches", "alone", "union", "added", "shown before", "not judged", "tokens",
         "per 1,000 tokens", "per dollar",
     )  # fmt: skip
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             of.step, of.searches, Value(of.alone, form=".3f"), Value(of.union, form=".3f"),
             Value(of.added, form="+.3f"), percent(of.repeated), percent(of.unjudged), of.tokens,

@@ -152,6 +152,27 @@ class Comparison(Record, Shown):
     evaluations: dict[str, Evaluation] = Field(exclude=True, repr=False)
     """Of the runs, by name; written nowhere."""
 
+    def by_pair(self) -> dict[str, Evaluation]:
+        """Give the differences of each pair as if a run had them as values, for `grouped`."""
+        pairs: dict[tuple[str, str], list[RunDifference]] = {}
+        for each in self.differences:
+            pairs.setdefault((each.run, each.against), []).append(each)
+        found: dict[str, Evaluation] = {}
+        for (run, against), differences in pairs.items():
+            values: dict[str, dict[str, float]] = {}
+            for each in differences:
+                for query, value in each.per_query.items():
+                    values.setdefault(query, {})[each.measure] = value
+            found[f"{run} − {against}"] = Evaluation(
+                run=f"{run} − {against}",
+                measures=self.measures,
+                means={of.measure: of.interval.value or 0.0 for of in differences},
+                per_query=values,
+                dry_run=self.dry_run,
+                about=self.evaluations[run].about,
+            )
+        return found
+
     def page(self) -> Page:
         """Give the page of the means, their differences, and what they show."""
         from freshstack_dspy.measures.comparison_page import comparison_page

@@ -1,10 +1,11 @@
 """The page of a comparison: the means of the runs, their differences, and what they show."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshstack_dspy.measures.evaluation_page import mean_parts, title_of
+from freshstack_dspy.measures.evaluation_page import Groups, group_page, mean_parts, title_of
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -25,7 +26,10 @@ _COMPARED = ("pair", "difference", "p\nadjusted", "+/=/−\nd", "detectable", "f
 
 
 def comparison_page(
-    comparison: "Comparison", limit: int = 0, paths: Mapping[str, Path] | None = None
+    comparison: "Comparison",
+    limit: int = 0,
+    paths: Mapping[str, Path] | None = None,
+    groups: Groups | None = None,
 ) -> Page:
     """Give the page of a comparison.
 
@@ -33,6 +37,7 @@ def comparison_page(
         comparison: Of runs.
         limit: Also list so many queries of each difference, the largest.
         paths: The files of the runs, for what to type next.
+        groups: The mean differences by group, of `comparison.by_pair`.
     """
     runs = comparison.evaluations
     letters = {
@@ -56,11 +61,13 @@ def comparison_page(
     parts += (Text(line, "note") for line in _notes(comparison, letters))
     parts += _agreements(comparison)
     parts += (_largest(comparison, each, limit) for each in comparison.differences if limit)
+    parts += _by_group(comparison, groups or {})
     listed = comparison.to_rows()
     return Page(
         title_of(first),
         tuple(parts),
-        data={**first.about.identity, "comparison": comparison},
+        data={**first.about.identity, "comparison": comparison}
+        | ({"groups": groups} if groups else {}),
         rows=Table(tuple(listed[0]), [tuple(row.values()) for row in listed], keys=3),
     )
 
@@ -127,6 +134,14 @@ def _agreements(comparison: "Comparison") -> Iterator[Table | Text]:
         "each query; –: undefined, as runs are tied. Of few runs, any can be chance.",
         "note",
     )
+
+
+def _by_group(comparison: "Comparison", groups: Groups) -> Iterator[Page]:
+    pairs = comparison.by_pair() if groups else {}
+    for place in range(len(next(iter(groups.values()), ()))):
+        page = group_page(pairs, {name: of[place] for name, of in groups.items()}, "--json")
+        tested = Text("no difference within a group is tested", "note")
+        yield replace(page, title=f"difference in {page.title}", parts=(*page.parts, tested))
 
 
 def _largest(comparison: "Comparison", each: "RunDifference", limit: int) -> Page:

@@ -230,8 +230,9 @@ def _queries(number: int) -> str:
 def group_page(
     runs: Mapping[str, "Evaluation"],
     grouped: Mapping[str, "GroupedEvaluation"],
+    how: str = "",
 ) -> Page:
-    """Give a row for each group and run, and for both averages."""
+    """Give a row for each group and run, and for both averages; `how` all groups are listed."""
     groups = next(iter(grouped.values()))
     first = next(iter(runs.values()))
     rows: list[tuple[Cell, ...]] = []
@@ -254,15 +255,16 @@ def group_page(
     keys = (groups.by, *(["run"] if len(runs) > 1 else []))
     dry = f"{DRY_RUN}. " if first.dry_run else ""
     table = Table((*keys, *first.measures), rows, keys=len(keys), ids=range(1, len(keys)))
-    remarks = (Text(line, "note") for line in _remarks(groups))
+    remarks = (Text(line, "note") for line in _remarks(groups, how))
     return Page(f"{dry}{first.about.name}, by {groups.by}: {groups.rule}", (table, *remarks))
 
 
-def _remarks(of: "GroupedEvaluation") -> Iterator[str]:
+def _remarks(of: "GroupedEvaluation", how: str) -> Iterator[str]:
     total = len(of.groups) + of.unlisted
     few = sum(each.queries < FEW_QUERIES for each in of.groups)
+    limit = f"freshstack evaluate … --limit {total}"
     if of.unlisted:
-        yield f"the {len(of.groups)} largest of {total} groups; all: freshstack evaluate … --limit {total}"
+        yield f"the {len(of.groups)} largest of {total} groups; all: {how or limit}"
     if few:
         number = counted(few, "group")
         yield f"{number} of fewer than {FEW_QUERIES} queries: their intervals are too narrow"

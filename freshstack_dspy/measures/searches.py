@@ -17,7 +17,7 @@ from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.files import json_value
 from freshstack_dspy.measures.qrels import Spans
 from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, read_run
-from freshstack_dspy.measures.spans import Hit, Place
+from freshstack_dspy.measures.spans import Hit, Place, Unit
 from freshstack_dspy.rows import Row, read_rows
 
 _RESULTS = "ids of chunks, or objects with text, or with path, start and end"
@@ -168,8 +168,8 @@ def _hit(row: Row, result: Any) -> Hit:
     chunk_id, path, text = given.optional("id"), given.optional("path"), given.optional("text")
     if chunk_id is None and text is None and None in (path, start, end):
         raise row.fault("results", _RESULTS)
-    unit = given.text("unit", default="bytes")
-    if unit not in ("bytes", "chars"):
+    unit: Unit = "chars" if result.get("unit") == "chars" else "bytes"
+    if result.get("unit", unit) != unit:
         raise given.fault("unit", "bytes or chars")
     return Hit(0.0, chunk_id, given.optional("source"), path, text, start, end, unit)
 

@@ -89,13 +89,7 @@ def _table(table: Table, columns: int) -> Iterator[str]:
     header, texts, frame = _fitted(table, columns)
     widths = _widths(header, texts, frame)
     right = table.flush_right()
-    keys = list(range(table.keys))
-    parts = [keys[:]]
-    for column in range(table.keys, len(header)):
-        if parts[-1] != keys and sum(widths[one] for one in (*parts[-1], column)) >= columns:
-            parts.append(keys[:])
-        parts[-1].append(column)
-    for part in parts:
+    for part in _parts(widths, table.keys, columns):
         yield from _drawn(
             [header[column] for column in part],
             [[row[column] for column in part] for row in texts],
@@ -103,6 +97,19 @@ def _table(table: Table, columns: int) -> Iterator[str]:
             sum(widths[column] for column in part) + 1,
             frame - 2,
         )
+
+
+def _parts(widths: Sequence[int], keys: int, columns: int) -> list[list[int]]:
+    """The columns of each part: as few parts as have room, with about as many columns each."""
+    leading, others = list(range(keys)), list(range(keys, len(widths)))
+    parts = [leading + others]
+    for number in range(1, len(others) + 1):
+        size = -(-len(others) // number)
+        starts = range(0, len(others), size)
+        parts = [leading + others[start : start + size] for start in starts]
+        if all(sum(widths[one] for one in part) < columns for part in parts):
+            break
+    return parts
 
 
 def _fitted(table: Table, columns: int) -> tuple[list[str], list[list[list[str]]], int]:
@@ -126,9 +133,14 @@ def _fitted(table: Table, columns: int) -> tuple[list[str], list[list[list[str]]
                 for line in row[column]
                 for part in wrapped(line, most, hang=0, within_words=True)
             ]
-    # What reads a pipe wants whole ids.
-    for column in table.ids if sys.stdout.isatty() or "COLUMNS" in os.environ else ():
-        most = max(_LEAST_ID, _widths(header, texts, frame)[column] - frame + spare())
+    # What reads a pipe wants whole ids. Where the table has several parts all the same, they have
+    # more room.
+    ids = table.ids if sys.stdout.isatty() or "COLUMNS" in os.environ else ()
+    widest = _widths(header, texts, frame)
+    saved = sum(max(0, widest[column] - frame - _LEAST_ID) for column in ids)
+    least = _LEAST_ID if saved + spare() >= 0 else columns // 3
+    for column in ids:
+        most = max(least, _widths(header, texts, frame)[column] - frame + spare())
         for row in texts:
             row[column] = [shortened(line, most) for line in row[column]]
     return header, texts, frame

@@ -149,7 +149,7 @@ def _notes(found: "Diagnosis") -> Iterator[str]:
 
 def _next(found: "Diagnosis") -> Text:
     """Say what to do next."""
-    least = found.estimated_relevant or 0
+    least, folder = found.estimated_relevant or 0, found.about.path or "COLLECTION"
     if found.dry_run:
         return Text(
             "next: build it with a language model as [model], for labels that say something"
@@ -158,7 +158,7 @@ def _next(found: "Diagnosis") -> Text:
         return Text(
             (
                 "next: judge deeper, with a larger top_k in [pool], or what your retriever finds: ",
-                Span("freshstack extend COLLECTION RUN --config FILE", "code"),
+                Span(f"freshstack extend {folder} RUN --config FILE", "code"),
             )
         )
-    return Text(("next: ", Span("freshstack evaluate COLLECTION RUN", "code")))
+    return Text(("next: ", Span(f"freshstack evaluate {folder} RUN", "code")))

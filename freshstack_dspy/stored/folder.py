@@ -68,6 +68,7 @@ class StoredCollection(Contents):
             threshold=manifest.scale.threshold,
             manifest=manifest,
             corpus=ChunkFile(folder / CORPUS_FILE),
+            _path=Path(path),
             _files={file.name: file.open(folder) for file in RECORD_FILES},
         )
         return collection
@@ -100,6 +101,12 @@ class StoredCollection(Contents):
     def name(self) -> str:
         """The name of the collection."""
         return self.manifest.name
+
+    @property
+    def path(self) -> Path | None:
+        """Its folder, as it was named when it was opened; None of one that is in no folder."""
+        path: Path | None = vars(self).get("_path")
+        return path
 
     @property
     def recipe(self) -> str:

@@ -1,5 +1,6 @@
 """`freshstack sample` and `import-labels`: what they print, write and keep."""
 
+import json
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -23,7 +24,9 @@ def test_a_sample_is_a_table_and_a_file_that_grows(freshstack: Command, built: P
     second = freshstack("sample", built, "--limit", 6, "--out", "tasks.jsonl")
     whole = freshstack("sample", built, "--for", "runs", "--limit", 2, "--out", "whole.jsonl")
     table = freshstack("sample", built, "--format", "csv", "--out", "tasks.jsonl")
+    again = json.loads(freshstack("sample", built, "--out", "other.jsonl", "--json").out)
 
+    assert again["strata"]
     assert first.out.startswith("tasks.jsonl: 4 tasks of kind support\n")
     assert first.out.endswith("label them: freshstack label tasks.jsonl --annotator NAME\n")
     assert "│ label 0 │" in first.out

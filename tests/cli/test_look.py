@@ -42,6 +42,7 @@ def test_show_lists_the_queries(freshstack: Command, built: Path) -> None:
         (part.query_id, part.nuggets, part.supported, part.slice) for part in parts
     ]
     assert "2 queries" in freshstack("show", built, "--slices", "supported").out
+    assert f"freshstack show {built} QUERY" in done.out
 
 
 def test_diff_names_what_moved(freshstack: Command, tmp_path: Path) -> None:
@@ -60,6 +61,7 @@ def test_diff_names_what_moved(freshstack: Command, tmp_path: Path) -> None:
     assert f"labels down: 1\n  1 → 0  {first.nugget_id} in {first.chunk_id}: " in done.out
     (change,) = found["changes"]
     assert (change["move"], change["before"]["label"], change["after"]["label"]) == ("down", 1, 0)
+    assert len(Collection.load(tmp_path / "before").diff(tmp_path / "after").changes) == 1
     assert "labels" not in same
 
 

@@ -282,6 +282,20 @@ def test_a_mean_below_its_bound_fails_after_all_was_printed(
 
 
 @pytest.mark.usefixtures("small")
+def test_differences_by_group(freshstack: Command, small: Collection) -> None:
+    """12 and 123 are groups of one query: there the mean difference is that of the query."""
+    words = ("compare", "small", "a.run", "b.run", "-m", "Recall@1", "--by", "query")
+    found = json.loads(freshstack(*words, "--json").out)
+    (grouping,) = found["groups"]["b.run − a.run"]
+    (difference,) = found["comparison"]["differences"]
+    means = {of["group"]: of["means"]["Recall@1"]["value"] for of in grouping["groups"]}
+
+    assert means == difference["per_query"]
+    shown = freshstack(*words).out
+    assert "difference in small, by query" in shown
+    assert "no difference within a group is tested" in shown
+
+
 def test_values_are_corrected_by_labels_of_people(freshstack: Command, small: Collection) -> None:
     """All pairs are labelled here, and 12_1 is supported by nothing but a failed judgment."""
     lines = [

@@ -146,6 +146,18 @@ def test_a_table_that_is_too_wide_folds_its_header_then_comes_in_parts() -> None
     assert max(map(len, narrow.splitlines())) < 40
 
 
+def test_the_parts_of_a_wide_table_are_alike_and_have_room_for_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "a name of 26 characters ok"
+    table = Table(("run", *(f"measure{n}" for n in range(8))), [(name, *[0.5] * 8)], ids=(0,))
+    shown = page_text(Page("", (table,)), 80)
+
+    assert shown.count(name) == 2
+    assert [line.count("measure") for line in shown.splitlines() if "run" in line] == [4, 4]
+
+
 def test_numbers_are_written_in_one_way() -> None:
     assert str(Value(0.25, 0.1, 0.5, "+.2f", "+.1f")) == "+0.25 [+0.1, +0.5]"
     assert str(Value(None)) == "–"
