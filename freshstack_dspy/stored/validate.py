@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.corpus.parquet import ChunkFile
+from freshstack_dspy.corpus.parquet import ROWS, ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.pages.page import Page, Table, Text, counted
 from freshstack_dspy.pages.shown import Shown
@@ -113,16 +113,17 @@ def evidence_faults(judgments: Sequence[Judgment], corpus: ChunkFile) -> Iterato
     for nugget_id, chunk_id, evidence, votes in rows(judgments, *fields):
         if spans := {*evidence, *(span for vote in votes for span in vote.evidence)}:
             by_chunk[chunk_id] += [(nugget_id, *span) for span in sorted(spans)]
-    for chunk_id in sorted(by_chunk):
-        chunk = corpus.chunk(chunk_id)
-        for nugget_id, start, end in by_chunk[chunk_id]:
-            places = chunk.place_at(start), chunk.place_at(end)
-            whole = (start, end) == tuple(map(chunk.byte_at, places))
-            if not whole or not chunk.text[slice(*places)].strip():
-                yield (
-                    f"judgments.jsonl: nugget {nugget_id!r} and chunk {chunk_id!r}: the evidence from "
-                    f"byte {start} to {end} is no text of the chunk"
-                )
+    ids = sorted(chunk_id for chunk_id in by_chunk if chunk_id in corpus.ids)
+    for first in range(0, len(ids), ROWS):
+        for chunk_id, chunk in corpus.chunks(ids[first : first + ROWS]).items():
+            for nugget_id, start, end in by_chunk[chunk_id]:
+                places = chunk.place_at(start), chunk.place_at(end)
+                whole = (start, end) == tuple(map(chunk.byte_at, places))
+                if not whole or not chunk.text[slice(*places)].strip():
+                    yield (
+                        f"judgments.jsonl: nugget {nugget_id!r} and chunk {chunk_id!r}: the evidence "
+                        f"from byte {start} to {end} is no text of the chunk"
+                    )
 
 
 def below(folder: Path, error: Exception) -> str:
