@@ -1,8 +1,8 @@
 """OpenAI's tokens, cl100k_base, from a file in LiteLLM's wheel: tiktoken would download it."""
 
-import base64
 import functools
 import importlib.util
+from binascii import a2b_base64
 from pathlib import Path
 
 import tiktoken
@@ -44,8 +44,8 @@ def encoding() -> tiktoken.Encoding:
             f"the tokenizer file {file} is missing; "
             "reinstall LiteLLM with: pip install --force-reinstall litellm"
         )
-    lines = (line.split() for line in file.read_bytes().splitlines())
-    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    words = file.read_bytes().split()  # a token and its rank, and so on
+    ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
     return tiktoken.Encoding(
         "cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}
     )

@@ -54,6 +54,7 @@ _METHODS = frozenset(["BCJ", "BZip2", "COPY", "LZMA", "LZMA2"])
 _PLAIN_NAME = re.compile(r"(\w[\w. -]*/)*\w[\w. -]*")
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _TAG = re.compile(r"[^<>|]+")
+_BEGINS_WITH_TEXT = re.compile(r"<p>\w")
 _STORED = (
     "Id Title Body Tags CreationDate LastEditDate Score OwnerUserId OwnerDisplayName ContentLicense"
 ).split()
@@ -103,11 +104,12 @@ def read_stackexchange(
             found: Query | str = "closed as a duplicate"
             if not is_duplicate:
                 pair = json.loads(question), json.loads(answer or "null")
-                found = _query(*pair, config, address, selection, base, answered=answered)
+                wanted = len(queries) != config.limit
+                found = _query(
+                    *pair, config, address, selection, base, answered=answered, wanted=wanted
+                )
             if isinstance(found, str):
                 rejected[found] += 1
-            elif len(queries) == config.limit:
-                rejected["beyond limit"] += 1
             else:
                 queries.append(found)
         return queries
@@ -227,8 +229,9 @@ def _query(
     base: sqlite3.Connection,
     *,
     answered: bool,
+    wanted: bool,
 ) -> Query | str:
-    """Convert a question and its answer; or say why they are left out."""
+    """Convert a question and its answer; or say why they are left out, all being `wanted` or not."""
     text, least = "", config.min_answer_score
     if answer is None:
         if answered:
@@ -237,7 +240,9 @@ def _query(
     elif _date(answer) is None:
         return "malformed accepted answer"
     else:
-        text = html_to_markdown(answer.get("Body", ""))
+        text = html = answer.get("Body", "")
+        if wanted or not _BEGINS_WITH_TEXT.match(html):
+            text = html_to_markdown(html)
         reason = (
             (None if text or not answered else "empty answer")
             or score_reason(
@@ -245,8 +250,8 @@ def _query(
             )
             or selection.reason_against_licences(_licence(question), _licence(answer))
         )
-    if reason:
-        return reason
+    if reason or not wanted:
+        return reason or "beyond limit"
 
     def source(row: Attributes, path: str) -> Attribution:
         url = f"{address}/{path}/{row['Id']}"

@@ -4,7 +4,6 @@ Nothing holds a corpus: files are read one after the other, cut in batches on al
 on disk. Only the files that changed are cut again.
 """
 
-import hashlib
 import json
 import shutil
 import tempfile
@@ -13,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,10 +91,12 @@ def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
     progress.start("chunks", len(changed))
     if before.files == found.read:
         chunks, note = before.chunks, f"{len(before.chunks):,} unchanged"
+        found.skipped.extend(before.faults)
     else:
         cutting = _Cutting(config, changed, progress)
-        chunks = _write(folder, by, found.read, before, cutting)
-        found.skipped.extend(cutting.faults)
+        faults = before.faults_in(found.read)
+        chunks = _write(folder, by, found.read, before, cutting, faults)
+        found.skipped.extend((*faults, *cutting.faults))
         unchanged = len(chunks) - cutting.made
         note = f"{cutting.made:,} of {len(changed):,} files" if changed or not before.files else ""
         note += f"{'; ' * bool(note)}{unchanged:,} unchanged" if before.files else ""
@@ -171,6 +173,8 @@ class _Kept(NamedTuple):
     chunks: ChunkFile
     files: list[ReadFile]
     """That they were cut from."""
+    faults: list[SkippedFile]
+    """Those of the files that could not be cut."""
 
     @classmethod
     def read(cls, folder: Path, by: str) -> "_Kept":
@@ -181,8 +185,15 @@ class _Kept(NamedTuple):
             chunks = ChunkFile(folder / _CHUNKS, ChunkSums(*about["sums"]))
             whole = len(chunks) == chunks.sums.chunks and (folder / _ABOUT).read_bytes() == written
             if about["cut_by"] == by and whole:
-                return cls(chunks, [ReadFile(*file) for file in about["files"]])
-        return cls(ChunkFile.holding([]), [])
+                faults = [SkippedFile.model_validate(one) for one in about["faults"]]
+                return cls(chunks, [ReadFile(*file) for file in about["files"]], faults)
+        return cls(ChunkFile.holding([]), [], [])
+
+    def faults_in(self, files: Iterable[ReadFile]) -> list[SkippedFile]:
+        """Give the faults of those files that are as they were."""
+        known = {file.content for file in self.files}
+        unchanged = {(file.source, file.path) for file in files if file.content in known}
+        return [one for one in self.faults if (one.source, one.path) in unchanged]
 
     def unchanged(self, files: Iterable[ReadFile]) -> Iterator["pa.Table"]:
         """Give the chunks of those files that are as they were; their revision may be another."""
@@ -257,14 +268,11 @@ class _Cutting:
         left = dict(self._places)
         for corpus in self._config.corpus:
             for entry, read in list_files(corpus, self._config.chunking.max_file_bytes):
-                digest = left.pop((corpus.name, entry.path), None)
-                file = read() if digest else None
-                if isinstance(file, SourceFile):
-                    if hashlib.sha256(file.data).hexdigest() != digest:
+                if digest := left.pop((corpus.name, entry.path), None):
+                    file = read()
+                    if not isinstance(file, SourceFile) or sha256(file.data).hexdigest() != digest:
                         raise _changed(corpus.name, entry.path)
                     yield file
-                elif isinstance(file, SkippedFile):  # by now
-                    self.faults.append(file)
         for place in left:
             raise _changed(*place)
 
@@ -274,7 +282,12 @@ def _changed(source: str, path: str) -> SourceError:
 
 
 def _write(
-    folder: Path, by: str, read: Sequence[ReadFile], before: _Kept, cutting: _Cutting
+    folder: Path,
+    by: str,
+    read: Sequence[ReadFile],
+    before: _Kept,
+    cutting: _Cutting,
+    faults: Sequence[SkippedFile],
 ) -> ChunkFile:
     """Write all chunks to a folder, in the place of those of the last time, if it can be written."""
     try:
@@ -286,9 +299,8 @@ def _write(
     with replace_folder(folder) as place:
         runs = [before.unchanged(read), sorted_batches(cutting.batches(), place)]
         sums = write_chunks(place / _CHUNKS, merged(runs))
-        left_out = {(file.source, file.path) for file in cutting.faults}
-        files = [file for file in read if (file.source, file.path) not in left_out]
-        about = {"cut_by": by, "sums": sums, "files": files}
+        all_faults = [one.model_dump() for one in (*faults, *cutting.faults)]
+        about = {"cut_by": by, "sums": sums, "files": read, "faults": all_faults}
         (place / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
         chunks = ChunkFile(place / _CHUNKS, sums)
         len(chunks)  # opens it: from here on another process may replace the folder

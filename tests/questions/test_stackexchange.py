@@ -88,6 +88,18 @@ def test_every_question_is_kept_or_counted_with_its_reason(tmp_path: Path) -> No
     }
 
 
+def test_questions_beyond_the_limit_have_their_own_reasons(tmp_path: Path) -> None:
+    rows = [question(1, 2), answer(2, 1)]
+    bodies = "<p>Text</p>", "<pre><code>code</code></pre>", "<p></p>", "<p><b>x</b></p>", " "
+    for number, body in enumerate(bodies):
+        rows += [question(10 + number, 20 + number), answer(20 + number, 10 + number, Body=body)]
+
+    reading = read_rows(tmp_path, *rows, limit=1)
+
+    assert [query.query_id for query in reading.queries] == ["1"]
+    assert reading.rejected == {"beyond limit": 3, "empty answer": 2}
+
+
 def test_posts_are_attributed(tmp_path: Path) -> None:
     users: list[Row] = [{"Id": 44, "DisplayName": "Ann"}, {"Id": 45, "DisplayName": "Bob"}]
     write_dump(tmp_path / "Users.xml", *users, root="users")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiktoken
 
 from freshstack_dspy import BuildConfig, HybridIndex
 from freshstack_dspy.corpus.parquet import ChunkFile
@@ -14,7 +15,7 @@ from freshstack_dspy.errors import IndexingError, SourceError
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.chunking import check_faults, chunk_corpora
+from freshstack_dspy.recipes.chunking import ChunkedCorpora, check_faults, chunk_corpora
 from freshstack_dspy.recipes.corpus import check_retrievers, index_corpora, open_index
 from freshstack_dspy.records import SkippedFile
 from tests.corpus.test_git import commit, git
@@ -90,6 +91,40 @@ def test_unchanged_files_are_neither_cut_nor_written_again(tmp_path: Path) -> No
         before.skipped,
         before.licences,
     )
+
+
+def test_files_that_cannot_be_cut_are_known_while_they_are_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, steps = domain(tmp_path), Heard()
+    encode = tiktoken.Encoding.encode_to_numpy
+
+    def failing(self: tiktoken.Encoding, text: str, **settings: Any) -> Any:
+        if "moon" in text:
+            raise RecursionError("too deep")
+        return encode(self, text, **settings)
+
+    def left_out(cut: ChunkedCorpora) -> list[str]:
+        return [one.path for one in cut.skipped if "too deep" in one.reason]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tiktoken.Encoding, "encode_to_numpy", failing)
+        before = chunk_corpora(config, NoProgress())
+    assert left_out(before) == ["docs/dial.md"]
+
+    again = chunk_corpora(config, steps)
+
+    assert steps.notes["chunks"] == "4 unchanged"
+    assert (again.files, again.skipped) == (before.files, before.skipped)
+
+    docs = tmp_path / "corpus/docs"
+    (docs / "reset.md").write_text("# Resetting\n\nTurn the crown.\n")
+    assert left_out(chunk_corpora(config, NoProgress())) == ["docs/dial.md"]
+
+    (docs / "dial.md").write_text("# The dial\n\nIt shows the moon.\n")
+    mended = chunk_corpora(config, NoProgress())
+    assert not left_out(mended)
+    assert {chunk.path for chunk in mended.chunks} == FILES.keys()
 
 
 @pytest.mark.parametrize("left", [0, 100])
