@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.corpus.parquet import chunk_schema
-from freshstack_dspy.errors import ModelError, ReplyError, TransientModelError
+from freshstack_dspy.errors import FreshstackError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.engine import UNREADABLE, presentable, provider_for
 from freshstack_dspy.lm.reply import encodable, tokens_in
 from freshstack_dspy.lm.retry import Retries
-from freshstack_dspy.records import Chunk, SourceFile
+from freshstack_dspy.records import Chunk, ScoredChunk, SourceFile
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -52,6 +52,18 @@ ANSWERS = pa.schema(
 """`status`: `ok`, and `body` is the chat completion; `refused` or `failed`, for good; `lost`, and it
 may be asked again; `outage` or `fatal`, and no other request would be answered. `lost`: attempts
 that brought no reply and may have been billed."""
+VECTORS = pa.schema({"vector": pa.list_(pa.float32()), "cut_to": pa.int32(), "fault": pa.string()})
+"""`cut_to`: the tokens that the model takes, of a text that has more; `fault`: why there is no
+vector."""
+FOUND = pa.schema(
+    {
+        "query": pa.int64(),
+        "chunk_id": pa.string(),
+        "score": pa.float64(),
+        "rank": pa.int64(),
+    }
+)
+"""What was found, by rank from 1; `query` is the number that the batch has for it."""
 
 
 class _LostError(ReplyError):
@@ -86,6 +98,46 @@ def chunk_batch(
             )
             rows.append({**none.model_dump(), "fault": fault})
     return pa.RecordBatch.from_pylist(rows, CHUNKS)
+
+
+def embed_batch(
+    texts: pa.RecordBatch, encode: Callable[[Sequence[str]], list[dict[str, Any]]]
+) -> pa.RecordBatch:
+    """Embed the column `text`; give a row of `VECTORS` for each, as `encode` makes them of texts.
+
+    Where it raises, texts are embedded one by one, and those that cannot be are rows that say why.
+    """
+    values = texts["text"].to_pylist()
+    try:
+        rows = encode(values)
+    except FreshstackError:  # of the model, and so of all texts
+        raise
+    except Exception as error:  # noqa: BLE001 - one text ends no corpus
+        if len(values) > 1:
+            alone = (embed_batch(texts.slice(row, 1), encode) for row in range(len(values)))
+            return pa.Table.from_batches(alone).combine_chunks().to_batches()[0]
+        rows = [{"fault": f"{type(error).__name__}: {' '.join(str(error).split())}"}]
+    return pa.RecordBatch.from_pylist(rows, VECTORS)
+
+
+def search_batch(
+    questions: pa.RecordBatch, rank: Callable[..., Iterable[Sequence[ScoredChunk]]]
+) -> pa.RecordBatch:
+    """Give rows of `FOUND`: what `rank` makes of the columns `text` and, if it is there, `vector`.
+
+    The column `query` numbers the questions.
+    """
+    vectors = None
+    if "vector" in questions.schema.names:
+        vectors = questions["vector"].flatten().to_numpy().reshape(len(questions), -1)
+    found: dict[str, list[Any]] = {name: [] for name in FOUND.names}
+    rankings = rank(questions["text"].to_pylist(), vectors)
+    for query, ranking in zip(questions["query"].to_pylist(), rankings, strict=True):
+        found["query"] += [query] * len(ranking)
+        found["chunk_id"] += [one.chunk_id for one in ranking]
+        found["score"] += [one.score for one in ranking]
+        found["rank"] += range(1, len(ranking) + 1)
+    return pa.record_batch(found, FOUND)
 
 
 def answer_batch(

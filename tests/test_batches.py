@@ -3,7 +3,7 @@
 import functools
 import json
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +15,20 @@ from freshstack_dspy.batches import (
     ANSWERS,
     CHUNKS,
     FILES,
+    FOUND,
     REQUESTS,
+    VECTORS,
     answer_batch,
     chunk_batch,
+    embed_batch,
+    search_batch,
 )
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.parquet import chunks_in
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.batch.deferred import answer_in
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.records import SourceFile
+from freshstack_dspy.records import ScoredChunk, SourceFile
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.recording import ask
 
@@ -156,3 +161,33 @@ def test_files_are_cut_as_one_by_one_and_one_that_cannot_be_is_a_row_that_says_w
     (fault,) = (row for row in cut.to_pylist() if row["fault"])
     assert (fault["source"], fault["path"], fault["text"]) == ("repo", "c.py", "")
     assert fault["fault"].startswith("cannot be cut: UnicodeDecodeError: 'utf-8' codec can't")
+
+
+def test_texts_are_embedded_and_one_that_cannot_be_is_a_row_that_says_why() -> None:
+    def encode(texts: Sequence[str]) -> list[dict[str, Any]]:
+        return [{"vector": [1.0 / len(text), 2.0]} for text in texts]
+
+    def unloadable(texts: Sequence[str]) -> list[dict[str, Any]]:
+        raise ConfigError("no model")
+
+    texts = pa.record_batch({"text": ["one", "", "three"]})
+
+    found = embed_batch(texts, encode)
+
+    assert found.schema == VECTORS
+    assert found["vector"].to_pylist() == [pytest.approx([1 / 3, 2]), None, pytest.approx([0.2, 2])]
+    assert found["fault"].to_pylist() == [None, "ZeroDivisionError: float division by zero", None]
+    with pytest.raises(ConfigError):  # of the model, and so of all texts
+        embed_batch(texts, unloadable)
+
+
+def test_rankings_are_rows_that_name_their_question() -> None:
+    ranking = [ScoredChunk("a", 2.5), ScoredChunk("b", 1.0)]
+    questions = pa.record_batch({"query": [7, 8, 9], "text": ["x", "y", "z"]})
+
+    found = search_batch(questions, lambda texts, _: [ranking[: "zyx".index(of)] for of in texts])
+
+    assert found.schema == FOUND
+    assert [[*row.values()] for row in found.to_pylist()] == [
+        [7, "a", 2.5, 1], [7, "b", 1.0, 2], [8, "a", 2.5, 1]
+    ]  # fmt: skip

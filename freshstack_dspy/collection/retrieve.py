@@ -93,7 +93,7 @@ def retrieve(
             name = name_of(retriever)
             return retrieve_by(collection, retriever, queries, depth, name, shown)
     if retriever == BM25:
-        models = NO_MODELS
+        models = models._replace(embedders=(), reranker=None)
     with showing(progress) as shown:
         index = open_index(collection, retriever, models, index_path, shown)
         with one_part(shown, "search", lambda: f"{len(queries):,} queries"):

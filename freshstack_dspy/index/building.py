@@ -27,7 +27,7 @@ from freshstack_dspy.index.lexical import (
     indexed_text,
 )
 from freshstack_dspy.index.lsa import MOST_CHUNKS, fit_lsa
-from freshstack_dspy.index.models import Embedder, HostedEmbedder
+from freshstack_dspy.index.models import Embedder, EmbeddingError, HostedEmbedder
 from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
     SCHEMA_VERSION,
@@ -144,13 +144,26 @@ class Draft(NamedTuple):
                     if digest not in found
                 }
                 if new:
-                    made = embedded(embedder, list(new.values()), progress)
+                    made = self._made(embedder, list(new.values()), progress)
                     found |= dict(zip(new, made, strict=True))
                 np.stack([found[digest] for digest in hashes]).tofile(file)
                 done += len(texts)
             file.flush()
             self.report(embedder.name, 1)
             return np.memmap(file, np.float32, "r").reshape(size, -1)
+
+    def _made(
+        self, embedder: Embedder, texts: Sequence[str], progress: Callable[[float], None]
+    ) -> NDArray[np.float32]:
+        """The vectors of texts; the chunk of one that cannot be embedded is named."""
+        try:
+            return embedded(embedder, texts, progress)
+        except EmbeddingError as error:
+            of_it = (chunk for chunk in self.chunks if indexed_text(chunk) == error.text)
+            raise IndexingError(
+                f"embedder {embedder.name!r} cannot embed the chunk {next(of_it).chunk_id!r}: "
+                f"{error.why}; leave its file out of the corpus, or embed by another model"
+            ) from None
 
     def _is_recorded_in(self, table: ChunkTable, embedder: Embedder) -> bool:
         for texts in self._texts():

@@ -3,21 +3,23 @@
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, FusionConfig, Lexical
 from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
+from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25, CHUNKS, LSA, VECTORS, Draft, build, fingerprint_of
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import NO_MODELS, HostedEmbedder, Models, Reranker
+from freshstack_dspy.index.models import HERE, NO_MODELS, HostedEmbedder, Models, Reranker
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     Folder,
@@ -26,7 +28,9 @@ from freshstack_dspy.index.storage import (
     Settings,
     place_of,
 )
+from freshstack_dspy.index.table import vector_array
 from freshstack_dspy.languages import ENGLISH
+from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.processes import map_in_processes
 from freshstack_dspy.progress import Fractions, Progress, showing
@@ -35,6 +39,8 @@ from freshstack_dspy.text import terms
 
 HYBRID, RERANKED = "hybrid", "hybrid+rerank"
 _ROWS_AT_ONCE = 50_000
+_MUCH, _SHARD = 100_000_000, 50
+"""Scores from which on questions are searched for by several processes, so many at a time."""
 
 
 class HybridIndex:
@@ -70,7 +76,6 @@ class HybridIndex:
         lexical: Lexical = "bm25s",
         approximate_above: int = APPROXIMATE_ABOVE,
         languages: Sequence[str] = ENGLISH,
-        map_batches: Callable[..., Iterator[Any]] = map_in_processes,
         progress: Progress | bool | None = None,
     ) -> Self:
         """Open the index of these chunks, settings and embedders, or build it.
@@ -82,7 +87,7 @@ class HybridIndex:
             root: The folder, or the URI of the place in an object store, where indexes are kept.
             name: Of this index, and of its folder.
             chunks: In any order, with distinct ids, one revision for each source; or a file of them.
-            models: What gives the chunks vectors, next to `lsa`, and what reranks.
+            models: What gives the chunks vectors, next to `lsa`, and what reranks; and where.
             dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
             lexical: What `bm25` is: `bm25s`, or `lance`, the full-text index of LanceDB, which an
                 object store needs and which has no `lsa`.
@@ -90,7 +95,6 @@ class HybridIndex:
             languages: By whose stems and stop words terms are made, those of a chunk by its own
                 where it is among them; codes as `de`. Of another index than that of these
                 languages nothing is reused but vectors.
-            map_batches: What applies a function to batches of chunks: `engines.mapper` gives one.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
                 embedders, and `chunks`; or whether bars show it, by default where a person looks on.
 
@@ -108,7 +112,7 @@ class HybridIndex:
         settings = Settings(dimensions, lexical, approximate_above, tuple(languages))
         with showing(progress) as shown:
             report = Fractions(shown)
-            draft = Draft(file, settings, models.embedders, report, map_batches)
+            draft = Draft(file, settings, models.embedders, report, mapper(models.engine))
             manifest = build(place, draft)
         return cls(place, manifest, models, [each.name for each in models.embedders])
 
@@ -138,8 +142,8 @@ class HybridIndex:
     def reranked_by(self, reranker: Reranker | None, depth: int) -> Self:
         """Give the same index with another reranker, of so many chunks."""
         other = copy.copy(self)
-        other._models = Models(  # noqa: SLF001 - of this class
-            self._models.embedders, reranker, depth
+        other._models = self._models._replace(  # noqa: SLF001 - of this class
+            reranker=reranker, rerank_depth=depth
         )
         return other
 
@@ -183,6 +187,9 @@ class HybridIndex:
         same = (manifest.corpus, manifest.fingerprint) == (corpus, fingerprint)
         fused = [each.name for each in models.embedders]
         return cls(place, manifest, models, fused) if same and has_all else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (str(self.path), self.manifest.model_dump_json())
 
     @property
     def retrievers(self) -> tuple[str, ...]:
@@ -322,13 +329,34 @@ class HybridIndex:
         )
 
     def _by_one(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
-        """Rank by a retriever that fuses no others."""
+        """Rank by a retriever that fuses no others; where there is much to do, in many places."""
+        vectors = None
         if retriever not in (BM25, LSA):
-            vectors = self._embedders[retriever].embed_queries(texts)
-            queries = unit_rows(vectors, retriever, len(texts))
-            return self._table.by_vectors(retriever, queries, depth)
+            made = self._embedders[retriever].embed_queries(texts)
+            vectors = unit_rows(made, retriever, len(texts))
+        rank, spread = partial(self._ranked, retriever, depth), self._spread(retriever, len(texts))
+        return rank(texts, vectors) if spread is None else _searched(spread, rank, texts, vectors)
+
+    def _spread(self, retriever: str, questions: int) -> Callable[..., Iterable[Any]] | None:
+        """What searches for many questions in many places: a cluster, or processes for bm25s.
+
+        LanceDB takes all cores by itself, and all vectors are compared in one pass.
+        """
+        engine = self._models.engine
+        if self._folder is None:
+            apart = retriever == BM25 or self.manifest.approximate
+            return mapper(engine) if engine != HERE and apart and questions > _SHARD else None
+        by_bm25s = retriever == BM25 and self.manifest.lexical == "bm25s"
+        return map_in_processes if by_bm25s and questions * len(self) > _MUCH else None
+
+    def _ranked(
+        self, retriever: str, depth: int, texts: Sequence[str], vectors: NDArray[np.float64] | None
+    ) -> list[list[ScoredChunk]]:
+        """Rank in this process."""
+        if vectors is not None:
+            return self._table.by_vectors(retriever, vectors, depth)
         rows = [terms(text, self.manifest.languages) for text in texts]
-        if retriever == BM25 and self.manifest.lexical == "lance":
+        if self.manifest.lexical == "lance":
             return self._table.by_terms(rows, depth)
         assert self._folder is not None
         assert self._file is not None
@@ -362,3 +390,33 @@ class HybridIndex:
 
         pairs = zip(texts, rankings, strict=True)
         return map_in_order(rescored, pairs, workers=reranker.at_once)
+
+
+def _searched(
+    map_batches: Callable[..., Iterable[Any]],
+    rank: Callable[..., list[list[ScoredChunk]]],
+    texts: Sequence[str],
+    vectors: NDArray[np.float64] | None,
+) -> list[list[ScoredChunk]]:
+    """Have shards of questions searched for."""
+    import pyarrow as pa
+
+    from freshstack_dspy.batches import search_batch
+
+    columns: dict[str, Any] = {"query": range(len(texts)), "text": map(encodable, texts)}
+    if vectors is not None:
+        columns["vector"] = vector_array(vectors)
+    questions = pa.record_batch(columns)
+    shards = (questions.slice(start, _SHARD) for start in range(0, len(texts), _SHARD))
+    rankings: list[list[ScoredChunk]] = [[] for _ in texts]
+    for found in map_batches(partial(search_batch, rank=rank), shards):
+        rows = (found[name].to_pylist() for name in ("query", "chunk_id", "score"))
+        for query, chunk_id, score in zip(*rows, strict=True):
+            rankings[query].append(ScoredChunk(chunk_id, score))
+    return rankings
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str, manifest: str) -> HybridIndex:
+    """The index of a worker's process, which searches for one batch after the other."""
+    return HybridIndex(place_of(path), IndexManifest.model_validate_json(manifest), NO_MODELS, ())

@@ -5,8 +5,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -16,7 +14,6 @@ from freshstack_dspy.corpus.parquet import chunks_in
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.ranking import RowScore, best_rows
 from freshstack_dspy.languages import ENGLISH
-from freshstack_dspy.processes import map_in_processes
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.text import terms
 
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
 K1, B = 1.2, 0.75
 """Lucene's defaults. On SciFact and on search for functions by their docstrings they are better
 than Anserini's .9 and .4."""
-_MUCH, _SHARD = 100_000_000, 50
-"""Scores from which on texts are searched for by several processes, so many texts at a time."""
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 
 
@@ -125,8 +120,8 @@ class LexicalIndex:
     ln(1 + (N - df + .5) / (df + .5)) · tf / (tf + k1 · (1 - b + b · |d| / average |d|))
     """
 
-    def __init__(self, model: "BM25", folder: Path | None = None) -> None:
-        self._model, self._folder = model, folder
+    def __init__(self, model: "BM25") -> None:
+        self._model = model
 
     @classmethod
     def build(cls, corpus: CorpusTerms) -> Self:
@@ -158,8 +153,7 @@ class LexicalIndex:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote; the arrays are mapped into memory."""
-        model = _bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False)
-        return cls(model, folder)
+        return cls(_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False))
 
     def frequency(self, term: str) -> int:
         """How many rows have a term."""
@@ -170,17 +164,7 @@ class LexicalIndex:
         return int(starts[number + 1] - starts[number])
 
     def search(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[RowScore]]:
-        """Rank rows for texts, which are given as their terms, on all cores where there is much to do.
-
-        A text without a known term finds nothing.
-        """
-        if self._folder is not None and len(texts) * self._model.scores["num_docs"] > _MUCH:
-            shards = (texts[start : start + _SHARD] for start in range(0, len(texts), _SHARD))
-            found = map_in_processes(partial(_search, self._folder, depth), shards)
-            return list(chain.from_iterable(found))
-        return self._ranked(texts, depth)
-
-    def _ranked(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[RowScore]]:
+        """Rank rows for texts, which are given as their terms; one without a known term finds nothing."""
         numbers = self._model.vocab_dict
         rankings: list[list[RowScore]] = []
         for text in texts:
@@ -188,16 +172,6 @@ class LexicalIndex:
             scores = self._model.get_scores_from_ids(known) if known else np.zeros(0)
             rankings.append(best_rows(scores, depth))
         return rankings
-
-
-def _search(folder: Path, depth: int, texts: Sequence[Sequence[str]]) -> list[list[RowScore]]:
-    return _kept(folder)._ranked(texts, depth)  # noqa: SLF001 - of this module
-
-
-@lru_cache(maxsize=1)
-def _kept(folder: Path) -> LexicalIndex:
-    """The index of a worker's process, which searches for one shard after the other."""
-    return LexicalIndex.load(folder)
 
 
 def _bm25s() -> "ModuleType":

@@ -21,7 +21,9 @@ from freshstack_dspy.config import (
     RerankerConfig,
     SearchModelConfig,
 )
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.engines import mapper
+from freshstack_dspy.errors import ConfigError, IndexingError
+from freshstack_dspy.index.table import matrix_of
 from freshstack_dspy.lm.prices import (
     Price,
     longest_input_of,
@@ -46,7 +48,16 @@ _MILLION = 1_000_000
 _BATCHES_AT_ONCE = 4
 """Of a model in a folder, between two reports of progress."""
 _PAIRS_AT_ONCE = 32
+HERE = EngineConfig()
 _log = logging.getLogger(__name__)
+
+
+class EmbeddingError(IndexingError):
+    """A text cannot be embedded."""
+
+    def __init__(self, embedder: str, text: str, why: str) -> None:
+        super().__init__(f"embedder {embedder!r} cannot embed {text[:60]!r}: {why}")
+        self.text, self.why = text, why
 
 
 class Embedder(Protocol):
@@ -98,6 +109,8 @@ class Models(NamedTuple):
     reranker: Reranker | None = None
     rerank_depth: int = 50
     """How many chunks of the hybrid ranking are scored anew; no others are found."""
+    engine: EngineConfig = HERE
+    """Where texts are embedded, and questions searched for in an index at a URI."""
 
 
 NO_MODELS = Models()
@@ -232,13 +245,13 @@ class FolderEmbedder:
     """A sentence-transformers model in a folder; see `Embedder`.
 
     Where no prefix is configured, the model's own prompts for queries and documents are used, if
-    it has any.
+    it has any. Over an engine the folder is at the same path on every node.
     """
 
-    def __init__(self, config: EmbedderConfig) -> None:
+    def __init__(self, config: EmbedderConfig, engine: EngineConfig = HERE) -> None:
         assert config.path is not None
         self.name = config.name
-        self._config = config
+        self._config, self._engine = config, engine
         settings = config.model_dump(
             include={"dimensions", "query_prefix", "passage_prefix", "max_tokens"}
         )
@@ -246,15 +259,36 @@ class FolderEmbedder:
             {"kind": "sentence-transformers", "files": _hash(config.path), **settings}
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self._config,)
+
     def embed_passages(
         self, texts: Sequence[str], progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
         """Embed what is searched."""
-        return self._embedded("encode_document", self._config.passage_prefix, texts, progress)
+        return self._embedded(texts, progress, queries=False)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed what is searched for."""
-        return self._embedded("encode_query", self._config.query_prefix, texts, lambda _: None)
+        return self._embedded(texts, lambda _: None, queries=True)
+
+    def encode(self, texts: Sequence[str], *, queries: bool) -> list[dict[str, Any]]:
+        """Embed texts in this process; see `batches.embed_batch`."""
+        config, model = self._config, self._model
+        prefix = config.query_prefix if queries else config.passage_prefix
+        vectors = (model.encode_query if queries else model.encode_document)(
+            texts,
+            prompt=prefix or None,
+            batch_size=config.batch,
+            show_progress_bar=False,
+            convert_to_numpy=True,
+        )
+        return [
+            {"vector": vector, "cut_to": self._cut_to(prefix + text)}
+            if np.isfinite(vector).all()
+            else {"fault": "its vector is not finite"}
+            for text, vector in zip(texts, np.asarray(vectors, np.float32), strict=True)
+        ]
 
     @cached_property
     def _model(self) -> Any:
@@ -268,79 +302,44 @@ class FolderEmbedder:
         return model
 
     def _embedded(
-        self, encode: str, prefix: str, texts: Sequence[str], progress: Callable[[float], None]
-    ) -> NDArray[np.float32]:
-        self._warn_of_cuts([prefix + text for text in texts])
-        parts = []
-        at_once = self._config.batch * _BATCHES_AT_ONCE
-        for start in range(0, len(texts), at_once):
-            part = getattr(self._model, encode)(
-                list(texts[start : start + at_once]),
-                prompt=prefix or None,
-                batch_size=self._config.batch,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-            )
-            parts.append(np.asarray(part, np.float32))
-            progress(min(1.0, (start + at_once) / len(texts)))
-        return np.concatenate(parts)
-
-    def _warn_of_cuts(self, texts: Sequence[str]) -> None:
-        """The library cuts long texts without a word."""
-        most = self._model.max_seq_length
-        # No token is shorter than a byte, so short texts need not be counted.
-        long = [text for text in texts if most and len(text.encode()) + 2 > most]
-        tokenized = (self._model.tokenizer(text, truncation=False, verbose=False) for text in long)
-        shortened = sum(len(tokens["input_ids"]) > most for tokens in tokenized)
-        _warn_of_cuts(self.name, shortened, len(texts), most)
-
-
-class EngineEmbedder:
-    """A model in a folder, which is there on every node of an engine and opened there."""
-
-    def __init__(self, config: EmbedderConfig, engine: EngineConfig) -> None:
-        self.name, self.identity = config.name, FolderEmbedder(config).identity
-        self._config, self._engine = config, engine
-
-    def embed_passages(
-        self, texts: Sequence[str], progress: Callable[[float], None]
-    ) -> NDArray[np.float32]:
-        """Embed what is searched."""
-        return self._embedded(texts, progress, queries=False)
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed what is searched for."""
-        return self._embedded(texts, lambda _: None, queries=True)
-
-    def _embedded(
         self, texts: Sequence[str], progress: Callable[[float], None], *, queries: bool
     ) -> NDArray[np.float32]:
-        from freshstack_dspy.engines.ray import map_batches
+        import pyarrow as pa
 
-        size = self._config.batch * _BATCHES_AT_ONCE
+        from freshstack_dspy.batches import VECTORS, embed_batch
+
+        size, engine = self._config.batch * _BATCHES_AT_ONCE, self._engine
         starts = range(0, len(texts), size)
-        embed = partial(_embed_on_a_node, self._config, queries=queries)
-        blocks = (list(texts[start : start + size]) for start in starts)
-        parts: list[NDArray[np.float32]] = []
-        for part in map_batches(self._engine, embed, blocks, gpus=self._engine.gpus):
+        blocks = (map(encodable, texts[start : start + size]) for start in starts)
+        batches = (pa.record_batch({"text": block}) for block in blocks)
+        embed = partial(embed_batch, encode=partial(self.encode, queries=queries))
+        here = engine.name == "local"
+        done = map(embed, batches) if here else mapper(engine)(embed, batches, gpus=engine.gpus)
+        parts: list[pa.RecordBatch] = []
+        for part in done:
             parts.append(part)
             progress(len(parts) / len(starts))
-        return np.concatenate(parts)
+        rows = pa.Table.from_batches(parts, VECTORS)
+        for text, fault in zip(texts, rows["fault"].to_pylist(), strict=True):
+            if fault is not None:
+                raise EmbeddingError(self.name, text, fault)
+        cut = rows["cut_to"].drop_null().to_pylist()
+        _warn_of_cuts(self.name, len(cut), len(texts), max(cut, default=None))
+        return matrix_of(rows["vector"])
 
-
-def _embed_on_a_node(
-    config: EmbedderConfig, texts: list[str], *, queries: bool
-) -> NDArray[np.float32]:
-    opened: Any = opened_model  # a configuration can be hashed: it is frozen
-    embedder: FolderEmbedder = opened(config)
-    if queries:
-        return embedder.embed_queries(texts)
-    return embedder.embed_passages(texts, lambda _: None)
+    def _cut_to(self, text: str) -> int | None:
+        """The tokens that the model takes, of a text that has more: the library cuts it unsaid."""
+        most: int | None = self._model.max_seq_length
+        # No token is shorter than a byte, so short texts need not be counted.
+        if not most or len(text.encode()) + 2 <= most:
+            return None
+        tokens = self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"]
+        return most if len(tokens) > most else None
 
 
 @lru_cache(maxsize=4)
-def opened_model(config: EmbedderConfig) -> FolderEmbedder:
-    """Give the model of a worker's process, which embeds one batch after the other."""
+def _opened(config: EmbedderConfig) -> FolderEmbedder:
+    """The model of a worker's process, which embeds one batch after the other."""
     return FolderEmbedder(config)
 
 
@@ -406,18 +405,17 @@ def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
         embedders = [
             opened.enter_context(closing(HostedEmbedder(each, access)))
             if each.path is None
-            else FolderEmbedder(each)
-            if config.engine.name == "local"
-            else EngineEmbedder(each, config.engine)
+            else FolderEmbedder(each, config.engine)
             for each in config.embedder
         ]
-        if config.reranker is None:
-            yield Models(embedders)
-        elif config.reranker.path is not None:
-            yield Models(embedders, FolderReranker(config.reranker), config.reranker.depth)
-        else:
+        reranker: Reranker | None = None
+        if config.reranker is not None and config.reranker.path is not None:
+            reranker = FolderReranker(config.reranker)
+        elif config.reranker is not None:
             reranker = opened.enter_context(closing(HostedReranker(config.reranker, access)))
-            yield Models(embedders, reranker, config.reranker.depth)
+        models = Models(embedders, reranker, engine=config.engine)
+        depth = config.reranker.depth if config.reranker else models.rerank_depth
+        yield models._replace(rerank_depth=depth)
 
 
 class EmbeddingEstimate(Record):

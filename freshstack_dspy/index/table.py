@@ -223,7 +223,7 @@ def table_schema(vectors: Mapping[str, int], *, lexical: bool) -> "pa.Schema":
     )
 
 
-def vector_array(matrix: NDArray[np.float32]) -> "pa.Array":
+def vector_array(matrix: NDArray[np.floating]) -> "pa.Array":
     """Give a matrix as a column of vectors."""
     import pyarrow as pa
 

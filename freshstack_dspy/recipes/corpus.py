@@ -6,7 +6,6 @@ from pathlib import Path
 
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.corpus.git import fetch
-from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.files import Uri
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -69,7 +68,6 @@ def index_corpora(
         lexical=config.index.lexical,
         approximate_above=config.index.approximate_above,
         languages=config.languages or ENGLISH,
-        map_batches=mapper(config.engine),
         progress=progress,
     )
 

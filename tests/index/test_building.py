@@ -13,7 +13,7 @@ import pytest
 from freshstack_dspy import Chunk, HybridIndex
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import FatalModelError, IndexingError
-from freshstack_dspy.index.models import Models
+from freshstack_dspy.index.models import EmbeddingError, Models
 from freshstack_dspy.index.storage import Settings
 from tests.collection.test_collection import needs_mounts
 from tests.heard import Heard
@@ -107,6 +107,16 @@ def test_a_source_has_one_revision(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match="source 'repo' has two revisions"):
         build(tmp_path, mixed)
     assert HybridIndex.open(tmp_path / NAME).manifest == before
+
+
+def test_a_chunk_that_cannot_be_embedded_is_named(tmp_path: Path) -> None:
+    class Refusing(Letters):
+        def embed_passages(self, texts: Sequence[str], progress: Any) -> Any:
+            raise EmbeddingError(self.name, texts[2], "its vector is not finite")
+
+    wrong = sorted(chunk.chunk_id for chunk in BEFORE)[2]
+    with pytest.raises(IndexingError, match=f"cannot embed the chunk {wrong!r}: its vector is not"):
+        build(tmp_path, BEFORE, models=Models([Refusing()]))
 
 
 def test_a_reader_sees_what_it_opened_through_a_build(tmp_path: Path) -> None:

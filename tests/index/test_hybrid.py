@@ -11,6 +11,7 @@ import pytest
 from freshstack_dspy import Chunk, HybridIndex
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index import hybrid
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.models import Models
 from tests.index.pieces import (
@@ -92,6 +93,18 @@ def test_a_chunk_without_a_word_is_next_to_others(tmp_path: Path) -> None:
 
     found = index.search("hybrid", ["!?!", "server", "", "unheard"], 10)
     assert [len(ranking) for ranking in found] == [0, 1, 0, 0]
+
+
+def test_many_texts_are_searched_for_by_processes_as_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = many(220)
+    texts = [chunk.text for chunk in chunks] + ["unheard", "half a \ud83d pair"]
+    index = HybridIndex.build(tmp_path, NAME, chunks, dimensions=0)
+    alone = index.search("bm25", texts, 5)
+    monkeypatch.setattr(hybrid, "_MUCH", 1)
+
+    assert index.search("bm25", texts, 5) == alone
 
 
 def test_opening_reads_no_table_and_waits_for_no_heavy_library(tmp_path: Path) -> None:

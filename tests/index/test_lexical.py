@@ -1,17 +1,15 @@
 import math
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import lexical
 from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, cut_terms, indexed_text
 from freshstack_dspy.records import ranked
 from freshstack_dspy.text import terms
-from tests.index.pieces import many, piece
+from tests.index.pieces import piece
 
 WORDS = ("qa", "qb", "qc", "qd", "qe", "qf")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
@@ -58,19 +56,6 @@ def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) 
     ]
     for row, score in found:
         assert math.isclose(score, expected[f"{row:02}"], abs_tol=1.1e-6)
-
-
-def test_many_texts_are_searched_for_by_processes_as_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [chunk.text for chunk in many(220)]
-    rows = list(map(terms, texts))
-    indexed(texts).save(tmp_path / "bm25")
-    index = LexicalIndex.load(tmp_path / "bm25")
-    alone = index.search(rows, 5)
-    monkeypatch.setattr(lexical, "_MUCH", 1)
-
-    assert index.search(rows, 5) == alone
 
 
 def test_a_corpus_without_a_word_is_an_error() -> None:

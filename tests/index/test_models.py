@@ -1,5 +1,6 @@
 """Hosted embedders and rerankers, and those in folders where the extra `transformers` is installed."""
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from freshstack_dspy.config import EmbedderConfig, RerankerConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.models import (
     Embedder,
+    EmbeddingError,
     FolderEmbedder,
     FolderReranker,
     HostedEmbedder,
@@ -21,7 +23,7 @@ from freshstack_dspy.index.models import (
 )
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.vectors import Access
-from tests.index.tiny_models import MOST_TOKENS, tiny_cross_encoder, tiny_embedder
+from tests.index.tiny_models import MOST_TOKENS, WORDS, tiny_cross_encoder, tiny_embedder
 from tests.lm.chat_server import ChatServer
 from tests.lm.numbers_server import answer, score, texts_asked, vector
 
@@ -203,6 +205,22 @@ def test_texts_that_a_folder_cuts_are_reported(
     assert [
         record.getMessage() for record in caplog.records if record.name.startswith("fresh")
     ] == [f"local: 1 of 2 texts were cut to {MOST_TOKENS} tokens, which is what the model takes"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_text_that_a_folder_cannot_embed_is_named(folder: Path, tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    model = library.SentenceTransformer(str(folder), local_files_only=True)
+    words = model[0].auto_model.embeddings.word_embeddings.weight.data
+    words[WORDS.index("budget")] = math.nan
+    model.save(str(tmp_path))
+
+    with pytest.raises(
+        EmbeddingError, match="cannot embed 'store : budget': its vector is"
+    ) as said:
+        local(tmp_path).embed_passages(["red"] * 200 + TEXTS, lambda _: None)
+
+    assert said.value.text == "store : budget"
 
 
 def test_a_folder_is_known_by_its_files_and_settings(

@@ -12,10 +12,8 @@ def _parts(folder: Path) -> tuple[Any, Any]:
     torch: Any = importlib.import_module("torch")
     transformers: Any = importlib.import_module("transformers")
     folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    tokenizer = transformers.BertTokenizerFast(
-        vocab_file=str(folder / "vocab.txt"), model_max_length=MOST_TOKENS
-    )
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    tokenizer = transformers.BertTokenizerFast(vocab=vocabulary, model_max_length=MOST_TOKENS)
     torch.manual_seed(0)
     config = transformers.BertConfig(
         vocab_size=len(WORDS),
