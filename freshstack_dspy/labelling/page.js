@@ -99,8 +99,8 @@ function fill(parent, blocks) {
   );
 }
 
-function textBox({ title, below, blocks, left }, place) {
-  const box = make("div", { id: `text-${place}` });
+function textBox({ title, below, blocks, left, language }, place) {
+  const box = make("div", { id: `text-${place}`, lang: language });
   fill(box, blocks);
   const article = make("article", {}, make("h2", { className: "place" }, title));
   if (below) article.append(make("p", { className: "below" }, below));
@@ -242,6 +242,7 @@ function draftOf({ given, nuggets }) {
 }
 
 function render() {
+  for (const id of ["title", "body", "nugget"]) $(id).lang = task.language;
   $("title").textContent = task.title;
   $("title").hidden = !task.title;
   $("nugget-box").hidden = !task.nugget.length;

@@ -90,11 +90,11 @@ class Tasks:
         sources = {one.nugget_id: () if of_answer else self._sources(one) for one in nuggets}
         passages = list(dict.fromkeys(chain.from_iterable(sources.values())))
         if task.kind == "nuggets" and of_answer:
-            texts = [("Accepted answer", empty, query.answer, "answer.md")]
+            texts = [("Accepted answer", empty, query.answer, "answer.md", query.language)]
         elif task.kind == "answer":
             texts = [
-                ("Gold answer", empty, task.gold_answer or "", "answer.md"),
-                ("Answer", empty, task.answer or "", "answer.md"),
+                ("Gold answer", empty, task.gold_answer or "", "answer.md", query.language),
+                ("Answer", empty, task.answer or "", "answer.md", None),
             ]
         elif task.kind == "nuggets":
             texts = [
@@ -105,6 +105,7 @@ class Tasks:
             texts = [self._passage(task.chunk_id or "")]
         return {
             "kind": task.kind,
+            "language": query.language or "",
             "title": query.title,
             "body": blocks_of(query.body, "question.md"),
             "nugget": blocks_of(self._texts.get(task.nugget_id or "", ""), "nugget.md"),
@@ -123,15 +124,18 @@ class Tasks:
                     "below": " › ".join(below),
                     "blocks": blocks_of(text if whole else text[:_SHOWN], path),
                     "left": 0 if whole else max(0, len(text) - _SHOWN),
+                    "language": language or "",
                 }
-                for title, below, text, path in texts
+                for title, below, text, path, language in texts
             ],
         }
 
-    def _passage(self, chunk_id: str, number: str = "") -> tuple[str, tuple[str, ...], str, str]:
+    def _passage(
+        self, chunk_id: str, number: str = ""
+    ) -> tuple[str, tuple[str, ...], str, str, str | None]:
         chunk = self.collection.chunk(chunk_id)
         below = (*filter(None, [chunk.title]), *chunk.headings)
-        return f"{number}{chunk.source}/{chunk.path}", below, chunk.text, chunk.path
+        return f"{number}{chunk.source}/{chunk.path}", below, chunk.text, chunk.path, chunk.language
 
     def _sources(self, nugget: Nugget) -> tuple[str, ...]:
         """The chunks that a nugget was made from; of one that people wrote, those that support it."""

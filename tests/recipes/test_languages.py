@@ -11,6 +11,7 @@ from freshstack_dspy.calibration.agreement import slicing
 from freshstack_dspy.collection.retrieve import open_index
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.models import NO_MODELS
+from freshstack_dspy.labelling.judged import Judged
 from freshstack_dspy.progress import NoProgress
 
 TICKETS = [
@@ -142,3 +143,11 @@ def test_a_language_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r'write languages = \["en", "de"\]'):
         load_config(tmp_path / "build.toml")
+
+
+def test_the_labelling_page_says_in_which_language_its_texts_are(built: Collection) -> None:
+    tasks = Judged(built)
+    shown = [tasks.shown(task) for task in tasks.by_id.values()]
+
+    assert {task["language"] for task in shown} == {"de"}
+    assert {text["language"] for task in shown for text in task["texts"]} == {"de", "en", ""}
