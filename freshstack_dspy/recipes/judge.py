@@ -30,7 +30,7 @@ from freshstack_dspy.programs.support_judge import (
 )
 from freshstack_dspy.recipes.flow import no_records
 from freshstack_dspy.recipes.known import NOTHING, Known
-from freshstack_dspy.recipes.pooling import blocks
+from freshstack_dspy.recipes.pooling import blocks, expected
 from freshstack_dspy.records import (
     Chunk,
     Failure,
@@ -154,10 +154,9 @@ def judge(
     planned = (_planned(config, program, block, known, step) for block in blocks(pairs))
     block = next(planned, None)
     number = len(pairs) if isinstance(pairs, Sequence) else of or 0
-    total = len(block.calls) * number // block.queries if block else 0  # if all are like these
     judgments: list[Judgment] = []
     failures: list[Failure] = []
-    with session.asking(step, total) as ask:
+    with session.asking(step, expected(block.calls if block else (), number)) as ask:
         while block is not None:
             found = _judged(ask, program, block, config.judge.votes)
             judgments += found.judgments
@@ -169,7 +168,6 @@ def judge(
 class _Planned(NamedTuple):
     """What is to be done for some queries."""
 
-    queries: int
     calls: Sequence[JudgeCall]
     reused: Sequence[Judgment]
     duplicates: "Sequence[Duplicate]"
@@ -204,7 +202,7 @@ def _planned(
                 reused.append(judgment.model_copy(update={"same_as": None}))
         asked += grouped(query, nuggets, chunks, missing)
     calls = judge_calls(config, program, asked, step=step)
-    return _Planned(len(pairs), calls, reused, duplicates)
+    return _Planned(calls, reused, duplicates)
 
 
 def _judged(ask: "Ask", program: SupportJudge, planned: _Planned, votes: int) -> Judgments:

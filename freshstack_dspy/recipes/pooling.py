@@ -45,6 +45,11 @@ def blocks(of_queries: Iterable[Item]) -> Iterator[list[Item]]:
         yield block
 
 
+def expected(first: Sequence[Any], queries: int) -> int:
+    """How many calls there are for so many queries, if all blocks need as many as the first."""
+    return len(first) * max(queries, BLOCK) // BLOCK
+
+
 class Searches:
     """Pools from a corpus, whose index is made when something is searched for."""
 

@@ -28,6 +28,7 @@ from freshstack_dspy.recipes.flow import Stages, Work, by_query
 from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, pool_for
 from freshstack_dspy.recipes.judge import LEAST_ROOM, Window, even, packed
 from freshstack_dspy.recipes.known import NOTHING
+from freshstack_dspy.recipes.pooling import blocks, expected
 from freshstack_dspy.records import (
     RELEVANT,
     Candidate,
@@ -73,32 +74,16 @@ def grade(work: Work, made: Contents) -> Contents:
 
     What a run brought to a question whose nuggets are known is not asked about.
     """
-    chunks = work.chunks(made, (one.chunk_id for one in made.pool))
     found: dict[tuple[str, str], Relevance] = {}
-    calls: list[ToRead] = []
-    pooled = by_query(made.pool)
-    for query in made.queries:
-        asked = []
-        for one in sorted(pooled.get(query.query_id, ()), key=lambda one: one.chunk_id):
-            chunk = chunks[one.chunk_id]
-            if (before := work.known.relevance(query, chunk)) is not None:
-                found[query.query_id, one.chunk_id] = before
-            elif one.origin not in ("run", "reused") or not work.known.nuggets(query):
-                asked.append(whole(chunk))
-        calls += work.recipe.windows(query, asked, work.config.judge.batch)
-    graded = work.session.each("relevance", work.recipe.graded, calls)
-    failed = {
-        (one.asked.query.query_id, passage.chunk.chunk_id)
-        for one in graded
-        for passage, grade in zip(one.asked.passages, one.grades, strict=True)
-        if grade is None
-    }
-    for one in graded:
-        for passage, grade in zip(one.asked.passages, one.grades, strict=True):
-            key = one.asked.query.query_id, passage.chunk.chunk_id
-            if grade is not None and key not in failed:
-                found[key] = max(found.get(key, grade), grade, key=lambda each: each.grade)
-    failures = [one.failure for one in graded if one.failure is not None]
+    failures: list[Failure] = []
+    planned = (_to_grade(work, made, block, found) for block in blocks(made.queries))
+    calls = next(planned, None)
+    with work.session.asking("relevance", expected(calls or (), len(made.queries))) as ask:
+        while calls is not None:
+            graded = ask(work.recipe.graded, calls)
+            found |= _grades(graded)
+            failures += [one.failure for one in graded if one.failure is not None]
+            calls = next(planned, None)
     if failures and not found:
         raise FatalModelError(
             f"no passage has a grade of relevance, so nothing was written; the first: "
@@ -111,6 +96,39 @@ def grade(work: Work, made: Contents) -> Contents:
     number = sum(map(is_relevant, candidates))
     report(work.session.progress, "relevant", f"{number:,} of {len(candidates):,} passages")
     return replace(made, pool=candidates, failures=(*made.failures, *failures))
+
+
+def _to_grade(
+    work: Work, made: Contents, queries: Sequence[Query], found: dict[tuple[str, str], Relevance]
+) -> list[ToRead]:
+    """The calls for some queries; grades that are known are put to those that are found."""
+    ids = {query.query_id for query in queries}
+    pooled = by_query(one for one in made.pool if one.query_id in ids)
+    chunks = work.chunks(made, (one.chunk_id for one in chain(*pooled.values())))
+    calls: list[ToRead] = []
+    for query in queries:
+        asked = []
+        for one in sorted(pooled.get(query.query_id, ()), key=lambda one: one.chunk_id):
+            chunk = chunks[one.chunk_id]
+            if (before := work.known.relevance(query, chunk)) is not None:
+                found[query.query_id, one.chunk_id] = before
+            elif one.origin not in ("run", "reused") or not work.known.nuggets(query):
+                asked.append(whole(chunk))
+        calls += work.recipe.windows(query, asked, work.config.judge.batch)
+    return calls
+
+
+def _grades(graded: Sequence[Graded]) -> dict[tuple[str, str], Relevance]:
+    """The grade of each passage, by the ids of query and chunk; none where a part of it failed."""
+    found: dict[tuple[str, str], list[Relevance | None]] = {}
+    for one in graded:
+        for passage, grade in zip(one.asked.passages, one.grades, strict=True):
+            found.setdefault((one.asked.query.query_id, passage.chunk.chunk_id), []).append(grade)
+    return {
+        key: max(filter(None, grades), key=lambda one: one.grade)
+        for key, grades in found.items()
+        if None not in grades
+    }
 
 
 def nuggets_of(work: Work, made: Contents) -> Contents:
@@ -132,16 +150,17 @@ def nuggets_of(work: Work, made: Contents) -> Contents:
                 )
                 for one in before
             )
-    relevant = by_query(filter(is_relevant, made.pool))
-    chunks = work.chunks(made, (one.chunk_id for of in relevant.values() for one in of))
-    asked = []
-    for query in made.queries:
-        if query.query_id not in reused and query.query_id in relevant:
-            ordered = sorted(
-                relevant[query.query_id], key=lambda one: (-one.relevance.grade, one.chunk_id)
-            )
-            asked.append(ToRead(query, [whole(chunks[one.chunk_id]) for one in ordered]))
-    created = session.each("nuggets", recipe.created, asked)
+    ordered: list[Any] = list(filter(is_relevant, made.pool))
+    ordered.sort(key=lambda one: (-one.relevance.grade, one.chunk_id))
+    relevant = by_query(one for one in ordered if one.query_id not in reused)
+    asked = [one for one in made.queries if one.query_id in relevant]
+    created: list[NuggetsInProgress] = []
+    with session.asking("nuggets", len(asked)) as ask:
+        for block in blocks(asked):
+            pooled = [relevant[query.query_id] for query in block]
+            chunks = work.chunks(made, (one.chunk_id for one in chain(*pooled)))
+            shown = [[whole(chunks[one.chunk_id]) for one in of_query] for of_query in pooled]
+            created += ask(recipe.created, list(map(ToRead, block, shown)))
     session.stop_if_deferred()
     calls = [(one.query, some) for one in created for some in _tens(one.nuggets)]
     rated = session.each("importance", recipe.rated, calls)

@@ -24,9 +24,11 @@ from freshstack_dspy.errors import (
     FatalModelError,
 )
 from freshstack_dspy.files import encode_records
+from freshstack_dspy.recipes import pooling
 from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.without_answers import WithoutAnswers
 from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList
+from tests.heard import Heard
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
 from tests.recipes.test_extend import extended, written
@@ -130,6 +132,17 @@ def test_a_replay_gives_the_same_bytes_and_the_plan_counts_the_calls(tmp_path: P
     assert {one.step: one.requests for one in planned.steps} == {
         name: one.calls for name, one in collection.manifest.ledger.items()
     }
+
+
+def test_blocks_of_queries_give_the_same_collection(
+    tmp_path: Path, built: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "BLOCK", 1)
+    heard = Heard()
+    in_blocks = build(unanswered(tmp_path / "blocks"), provider=scripted(), progress=heard)
+
+    assert in_blocks.manifest.content_hash == built.manifest.content_hash
+    assert heard.advanced["nuggets"] == heard.started["nuggets"]
 
 
 def test_windows_pass_the_list_on_and_one_that_fails_leaves_it(tmp_path: Path) -> None:
