@@ -7,8 +7,9 @@ FOLDER has repositories with their history, bare or not, by name (click, httpx, 
 black). For each a collection of ten questions (`stale.jsonl`, with answers written for this) is
 built at one revision and brought to three later ones; at the last one question is new, one retired,
 and one answer edited. A label of support changed, where a refresh has no label of its nugget and
-its chunk's text, or another. `extractive/baseline` answers, and judges in a first round; in a second
-the judge is strict: three lines that follow each other must have 7 of 10 of a nugget's terms.
+its chunk's passage, or another. `extractive/baseline` answers, and judges in a first round; in a second
+the judge is strict: three lines that follow each other must have 7 of 10 of a nugget's terms; and
+new questions are searched with otherwise than the plan takes it.
 `--tiny` makes a repository of its own.
 
 Prints one JSON line for each figure: name, value, goal, holds.
@@ -53,15 +54,32 @@ def report(name: str, value: Any, goal: str = "", *, holds: bool = True) -> None
 
 
 class Strict:
-    """The baseline, but for its judgments."""
+    """The baseline, but for judgments and expansions."""
 
     def complete(self, request: "Request") -> "Response":
         """Answer one request."""
         from dspy.lm15 import Message, Response, Usage
 
-        if (request.config.response_format or {}).get("name") != "JudgeSupportLevel":
-            return BaselineProvider().complete(request)
+        task = (request.config.response_format or {}).get("name")
         inputs = json.loads(request.messages[0].text or "")
+        if task == "DecomposeQuestion":
+            answer: Any = {"sub_questions": [inputs["question"]["title"]]}
+        elif task == "AnswerClosedBook":
+            answer = {"answer": f"I do not know. {inputs['question']['title']}"}
+        elif task == "JudgeSupportLevel":
+            answer = self.judged(inputs)
+        else:
+            return BaselineProvider().complete(request)
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(json.dumps(answer)),
+            finish_reason="stop",
+            usage=Usage(input_tokens=0, output_tokens=0),
+        )
+
+    def judged(self, inputs: Any) -> Any:
+        """Judge every nugget in every chunk."""
         verdicts = [
             {
                 "chunk": chunk["number"],
@@ -74,11 +92,7 @@ class Strict:
             }
             for chunk in inputs["chunks"]
         ]
-        message = Message.assistant(json.dumps({"verdicts": verdicts}))
-        usage = Usage(input_tokens=0, output_tokens=0)
-        return Response(
-            id=None, model=request.model, message=message, finish_reason="stop", usage=usage
-        )
+        return {"verdicts": verdicts}
 
 
 @functools.cache
@@ -131,7 +145,7 @@ class Label(NamedTuple):
 
     query_id: str
     nugget: str
-    text: str
+    passage: str
 
 
 def labels(collection: Collection) -> dict[Label, dict[str, tuple[int | None, str]]]:
@@ -140,7 +154,7 @@ def labels(collection: Collection) -> dict[Label, dict[str, tuple[int | None, st
     chunks = collection.corpus.chunks({one.chunk_id for one in collection.judgments})
     found: dict[Label, dict[str, tuple[int | None, str]]] = {}
     for one in collection.judgments:
-        key = Label(one.query_id, nuggets[one.nugget_id], chunks[one.chunk_id].text)
+        key = Label(one.query_id, nuggets[one.nugget_id], chunks[one.chunk_id].passage)
         found.setdefault(key, {})[one.chunk_id] = one.label, one.nugget_id
     return found
 
@@ -205,8 +219,8 @@ def of_texts(name: str, found: Stale, before: Collection, after: Collection) -> 
     """What `moved`, `gone`, `near` and `unsupported` say of the new chunks, by their labels."""
     now, old = supporting(after), supporting(before)
     texts = {one.nugget_id: (one.query_id, one.text) for one in before.nuggets}
-    there = {(one.path, one.text) for one in before.chunks()}
-    ids = {one.chunk_id for one in after.chunks() if (one.path, one.text) not in there}
+    there = {one.passage for one in before.chunks()}
+    ids = {one.chunk_id for one in after.chunks() if one.passage not in there}
     new = {key: of & ids for key, of in now.items()}
     paths = {one.chunk_id: one.path for one in after.chunks() if one.chunk_id in ids}
     kinds: Counter[str] = Counter()

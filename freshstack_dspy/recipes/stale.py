@@ -244,7 +244,7 @@ class _New:
                     same[one.passage] = id_
         texts = ((id_, one.passage) for id_, one in self._old.items())
         self.renamed = {id_: same[passage] for id_, passage in texts if passage in same}
-        """By chunk: a pooled one of the same text, in another file."""
+        """By chunk: a pooled one that says the same, as in a file with another name."""
 
     def place_of(self, judgment: Judgment) -> str | None:
         """The new chunk where the evidence of a label is, or its beginning; None: nowhere.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, build, load_config, plan
+from freshstack_dspy import BuildConfig, build, load_config, plan, stale
 from freshstack_dspy.recipes.provenance import export_replies
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import answer, embeddings, reranked, vector
@@ -86,3 +86,16 @@ def test_a_refresh_takes_the_vectors_of_now(tmp_path: Path, server: ChatServer) 
     afresh = build(config, mode="replay")
 
     assert refreshed.manifest.content_hash == afresh.manifest.content_hash
+
+
+def test_what_is_stale_is_found_without_vectors(tmp_path: Path, server: ChatServer) -> None:
+    config = configured(tmp_path / "ours", server)
+    build(config)
+    asked = len(server.requests)
+    (tmp_path / "ours/corpus/docs/reset.md").write_text("# Resetting\n\nIt cannot be reset.\n")
+
+    found = stale(config)
+
+    assert len(server.requests) == asked
+    assert found.chunks.added == found.plan.embeddings[0].texts == 1
+    assert [one.change for one in found.labels] == ["gone"] * len(found.labels)
