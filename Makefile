@@ -4,9 +4,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 PACKAGE := .venv/.package
 DEV := .venv/.dev
-BENCHMARKS := $(filter-out benchmarks/chat_server.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/chat_server.py benchmarks/peer_jobs.py, $(wildcard benchmarks/*.py))
 
-.PHONY: demo test test-all formats engines lint types docs site wheel sizes bench bench-smoke
+.PHONY: demo test test-all formats engines lint types docs site wheel sizes bench bench-smoke peers
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, evaluate retrievers on it, and write the report
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -60,6 +60,12 @@ sizes:  ## what the package installs and what each extra adds, in MB
 	test -x .venv-wheel/bin/python || $(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-wheel/bin/python .ci/sizes
+
+peers: $(DEV)  ## what one would pick instead, measured side by side: an environment for each in .venv-peers, 6 GB; writes the tables of docs/peers.md
+	test -x .venv-peers/uv/bin/python || $(PYTHON) -m venv .venv-peers/uv
+	.venv-peers/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-peers/uv/bin/python benchmarks/peers.py --install
+	$(BIN)/python benchmarks/peers.py
 
 bench: $(DEV)  ## one JSON line for each measurement
 	for script in $(BENCHMARKS); do $(BIN)/python $$script || exit 1; done

@@ -1,8 +1,10 @@
 """A loopback chat-completions server in a process of its own, cheap enough not to be the limit.
 
-`python benchmarks/chat_server.py LATENCY` prints its port and answers until it is killed. Its
-answers are nuggets, in the shape that the request asks for: one JSON object, or the marked
-sections of DSPy's ChatAdapter.
+`python benchmarks/chat_server.py LATENCY [CLOSED]` prints its port and answers until it is killed.
+Its answers are nuggets, in the shape that the request asks for: one JSON object, or the marked
+sections of DSPy's ChatAdapter; or a verdict that every judge of `peers.py` can read, where the
+request holds the words `TO_JUDGE`. For CLOSED seconds from the first request on it refuses every
+one with 429 and a Retry-After of as many. `GET /counts` says how many it took and refused.
 """
 
 import asyncio
@@ -11,11 +13,16 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 QUOTE = "the option takes the value"
 """Words that every answer must hold; the nuggets quote them."""
+TO_JUDGE = "the claim to be judged"
+"""Words that ask for a verdict."""
 _NUGGETS = [
     {
         "quote": QUOTE,
@@ -33,39 +40,83 @@ _AS_SECTIONS = (
 )
 
 
+_VERDICT = {
+    "reason": "The passage states it.",
+    "reasoning": "The passage states it.",
+    "rationale": "The passage states it.",
+    "verdict": 1,
+    "score": 1,
+    "result": True,
+    "supported": True,
+}
+_SCORE = {"reasoning": "The passage states it.", "score": 1}
+_OUR_VERDICT = {"verdicts": [{"chunk": 1, "reason": "It states it.", "supported": [1]}]}
+_VERDICT_SECTIONS = (
+    "[[ ## reasoning ## ]]\nThe passage states it.\n\n"
+    "[[ ## supported ## ]]\nTrue\n\n[[ ## completed ## ]]"
+)
+
+
+def _response(status: str, body: dict[str, Any], *more: str) -> bytes:
+    sent = json.dumps(body).encode()
+    head = [status, "Content-Type: application/json", f"Content-Length: {len(sent)}", *more]
+    return "\r\n".join([*head, "", ""]).encode() + sent
+
+
 def _completion(content: str) -> bytes:
-    body = json.dumps(
+    message = {"role": "assistant", "content": content}
+    return _response(
+        "HTTP/1.1 200 OK",
         {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
             "model": "scripted",
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": content},
-                    "finish_reason": "stop",
-                }
-            ],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 1000, "completion_tokens": 120, "total_tokens": 1120},
-        }
-    ).encode()
-    head = (
-        f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        },
     )
-    return head.encode() + body
 
 
-_REPLIES = {
-    "sections": _completion(_AS_SECTIONS),
-    "reasoning": _completion(_AS_JSON),
-    "typed": _completion(_AS_TYPED_JSON),
-}
+_NUGGETS_REPLIES = (
+    (b"[[ ## ", _completion(_AS_SECTIONS)),
+    (b"reasoning", _completion(_AS_JSON)),
+    (b"", _completion(_AS_TYPED_JSON)),
+)
+_VERDICTS = (
+    (b"[[ ## ", _completion(_VERDICT_SECTIONS)),
+    (b"verdicts", _completion(json.dumps(_OUR_VERDICT))),
+    (b"AssertionLLMResponse", _completion(json.dumps(_SCORE))),  # whose schema allows nothing else
+    (b"", _completion(json.dumps(_VERDICT))),
+)
+
+
+class _Counts:
+    """What the server did so far."""
+
+    def __init__(self, closed: float) -> None:
+        self._closed = closed
+        self._opens: float | None = None
+        self.taken = self.refused = 0
+
+    def refuses(self) -> bool:
+        """Count a request."""
+        if self._opens is None:
+            self._opens = time.monotonic() + self._closed
+        refused = time.monotonic() < self._opens
+        self.refused += refused
+        self.taken += not refused
+        return refused
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, latency: float) -> None:
-        self._latency = latency
+    def __init__(self, latency: float, closed: float, counts: _Counts) -> None:
+        self._latency, self._counts = latency, counts
+        self._refusal = _response(
+            "HTTP/1.1 429 Too Many Requests",
+            {"error": {"message": "slow down", "type": "rate_limit", "code": "rate_limit"}},
+            f"Retry-After: {closed:.0f}",
+        )
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -76,35 +127,43 @@ class _Connection(asyncio.Protocol):
         head, mark, body = self._received.partition(b"\r\n\r\n")
         if not mark:
             return
+        if head.startswith(b"GET"):
+            self._received = b""
+            counts = {"taken": self._counts.taken, "refused": self._counts.refused}
+            self._write(_response("HTTP/1.1 200 OK", counts))
+            return
         length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         if len(body) < length:
             return
         self._received = body[length:]
-        asyncio.get_running_loop().call_later(self._latency, self._answer, body[:length])
+        if self._counts.refuses():
+            self._write(self._refusal)
+        else:
+            asyncio.get_running_loop().call_later(self._latency, self._answer, body[:length])
 
     def _answer(self, body: bytes) -> None:
-        kind = "typed"
-        if b"[[ ## " in body:
-            kind = "sections"
-        elif b"reasoning" in body:
-            kind = "reasoning"
+        replies = _VERDICTS if TO_JUDGE.encode() in body else _NUGGETS_REPLIES
+        self._write(next(reply for mark, reply in replies if mark in body))
+
+    def _write(self, response: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(_REPLIES[kind])
+            self._transport.write(response)
 
 
-async def _serve(latency: float) -> None:
+async def _serve(latency: float, closed: float) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     print(listener.getsockname()[1], flush=True)
+    counts = _Counts(closed)
     server = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(latency), sock=listener
+        lambda: _Connection(latency, closed, counts), sock=listener
     )
     await server.serve_forever()
 
 
 @contextlib.contextmanager
-def serving(latency: float = 0.0) -> Iterator[str]:
+def serving(latency: float = 0.0, closed: float = 0.0) -> Iterator[str]:
     """Run the server; give its base URL."""
-    command = [sys.executable, str(Path(__file__)), str(latency)]
+    command = [sys.executable, str(Path(__file__)), str(latency), str(closed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline())
@@ -114,5 +173,12 @@ def serving(latency: float = 0.0) -> Iterator[str]:
             process.kill()
 
 
+def counts(api_base: str) -> dict[str, int]:
+    """How many requests a server took and refused."""
+    with urlopen(f"{api_base}/counts") as reply:
+        found: dict[str, int] = json.load(reply)
+    return found
+
+
 if __name__ == "__main__":
-    asyncio.run(_serve(float(sys.argv[1])))
+    asyncio.run(_serve(*map(float, sys.argv[1:])))

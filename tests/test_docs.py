@@ -328,3 +328,13 @@ def test_the_figures_of_the_papers_are_those_that_the_benchmark_prints(tmp_path:
     assert [(row.figure, row.paper) for row in printed.rows] == [
         (figure, paper) for figure, _, paper, _ in (row for row in rows[2:] if len(row) == 4)
     ]
+
+
+def test_the_tables_of_peers_are_those_of_what_was_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    peers = script(ROOT / "benchmarks/peers.py")
+    recorded = json.loads(peers.RECORDED.read_text(encoding="utf-8"))
+
+    assert peers.page(recorded) in (ROOT / "docs/peers.md").read_text(encoding="utf-8")
