@@ -284,7 +284,9 @@ class ChunkFile:
 
     @cached_property
     def _file(self) -> Any:
-        return open_parquet(self._source, chunk_schema(), str(self))
+        schema = chunk_schema()
+        needed = schema.remove(schema.get_field_index("language"))
+        return open_parquet(self._source, needed, str(self))
 
     @cached_property
     def _source(self) -> "pa.NativeFile":

@@ -90,6 +90,19 @@ def test_ids_are_a_set_that_tells_which_it_lacks(tmp_path: Path) -> None:
         file.chunk("none")
 
 
+def test_a_file_without_languages_is_one_of_before_there_were_any(tmp_path: Path) -> None:
+    new = ChunkFile.holding([chunk(2), chunk(1)])
+    table = pq.read_table(pa.BufferReader(new.place)).drop_columns("language")
+    pq.write_table(table, tmp_path / "old.parquet")
+
+    old = ChunkFile(tmp_path / "old.parquet")
+
+    assert list(old) == list(new)
+    assert old.chunk(chunk(1).chunk_id) == chunk(1)
+    assert old.sums == new.sums
+    assert next(old.batches()).schema == chunk_schema()
+
+
 def test_two_chunks_of_one_id_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match="chunk 's/00001_0_4' is there twice"):
         write(tmp_path / "a.parquet", [chunk(1), chunk(0), chunk(1)])
