@@ -377,6 +377,8 @@ def _place(value: Any) -> Path | Uri:
             )
         if "@" in place.partition("://")[2].partition("/")[0] and not scheme.startswith("abfs"):
             raise ValueError("holds a name or password; set them in the environment")
+        if not place.partition("://")[2].strip("/"):
+            raise ValueError("names no bucket; write it as s3://bucket/name")
     return place
 
 
@@ -398,12 +400,6 @@ class IndexConfig(Section):
     full-text index over the same terms, for corpora that outgrow memory. It has no `lsa`."""
     approximate_above: int = Field(default=APPROXIMATE_ABOVE, ge=0, exclude_if=_is_default)
     """With more chunks an embedder's vectors are searched by an approximate index."""
-
-    @property
-    def folder(self) -> Path:
-        """Where notes of this machine are kept."""
-        default = type(self).model_fields["path"].default
-        return self.path if isinstance(self.path, Path) else default
 
     @model_validator(mode="after")
     def _words_where_files_are(self) -> Self:
@@ -821,6 +817,15 @@ class BuildConfig(Section):
     def file(self) -> Path:
         """The TOML file it was read from, for messages that say what to type."""
         return self._file
+
+    @property
+    def chunks_folder(self) -> Path:
+        """Where chunks and what was seen in files are kept on this machine, next to the indexes.
+
+        With an index in an object store it is next to the replies.
+        """
+        path = self.index.path
+        return path if isinstance(path, Path) else self.cache.path.parent / "index"
 
     @field_validator("corpus")
     @classmethod

@@ -266,6 +266,7 @@ _SAID: dict[str, str] = {
     "redentials": "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of "
     "your store, in the environment",
     "No space left": "the disk is full",
+    "TokenRequest": "no credentials; set GOOGLE_APPLICATION_CREDENTIALS in the environment",
     "region": "its region is not known; set AWS_REGION, and AWS_ENDPOINT_URL of a store of your own",
 }
 

@@ -82,7 +82,7 @@ def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
     """
     mapper(config.engine)  # before any work
     found = _look(config, progress)
-    folder, by = config.index.folder / ".chunks" / config.name, cut_by(config)
+    folder, by = config.chunks_folder / ".chunks" / config.name, cut_by(config)
     before = _Kept.read(existing_folder(folder), by)
     known = {file.content for file in before.files}
     changed = {
@@ -119,7 +119,7 @@ class _Found(NamedTuple):
 
 
 def _look(config: BuildConfig, progress: Progress) -> _Found:
-    most, kept = config.chunking.max_file_bytes, config.index.folder
+    most, kept = config.chunking.max_file_bytes, config.chunks_folder
     found = _Found([], [], [])
     progress.start("files", len(config.corpus))
     for corpus in config.corpus:

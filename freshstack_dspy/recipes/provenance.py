@@ -243,7 +243,7 @@ def fingerprint_inputs(
         corpus = {
             "chunking": config.chunking.model_dump(mode="json"),
             "corpora": [
-                [one.name, _files(one, most, config.index.folder)] for one in config.corpus
+                [one.name, _files(one, most, config.chunks_folder)] for one in config.corpus
             ],
         }
         return {

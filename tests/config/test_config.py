@@ -209,6 +209,7 @@ def test_a_build_may_not_write_into_what_it_reads(folder: Path, section: str) ->
     [
         ('path = "s3://bucket/indexes"', 'bm25s needs a folder; write lexical = "lance"'),
         ('path = "db://bucket"\nlexical = "lance"', "is no object store (db://)"),
+        ('path = "s3://"\nlexical = "lance"', "names no bucket; write it as s3://bucket/name"),
         ('path = "s3://me:pass@bucket/x"\nlexical = "lance"', "holds a name or password"),
         ('lexical = "lance"', "pool.retrievers names ['lsa']; there are: bm25, hybrid"),
         ('lexical = "tantivy"', "lexical"),
@@ -230,6 +231,8 @@ def test_an_object_store_is_kept_as_it_is_named_and_changes_no_settings(folder: 
     )
 
     assert there.index.path / there.name == f"s3://bucket/indexes/{there.name}"
+    assert there.chunks_folder == load_config(written(folder, LEAST)).chunks_folder
+    assert there.chunks_folder.is_relative_to(folder)
     here = load_config(written(folder, LEAST)).index
     assert here.model_dump(mode="json", exclude={"path"}) == {"dimensions": 256}
 
