@@ -284,10 +284,11 @@ class Records(Sequence[R], Generic[R]):
             yield from self._file.iter_batches(_ROWS, columns=fields and list(fields))
 
     def _group(self, group: int) -> "pa.Table":
-        if self._read is None or self._read[0] != group:
+        read = self._read  # another thread may read another group
+        if read is None or read[0] != group:
             with reading_parquet(str(self._path)):
-                self._read = group, self._file.read_row_group(group)
-        return self._read[1]
+                self._read = read = group, self._file.read_row_group(group)
+        return read[1]
 
 
 def _parts(kind: Any, column: Any) -> Sequence[Any]:
