@@ -12,10 +12,11 @@ from freshstack_dspy.errors import ConfigError, file_named
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.engine import Provider, check_model
+from freshstack_dspy.lm.engine import Provider, check_model, check_reachable
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.request import BASELINE
+from freshstack_dspy.lm.store import FirstOf
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
 
@@ -125,7 +126,8 @@ def open_session(
 
     Raises:
         ConfigError: No such mode, or batches under way would be paid for twice.
-        FatalModelError: The model's provider is not known, or there is no key for it.
+        FatalModelError: The model's provider is not known, or there is no key for it, or nothing is
+            recorded yet and nobody is there.
         FreshstackError: A model or the store cannot be opened; see `errors.py`.
     """
     provider, callback = options.get("provider"), options.get("callback")
@@ -147,6 +149,10 @@ def open_session(
 
     with ExitStack() as stack:
         store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
+        asks = mode == "rerecord" or (mode == "live" and not any(FirstOf(store, bundles).lines()))
+        if asks and provider is None and engine is None:
+            with file_named(config.file):
+                check_reachable(config.model)
         reserved = JobFolder.of(config).reserved()
         account = Account(config.name, config.budget, config.prices, reserved)
         access = Access(mode, store, bundles, account, callback=callback, engine=engine)

@@ -1,6 +1,7 @@
 """Deferred requests that are sent from here, or by an engine, over a real server with faults."""
 
 import json
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -191,3 +192,19 @@ def test_an_outage_fails_no_request(server: ChatServer, tmp_path: Path) -> None:
 
     assert there.manifest.content_hash == live.manifest.content_hash
     assert not there.failures
+
+
+def test_where_nobody_is_there_a_first_build_stops_before_any_work(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    nowhere = asking(tmp_path, server, model={"api_base": f"http://127.0.0.1:{port}/v1"})
+
+    with pytest.raises(FatalModelError, match=f"nobody answers at http://127.0.0.1:{port}/v1"):
+        build(nowhere)
+    assert not Path(nowhere.index.path).exists()
+    with ChatServer(answer).running() as gone:
+        recorded = asking(tmp_path / "recorded", gone)
+        build(recorded)
+    assert build(recorded.model_copy(update={"out": tmp_path / "again"}))
