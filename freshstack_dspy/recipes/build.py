@@ -16,6 +16,7 @@ from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.progress import one_part, report, showing
+from freshstack_dspy.recipes.chunking import commit_dates
 from freshstack_dspy.recipes.opening import (
     SessionOptions,
     check_options,
@@ -85,7 +86,7 @@ def _build(
         session = stack.enter_context(open_session(config, replies=replies, **options))
         made = make(session)
         with span("collection"), one_part(progress, "collection"):
-            described = provenance(session, made.contents, inputs)
+            described = provenance(session, made.contents, inputs, commit_dates(config))
             collection = write_collection(
                 config.out,
                 made.contents,

@@ -26,7 +26,7 @@ from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
 from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
-from freshstack_dspy.recipes.chunking import chosen_by, commit_dates, commit_of, seen_files
+from freshstack_dspy.recipes.chunking import chosen_by, commit_of, seen_files
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.contents import Contents
@@ -54,7 +54,10 @@ _PRIVATE = frozenset(["api_key", "api_base"])
 
 
 def provenance(
-    session: "Session", contents: Contents | None = None, inputs: Mapping[str, str] | None = None
+    session: "Session",
+    contents: Contents | None = None,
+    inputs: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
 ) -> Provenance:
     """Describe how a collection is made, without secrets and names of machines.
 
@@ -62,6 +65,7 @@ def provenance(
         session: What was asked, for which configuration, by which recipe.
         contents: Its records; replies that were used and that none of these names are listed.
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
+        dates: By source, when the commit of its chunks was made, where it is known.
     """
     from freshstack_dspy.calibration.agreement import measured_trust
     from freshstack_dspy.recipes.recipe import identities
@@ -82,7 +86,7 @@ def provenance(
         trust=measured_trust(contents, config.judge.graded, config.name, config.trust)
         if contents
         else None,
-        dates=commit_dates(config) if contents else {},
+        dates=dict(dates or {}),
     )
 
 

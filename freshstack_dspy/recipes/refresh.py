@@ -17,6 +17,7 @@ from freshstack_dspy.pages.page import Page, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import showing
 from freshstack_dspy.recipes.build import make
+from freshstack_dspy.recipes.chunking import commit_dates
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.provenance import added, provenance
@@ -101,7 +102,7 @@ def _refresh(
 
         check_reusable(old, session, keep_labels=keep_labels)
         made = make(session, Known(before))
-        now = provenance(session, made.contents)
+        now = provenance(session, made.contents, dates=commit_dates(config))
 
     chunks, rejected = made.chunks, made.reading.rejected
     if passages := made.contents.passages:

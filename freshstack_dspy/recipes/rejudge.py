@@ -128,7 +128,8 @@ def _rejudge(
             return Rejudged(config.model.name, None, agreement, differ, None, 0, failed)
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
         contents = _contents(before, judged, textless, scale)
-        now, old = provenance(session, contents), before.manifest
+        old = before.manifest
+        now = provenance(session, contents, dates=old.dates)
         rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
         judge_now = {name: now.config[name] for name in ("model", "judge")}
         described = now.model_copy(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, build, explain, stale
+from freshstack_dspy import BuildConfig, Collection, build, explain, rejudge, stale
 from freshstack_dspy.collection.query_pages import query_page
 from freshstack_dspy.errors import ConfigError, FreshstackError, SourceError
 from freshstack_dspy.pages.terminal import page_text
@@ -155,6 +155,10 @@ def test_what_is_true_at_a_commit_has_its_date(
     chunk_id = next(one.chunk_id for one in after.judgments if after.supports(one))
     explained = page_text(explain(after, "2", chunk_id).page())
     assert " of 2025-01-01, bytes" in " ".join(explained.split())
+    shutil.rmtree(corpus)
+    again = rejudge(config.out, config, tmp_path / "again", provider=ScriptedProvider()).collection
+    assert again is not None
+    assert again.true_at() == after.true_at()
 
 
 @pytest.mark.parametrize(
