@@ -1,7 +1,10 @@
-"""Which language a text is in. The detector is an extra."""
+"""Which language a text is in."""
+
+import sys
 
 import pytest
 
+from freshstack_dspy import languages
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.languages import language_of
 
@@ -14,7 +17,8 @@ def test_of_one_language_nothing_is_detected() -> None:
 def test_a_detector_that_is_missing_is_named_with_what_to_type(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "py3langid.langid", None)
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    languages._detector.cache_clear()
 
     with pytest.raises(ConfigError, match=r"pip install 'freshstack_dspy\[languages\]'; or say"):
         language_of("Warum ist der Server nicht erreichbar?", ["de", "en"])
@@ -38,11 +42,9 @@ def test_a_detector_that_is_missing_is_named_with_what_to_type(
     ],
 )
 def test_a_text_is_in_one_of_the_languages_or_undetermined(text: str, found: str | None) -> None:
-    pytest.importorskip("py3langid")
     assert language_of(text, ["de", "en", "zh"]) == found
 
 
 def test_a_language_that_the_detector_does_not_know_is_named() -> None:
-    pytest.importorskip("py3langid")
     with pytest.raises(ConfigError, match="languages names 'xx', which is not told apart"):
         language_of("Warum ist der Server nicht erreichbar?", ["de", "xx"])
