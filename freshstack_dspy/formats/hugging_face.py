@@ -53,9 +53,11 @@ def _write(selection: Selection) -> Files:
         file, content = parquet_file("test", schema, rows)
         files[config] = ("test", f"{config}/{file}")
         yield files[config][1], content
+    languages = sorted({query.language for query in collection.queries if query.language})
     about = (
         f"pretty_name: {json.dumps(collection.name)}\n"
-        "license: other\n"
+        + f"language: {json.dumps(languages)}\n" * bool(languages)
+        + "license: other\n"
         "license_name: see-the-attribution-below\n"
         "task_categories:\n- text-retrieval\n"
         "tags:\n- test-collection\n- nuggets\n- freshstack_dspy\n"

@@ -233,6 +233,10 @@ def _queries(queries: Sequence[Query], manifest: Manifest) -> Page:
         named = ", ".join(f"{cut(tag, _LONGEST)} ({tags[tag]})" for tag in most)
         others = f" and {len(tags) - _TAGS} others" if len(tags) > _TAGS else ""
         rows.append(("tags", named + others))
+    if languages := Counter(query.language for query in queries if query.language):
+        named = ", ".join(f"{name} ({languages[name]})" for name in sorted(languages))
+        others = len(queries) - languages.total()
+        rows.append(("languages", named + f"; undetermined ({others})" * bool(others)))
     rows.append(("queries", str(len(queries))))
     rows.append(("synthetic queries", str(manifest.counts.synthetic)))
     if in_images := sum(is_in_image(query.body) for query in queries):

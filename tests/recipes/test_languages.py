@@ -1,12 +1,13 @@
 """The languages of a build: what is recorded, what its index is made by, and the groups."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, build, load_config
+from freshstack_dspy import BuildConfig, Collection, build, import_collection, load_config
 from freshstack_dspy.calibration.agreement import slicing
 from freshstack_dspy.collection.retrieve import open_index
 from freshstack_dspy.errors import ConfigError
@@ -151,3 +152,14 @@ def test_the_labelling_page_says_in_which_language_its_texts_are(built: Collecti
 
     assert {task["language"] for task in shown} == {"de"}
     assert {text["language"] for task in shown for text in task["texts"]} == {"de", "en", ""}
+
+
+def test_the_card_and_the_data_set_name_the_languages(built: Collection, tmp_path: Path) -> None:
+    built.export("hf", tmp_path / "hf")
+
+    readme = (tmp_path / "hf/README.md").read_text()
+    assert 'language: ["de"]\n' in readme
+    assert re.search(r"\| languages +\| de \(2\) +\|", readme)
+    again = import_collection("hf", tmp_path / "hf", tmp_path / "again")
+    assert [query.language for query in again.queries] == ["de", "de"]
+    assert [one.language for one in again.chunks()] == [one.language for one in built.chunks()]
