@@ -28,7 +28,7 @@ from freshstack_dspy.files import check_writable, existing_folder, replace_folde
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.code import code_sha256
+from freshstack_dspy.recipes.code import code_sha256, file_sha256
 from freshstack_dspy.records import LicenceFile, Query, SkippedFile, SourceFile
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.counts import count_kinds, listed
@@ -318,7 +318,9 @@ def cut_by(config: BuildConfig) -> str:
 
     That is the settings, the code that cuts files, and the versions of the packages it uses.
     """
-    code = code_sha256("corpus", "tiktoken|tree-sitter.*|py3langid")
+    package = Path(__file__).parents[1]
+    code = [code_sha256("corpus", "tiktoken|tree-sitter.*|py3langid")]
+    code += [file_sha256(package / name) for name in ("languages.py", "lm/tokens.py")]
     languages = [_languages_of(one, config) for one in config.corpus]
     return sha256_of(
         {"max_tokens": config.chunking.max_tokens, "code": code, "languages": languages}
