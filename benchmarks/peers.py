@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import peer_jobs
 from chat_server import counts, serving
@@ -35,7 +35,7 @@ RECORDED, PAGE = ROOT / "benchmarks/peers.json", ROOT / "docs/peers.md"
 BEGIN, END = "<!-- written by benchmarks/peers.py -->", "<!-- end -->"
 OURS = "freshstack_dspy"
 PINS = {
-    OURS: [str(ROOT)],
+    OURS: [str(ROOT), "--constraint", str(ROOT / "constraints.txt")],
     "ragas": ["ragas==0.4.3", "langchain-community<0.4"],  # with 0.4 it cannot be imported
     "deepeval": ["deepeval==4.3.1"],
     "mlflow": ["mlflow==3.17.2"],
@@ -66,17 +66,26 @@ MOST_SECONDS = 240
 """After so long a round counts as without a result."""
 
 
-class Sizes:
+class Sizes(NamedTuple):
     """How much is measured."""
 
-    def __init__(self, *, tiny: bool) -> None:
-        self.tiny = tiny
-        self.rounds, self.calls, self.in_flight, self.latency = (
-            (1, 16, 8, 0.02) if tiny else (2, 300, 32, 0.1)
-        )
-        self.closed, self.lasting = (1.0, 24) if tiny else (2.0, 96)
-        self.chunked = 100_000 if tiny else 4_000_000
-        self.chunks, self.queries, self.judged = (100, 5, 20) if tiny else (10_000, 200, 672)
+    rounds: int = 2
+    calls: int = 300
+    in_flight: int = 32
+    latency: float = 0.1
+    closed: float = 2.0
+    """Seconds for which the server refuses."""
+    lasting: int = 96
+    """Calls of a run that is refused or killed."""
+    chunked: int = 4_000_000
+    """Bytes."""
+    chunks: int = 10_000
+    queries: int = 200
+    judged: int = 672
+    """Queries of the run that is measured."""
+
+
+TINY = Sizes(1, 16, 8, 0.02, 1.0, 24, 100_000, 100, 5, 20)
 
 
 def python_of(peer: str) -> Path | None:
@@ -101,7 +110,7 @@ def install() -> None:
         pip = [*uv, *INSTALL, "--python", place]
         ours = ["--reinstall-package", OURS] if peer == OURS else []
         subprocess.run([*pip, *ours, *wanted], check=True)
-        print(f"{place}: {', '.join(wanted)}", flush=True)
+        print(peer, flush=True)
 
 
 def megabytes(peer: str) -> float | None:
@@ -265,9 +274,9 @@ def others(sizes: Sizes) -> dict[str, Any]:
     import index
     import measures
 
-    chunking.PYTHON_BYTES, chunking.MAX_TOKENS = sizes.chunked, peer_jobs.MOST_TOKENS
+    chunking.PYTHON_BYTES = sizes.chunked
     files = chunking.python_files()
-    index.CHUNKS, index.TINY = sizes.chunks, sizes.tiny
+    index.CHUNKS, index.TINY = sizes.chunks, sizes == TINY
     chunks = index.corpus()
     searched = {
         "texts": [one.text for one in chunks],
@@ -428,7 +437,7 @@ def main() -> None:
     elif chosen.page:
         write_page()
     else:
-        found = measured(Sizes(tiny=chosen.tiny))
+        found = measured(TINY if chosen.tiny else Sizes())
         print(page(found))
         if not chosen.tiny:
             RECORDED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
