@@ -9,7 +9,7 @@ from freshstack_dspy.collection.contamination import asked, day_of
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.groups import QueryGroups
 from freshstack_dspy.records import QueryOrigin
-from freshstack_dspy.stored.contents import CONTAMINATED, SLICES
+from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.record_files import rows
 
@@ -178,7 +178,7 @@ GROUPINGS: dict[str, _Grouping] = {
 groups and the ids of their queries."""
 
 
-def found_shares(collection: StoredCollection) -> dict[str, float]:
+def found_shares(collection: Contents) -> dict[str, float]:
     """Give the share of each query's supported nuggets that the pool found with the question alone.
 
     What the technique `question` holds to rank 20, all retrievers of the pool fused: it is the

@@ -1,16 +1,29 @@
 """Groups of a collection's queries."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from freshstack_dspy import Query
 from freshstack_dspy.collection.grouping import found_shares, query_groups
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.groups import QueryGroups
 from freshstack_dspy.records import Candidate, Found, TechniqueRank
 from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.folder import StoredCollection
 
-from .small import CONTENTS, A, B, D, candidate, judgment, query
+from .small import CONTENTS, A, B, D, candidate, judgment, query, write_small
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Callable[..., QueryGroups]:
+    """Group the queries of a collection that has these records."""
+    small = write_small(tmp_path / "small")
+    return lambda contents, *by, **at: query_groups(
+        StoredCollection.holding(contents, small.manifest, small.corpus), *by, **at
+    )
 
 
 def of(**changes: object) -> Contents:
@@ -25,17 +38,17 @@ def asked(*days: str | None) -> Contents:
     return of(queries=queries)
 
 
-def test_a_query_is_in_the_group_of_each_of_its_tags() -> None:
+def test_a_query_is_in_the_group_of_each_of_its_tags(group: Callable[..., QueryGroups]) -> None:
     first, *others = CONTENTS.queries
     tagged = first.model_copy(update={"tags": ("io", "api", "io")})
     untagged = others[0].model_copy(update={"tags": ()})
-    found = query_groups(of(queries=(tagged, untagged, *others[1:])), "tag")
+    found = group(of(queries=(tagged, untagged, *others[1:])), "tag")
 
     assert found.members == {"api": ("12", "5", "6"), "io": ("12",)}
     assert found.by == "tag"
 
 
-def test_the_fields_of_the_queries_group_them_too() -> None:
+def test_the_fields_of_the_queries_group_them_too(group: Callable[..., QueryGroups]) -> None:
     first, second, *others = CONTENTS.queries
     named = [
         one.model_copy(update={"fields": {"product": product, "tag": "x"}})
@@ -43,21 +56,23 @@ def test_the_fields_of_the_queries_group_them_too() -> None:
     ]
     contents = of(queries=(*named, *others))
 
-    assert query_groups(contents, "product").members == {"Atlas": ("12",), "Zeus": ("123",)}
-    assert "x" not in query_groups(contents, "tag").members, "a grouping of this name is there"
-    with pytest.raises(CollectionError, match="origin, product, not by 'team'"):
-        query_groups(contents, "team")
+    assert group(contents, "product").members == {"Atlas": ("12",), "Zeus": ("123",)}
+    assert "x" not in group(contents, "tag").members, "a grouping of this name is there"
+    with pytest.raises(CollectionError, match="cross_language, product, not by 'team'"):
+        group(contents, "team")
 
 
-def test_years_are_those_in_utc_and_what_has_no_date_is_in_none() -> None:
+def test_years_are_those_in_utc_and_what_has_no_date_is_in_none(
+    group: Callable[..., QueryGroups],
+) -> None:
     contents = asked("2025-12-31T23:30:00-02:00", "2025-06-01", None, "yesterday")
 
-    assert query_groups(contents, "date").members == {"2025": ("2",), "2026": ("1",)}
+    assert group(contents, "date").members == {"2025": ("2",), "2026": ("1",)}
 
 
-def test_a_date_divides_after_its_day() -> None:
+def test_a_date_divides_after_its_day(group: Callable[..., QueryGroups]) -> None:
     contents = asked("2024-06-30T23:59:59", "2024-07-01", "2020-01-01", None)
-    found = query_groups(contents, "date", at="2024-06-30")
+    found = group(contents, "date", at="2024-06-30")
 
     assert found.by == "date=2024-06-30"
     assert found.members == {"up to 2024-06-30": ("1", "3"), "after 2024-06-30": ("2",)}
@@ -73,9 +88,9 @@ def test_a_date_divides_after_its_day() -> None:
     ],
 )
 def test_groups_are_in_their_order_and_none_is_empty(
-    kind: str, members: dict[str, tuple[str, ...]]
+    kind: str, members: dict[str, tuple[str, ...]], group: Callable[..., QueryGroups]
 ) -> None:
-    assert query_groups(CONTENTS, kind).members == members
+    assert group(CONTENTS, kind).members == members
 
 
 def ranked(query_id: str, chunk_id: str, rank: int, *, below: bool = False) -> Candidate:
@@ -91,7 +106,7 @@ def ranked(query_id: str, chunk_id: str, rank: int, *, below: bool = False) -> C
     )
 
 
-def test_difficulty_is_how_much_the_question_alone_found() -> None:
+def test_difficulty_is_how_much_the_question_alone_found(group: Callable[..., QueryGroups]) -> None:
     """Query 12 has three supported nuggets; its chunks stand at ranks 20, 21 and nowhere."""
     pool = (ranked("12", A, 20), ranked("12", B, 21, below=True), candidate("123", A))
     unranked = ranked("12", D, 1).model_copy(
@@ -109,7 +124,7 @@ def test_difficulty_is_how_much_the_question_alone_found() -> None:
     contents = of(pool=(*pool, unranked), judgments=judgments)
 
     assert found_shares(contents) == {"12": pytest.approx(1 / 3), "123": 1.0}
-    assert query_groups(contents, "difficulty").members == {"easy": ("123",), "medium": ("12",)}
+    assert group(contents, "difficulty").members == {"easy": ("123",), "medium": ("12",)}
 
 
 def without_tags(one: Query) -> Query:
@@ -127,15 +142,17 @@ def without_tags(one: Query) -> Query:
         (of(pool=()), "difficulty", "build it with question among"),
     ],
 )
-def test_what_is_known_of_no_query_is_an_error(contents: Contents, kind: str, said: str) -> None:
+def test_what_is_known_of_no_query_is_an_error(
+    contents: Contents, kind: str, said: str, group: Callable[..., QueryGroups]
+) -> None:
     with pytest.raises(CollectionError, match=said):
-        query_groups(contents, kind)
+        group(contents, kind)
 
 
-def test_a_date_is_one_and_is_for_dates() -> None:
+def test_a_date_is_one_and_is_for_dates(group: Callable[..., QueryGroups]) -> None:
     with pytest.raises(CollectionError, match="'2024' is not a date; type one as"):
-        query_groups(CONTENTS, "date", at="2024")
+        group(CONTENTS, "date", at="2024")
     with pytest.raises(CollectionError, match="not by tag"):
-        query_groups(CONTENTS, "tag", at="2024-01-01")
+        group(CONTENTS, "tag", at="2024-01-01")
     with pytest.raises(CollectionError, match="what its date is"):
-        query_groups(asked(None), "date", at="2024-01-01")
+        group(asked(None), "date", at="2024-01-01")
