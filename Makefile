@@ -28,12 +28,13 @@ formats:  ## exports loaded by BEIR, MTEB, sentence-transformers and FlagEmbeddi
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,formats,retrievers]'
 	.venv-formats/bin/python -m pytest -m formats tests/collection tests/formats tests/test_autojudge.py tests/test_docs.py
 
-engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 server, and what OpenTelemetry receives: in an environment of their own
+engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 server, and what OpenTelemetry receives: in an environment of their own, with PyTorch
 	test -x .venv-engines/bin/python || $(PYTHON) -m venv .venv-engines
 	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-engines/bin/uv pip install --quiet --python .venv-engines/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,engines,otel]'
+	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-engines/bin/uv pip install --quiet --python .venv-engines/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,engines,otel,transformers]'
 	.venv-engines/bin/python -m pytest -m engines tests/engines
-	.venv-engines/bin/python -m pytest -m "slow or not slow" tests/lm/test_telemetry.py tests/index/test_object_store.py
+	.venv-engines/bin/python -m pytest -m "slow or not slow" tests/lm/test_telemetry.py tests/index/test_object_store.py tests/index/test_models.py
 
 lint: $(DEV)  ## style and layers
 	$(BIN)/ruff check .

@@ -136,6 +136,10 @@ def _connect(ray: Any, engine: EngineConfig) -> None:
         ) from None
     except RuntimeError as error:  # of another version
         raise EngineError(f"the Ray cluster at {address}: {' '.join(str(error).split())}") from None
+    # What Ray says of lost nodes goes to stdout, where results are, and no setting changes it.
+    worker = ray._private.worker  # noqa: SLF001
+    said = worker.print_to_stdstream
+    worker.print_to_stdstream = lambda data, **how: said({**data, "is_err": True}, **how)
 
 
 @functools.cache
@@ -157,9 +161,14 @@ def _check_nodes(gpus: float, _job: str) -> None:
         name = f"the Ray node {node['NodeManagerAddress']}"
         try:
             there = ray.get(
-                probe.options(scheduling_strategy=where).remote(list(here)), timeout=_ANSWERING
+                probe.options(scheduling_strategy=where).remote(list(here)),
+                timeout=_ANSWERING,
             )
-        except (faults.RayTaskError, faults.RuntimeEnvSetupError, faults.GetTimeoutError) as error:
+        except (
+            faults.RayTaskError,
+            faults.RuntimeEnvSetupError,
+            faults.GetTimeoutError,
+        ) as error:
             why = " ".join(str(getattr(error, "cause", error)).split())
             raise EngineError(f"{name} cannot do the work: {why}") from None
         except faults.RayError:  # lost, and not yet known to be

@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from freshstack_dspy.config import EngineConfig
-from tests.index.object_store import server, store  # noqa: F401 - fixtures
+from tests.index.object_store import environment_of, server, store  # noqa: F401 - fixtures
 
-MODELS = Path(__file__).with_name("models")
+KEY = "OPENAI_API_KEY"
 NODE = {
     "num_cpus": 2,
     "object_store_memory": 150_000_000,
@@ -24,26 +23,26 @@ def _network_is_off() -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """A cluster with one node more than its head."""
+def cluster(server: str) -> Iterator[Any]:  # noqa: F811
+    """A cluster with one node more than its head, whose nodes reach the object store."""
     ray = pytest.importorskip("ray")
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["PYTHONPATH"] = f"{MODELS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     made = cluster_utils.Cluster()
-    with_node(made)  # its head
-    with_node(made)
+    environment = {**environment_of(server), KEY: "planted-77"}
+    with_node(made, **environment)  # its head
+    with_node(made, **environment)
     yield made
     ray.shutdown()
     made.shutdown()
 
 
-def with_node(cluster: Any) -> Any:
-    """Start a node of a cluster; Ray gives it half a minute, which a busy machine may exceed."""
+def with_node(cluster: Any, **environment: str) -> Any:
+    """Start a node with these variables; Ray gives it half a minute, which a busy machine exceeds."""
     left = 2
     while True:
         try:
-            return cluster.add_node(**NODE)
+            return cluster.add_node(**NODE, env_vars=environment)
         except Exception as error:
             if not left or "timed out during startup" not in str(error):
                 raise

@@ -12,7 +12,7 @@ import pytest
 
 from freshstack_dspy import Collection, build, load_config
 from freshstack_dspy.config import EngineConfig
-from tests.engines.conftest import with_node
+from tests.engines.conftest import KEY, with_node
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.recipes.domain import QUESTIONS, write_domain
 from tests.recipes.scripted import SCRIPTS, inputs_of
@@ -27,6 +27,8 @@ class Model(ChatServer):
     def __init__(self) -> None:
         super().__init__(self.reply)
         self.answered: Counter[str] = Counter()
+        self.open: Counter[str] = Counter()
+        """Requests under way, by the key that they came with."""
         self.seen: set[str] = set()
         self.faults = 0
 
@@ -43,14 +45,24 @@ class Model(ChatServer):
         inputs = inputs_of([message["content"] for message in body["messages"]])
         return Scripted(json.dumps(SCRIPTS[task](inputs)), delay=0.2)
 
+    def answer(self, method: str, target: str, headers: Any, content: bytes) -> Scripted:
+        key = headers["Authorization"].removeprefix("Bearer ")
+        with self._lock:
+            self.open[key] += 1
+        try:
+            return super().answer(method, target, headers, content)
+        finally:
+            with self._lock:
+                self.open[key] -= 1
+
     @property
     def paid_twice(self) -> int:
         return self.answered.total() - len(self.answered)
 
 
 def written(folder: Path, model: Model, engine: EngineConfig | None = None) -> Path:
-    """The configuration of a domain of thirty questions."""
-    asking = {"name": "openai/scripted", "api_base": model.api_base, "api_key": "planted-77"}
+    """The configuration of a domain of thirty questions; each node has a key in its environment."""
+    asking = {"name": "openai/scripted", "api_base": model.api_base}
     sections: dict[str, Any] = {"model": {**asking, "concurrency": 8, "retries": 4}}
     if engine is not None:
         sections["engine"] = engine.model_dump()
@@ -66,9 +78,12 @@ def written(folder: Path, model: Model, engine: EngineConfig | None = None) -> P
 
 
 def started(config: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "freshstack_dspy", "build", str(config)]
-    with config.with_name("stderr").open("ab") as stderr:
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
+    command = [sys.executable, "-m", "freshstack_dspy", "build", str(config), "--json"]
+    with (
+        config.with_name("stdout").open("wb") as stdout,
+        config.with_name("stderr").open("ab") as stderr,
+    ):
+        return subprocess.Popen(command, stdout=stdout, stderr=stderr)
 
 
 def answered(model: Model, more: int, driver: "subprocess.Popen[bytes]") -> None:
@@ -80,18 +95,22 @@ def answered(model: Model, more: int, driver: "subprocess.Popen[bytes]") -> None
 
 
 def test_a_build_with_faults_a_lost_node_and_a_killed_driver_is_that_of_one_process(
-    engine: EngineConfig, cluster: Any, tmp_path: Path
+    engine: EngineConfig, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = engine.model_copy(update={"in_flight": IN_FLIGHT})
-    lost = with_node(cluster)
+    monkeypatch.setenv(KEY, "here")
+    lost = with_node(cluster, **{KEY: "lost"})
     with Model().running() as model:
         config = written(tmp_path / "ray", model, engine)
         first = started(config)
         answered(model, 30, first)
+        while not model.open["lost"]:  # it is at a batch when it goes
+            time.sleep(0.01)
         cluster.remove_node(lost, allow_graceful=False)
         answered(model, 30, first)
         first.kill()
         first.wait()
+        said = [config.with_name(name).read_text() for name in ("stdout", "stderr")]
         once, before = model.paid_twice, model.answered.total()
         second = started(config)
         assert second.wait() == 0, config.with_name("stderr").read_text()
@@ -105,5 +124,9 @@ def test_a_build_with_faults_a_lost_node_and_a_killed_driver_is_that_of_one_proc
     assert not collection.failures
     assert faults >= 10
     batch = 2 * IN_FLIGHT
-    assert once <= batch  # of the node
+    assert 1 <= once <= batch  # of the node
     assert twice - once <= batch  # of the driver
+    assert said[0] == ""  # and Ray says on stderr that it lost a node
+    assert "raylet" in said[1]
+    shown = json.loads(config.with_name("stdout").read_text())
+    assert shown["content_hash"] == live.manifest.content_hash

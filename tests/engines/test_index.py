@@ -1,8 +1,10 @@
-"""An index made over a cluster, in an object store: that of one process in a folder."""
+"""An index made and searched over a cluster, in an object store: that of one process in a folder."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from freshstack_dspy import load_config
@@ -13,26 +15,28 @@ from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.chunking import chunk_corpora
 from freshstack_dspy.recipes.corpus import index_corpora, search_models
 from freshstack_dspy.records import Chunk
-from tests.engines.conftest import MODELS
+from tests.index.tiny_models import tiny_embedder
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("default")]
+PACKAGES = ("networkx", "numpy", "scikit-learn")
+"""What questions of bioinformatics are about: 2,200 files, 22,000 chunks."""
 
 
-def indexed(folder: Path, path: str, engine: EngineConfig) -> HybridIndex:
-    """The index of an installed package, searched by LanceDB and by a model in a folder."""
-    (folder / "model").mkdir()
-    (folder / "model" / "config.json").write_text("{}")
+def indexed(folder: Path, model: Path, path: str, engine: EngineConfig) -> HybridIndex:
+    """The index of installed packages, searched by LanceDB and by a model in a folder."""
+    folder.mkdir()
     (folder / "questions.jsonl").touch()
+    corpora = ", ".join(f'{{name = "{name}", package = "{name}"}}' for name in PACKAGES)
     (folder / "build.toml").write_text(
         f"""
-        name = "rich"
+        name = "packages"
         out = "collection"
         queries = {{path = "questions.jsonl"}}
-        corpus = [{{name = "rich", package = "rich"}}]
-        embedder = [{{name = "hashes", path = "model", batch = 32}}]
+        corpus = [{corpora}]
+        embedder = [{{name = "tiny", path = "{model}", batch = 64}}]
         engine = {{name = "{engine.name}", address = "{engine.address}"}}
         index = {{path = "{path}", lexical = "lance"}}
-        pool = {{retrievers = ["bm25", "hashes"]}}
+        pool = {{retrievers = ["bm25", "tiny"]}}
         cache = {{path = "cache"}}
         """
     )
@@ -41,22 +45,30 @@ def indexed(folder: Path, path: str, engine: EngineConfig) -> HybridIndex:
         return index_corpora(config, chunk_corpora(config, NoProgress()), models=models)
 
 
-def rows(index: HybridIndex) -> list[dict[str, Any]]:
-    columns = [*Chunk.model_fields, TERMS, column_of("hashes")]
+def rows(index: HybridIndex, *columns: str) -> list[dict[str, Any]]:
     return [row for batch in index._table.batches(columns) for row in batch.to_pylist()]
 
 
 def test_an_index_over_a_cluster_in_an_object_store_is_that_of_one_process(
     engine: EngineConfig, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(MODELS)
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-    here = indexed(tmp_path / "here", "index", EngineConfig())
-    there = indexed(tmp_path / "there", "s3://bucket/index", engine)
+    model = tiny_embedder(tmp_path / "model")
+    here = indexed(tmp_path / "here", model, "index", EngineConfig())
+    there = indexed(tmp_path / "there", model, "s3://bucket/index", engine)
 
-    assert rows(here) == rows(there)
+    assert len(here) > 10_000
+    assert len(there.manifest.revisions) == len(PACKAGES)
+    assert rows(here, *Chunk.model_fields, TERMS) == rows(there, *Chunk.model_fields, TERMS)
+    vectors = [
+        [row[column_of("tiny")] for row in rows(one, column_of("tiny"))] for one in (here, there)
+    ]
+    np.testing.assert_allclose(*vectors, atol=1e-6)
     assert there.manifest.fingerprint == here.manifest.fingerprint
-    texts = ["render a table", "console width"]
-    for retriever in ("bm25", "hashes", "hybrid"):
-        assert there.search(retriever, texts, 20) == here.search(retriever, texts, 20)
+    texts = [chunk.text[:200] for chunk in islice(here.chunks(), 0, 12_000, 100)]
+    for retriever in ("tiny", "hybrid"):
+        near, far = (one.search(retriever, texts[:9], 5) for one in (here, there))
+        for one, other in zip(near, far, strict=True):
+            assert [score for _, score in one] == pytest.approx([s for _, s in other], abs=1e-5)
+    expected = here.search("bm25", texts, 20)
+    monkeypatch.setattr(there, "_table", None)  # of this process: each node opens its own
+    assert there.search("bm25", texts, 20) == expected

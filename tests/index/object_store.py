@@ -39,18 +39,23 @@ def server() -> Iterator[str]:
         running.wait()
 
 
-@pytest.fixture
-def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a store that has one bucket, `bucket`."""
-    from pyarrow.fs import S3FileSystem
-
-    for name, value in {
+def environment_of(server: str) -> dict[str, str]:
+    """What LanceDB needs to know of it."""
+    return {
         "AWS_ENDPOINT_URL": server,
         "AWS_ALLOW_HTTP": "true",
         "AWS_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "someone",
         "AWS_SECRET_ACCESS_KEY": "planted-secret-91c7",
-    }.items():
+    }
+
+
+@pytest.fixture
+def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a store that has one bucket, `bucket`."""
+    from pyarrow.fs import S3FileSystem
+
+    for name, value in environment_of(server).items():
         monkeypatch.setenv(name, value)
     files = S3FileSystem(endpoint_override=server, allow_bucket_creation=True)
     files.create_dir("bucket")
