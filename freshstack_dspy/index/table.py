@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 ID, HASH, TERMS = "chunk_id", "content_sha256", "terms"
 _IDS_AT_ONCE = _FEWEST_COUNTED = 1_000
 _VECTOR_ROWS = 8_192
+_WORDS_MEMORY = 256
+"""MiB, while words are indexed; what is above is written and merged. Rankings do not depend on it."""
 _TERM_DECIMALS = 4
 """LanceDB adds scores up in single precision: more would depend on the order of the terms."""
 _PROBES, _REFINED = 40, 10
@@ -65,7 +67,12 @@ class ChunkTable:
         as_they_are = dict.fromkeys(
             ("lower_case", "stem", "remove_stop_words", "ascii_folding", "with_position"), False
         )
-        words = FTS(base_tokenizer="whitespace", max_token_length=None, **as_they_are)
+        words = FTS(
+            base_tokenizer="whitespace",
+            max_token_length=None,
+            memory_limit=_WORDS_MEMORY,
+            **as_they_are,
+        )
         configs: dict[str, Any] = {ID: BTree(), TERMS: words}
         vectors = [name for name in names if name.startswith(_VECTOR)]
         if vectors:
