@@ -65,9 +65,10 @@ def map_in_order(
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown(cancel_futures=True)
-    failed = [future for future in futures if not future.cancelled() and future.exception()]
-    if failed:
-        raise failed[0].exception()  # type: ignore[misc]
+    errors = [None if future.cancelled() else future.exception() for future in futures]
+    if failed := [error for error in errors if error is not None]:
+        # A worker that was late finds an item before the one that failed cancelled.
+        raise next((one for one in failed if not isinstance(one, CancelledError)), failed[0])
     return [future.result() for future in futures]
 
 

@@ -1,13 +1,16 @@
 """The pool of threads."""
 
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar
+from types import FrameType
 
 import dspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy.lm import workers as module
 from freshstack_dspy.lm.workers import map_in_order, packed
 
 place: ContextVar[str] = ContextVar("place", default="nowhere")
@@ -73,3 +76,34 @@ def test_an_interruption_while_waiting_cancels_what_has_not_begun(
     with pytest.raises(KeyboardInterrupt):
         map_in_order(work, range(100), workers=1)
     assert len(begun) < 100
+
+
+@pytest.fixture
+def _late_first_item() -> Iterator[None]:
+    """The worker of item 0 begins only when that of item 1 has ended."""
+    ended = threading.Event()
+
+    def hold(frame: FrameType, event: str, arg: object) -> None:
+        if frame.f_code.co_filename == module.__file__ and frame.f_code.co_name == "run":
+            item = frame.f_locals["item"]
+            if (item, event) == (1, "return"):
+                ended.set()
+            elif (item, event) == (0, "call"):
+                assert ended.wait(30)
+
+    threading.setprofile(hold)
+    yield
+    threading.setprofile(None)
+
+
+@pytest.mark.usefixtures("_late_first_item")
+def test_the_error_is_raised_and_not_what_it_cancelled() -> None:
+    """In a run of all tests a cap on calls once ended in a CancelledError."""
+
+    def function(item: int) -> int:
+        if item:
+            raise ValueError("the cap is reached")
+        return item
+
+    with pytest.raises(ValueError, match="the cap is reached"):
+        map_in_order(function, range(2), workers=2)
