@@ -140,8 +140,9 @@ def _judgments(
     path: Path, slices: "Slices", nuggets: "NuggetsName", exclude: float | None = None
 ) -> _Judgments:
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.evaluating import qrels_of_file
     from freshstack_dspy.formats.description import EXPORT_FILE
-    from freshstack_dspy.measures.qrels import About, read_qrels
+    from freshstack_dspy.measures.qrels import About
 
     if path.is_file():
         if (slices or "supported", nuggets, exclude) != ("supported", "supported", None):
@@ -149,7 +150,7 @@ def _judgments(
                 f"{path} is a file of qrels; --slices, --nuggets and --exclude-contaminated need a "
                 "collection"
             )
-        qrels = read_qrels(path)
+        qrels = qrels_of_file(path)
         about = About(
             name=path.name, query_ids=frozenset(qrels.nuggets), identity={"qrels": path.name}
         )

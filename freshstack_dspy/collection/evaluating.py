@@ -4,19 +4,23 @@ The measures know nothing of collections, so the folder is loaded, and searched 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import freshstack_dspy.measures as measures_
-from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.formats.description import read_description
 from freshstack_dspy.measures.compare import Comparison
 from freshstack_dspy.measures.conventions import Conventions
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, UnknownIds
 from freshstack_dspy.measures.measure import MeasureSource
-from freshstack_dspy.measures.qrels import QrelsSource
+from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, read_qrels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.stored.contents import NuggetsName
 from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.manifest import is_baseline
 from freshstack_dspy.stored.slices import Slices
 
 
@@ -125,10 +129,25 @@ def compare(
     return measures_.compare(chosen, runs, measures, baseline=baseline, **rules)
 
 
-def _source(qrels: QrelsSource) -> QrelsSource:
-    if isinstance(qrels, str | Path) and Path(qrels).is_dir():
-        return StoredCollection.load(Path(qrels))
+def qrels_of_file(path: Path) -> NuggetQrels:
+    """Read a file of qrels; in an export of ours, as a dry run where no model made the labels.
+
+    Raises:
+        CollectionError: It cannot be read, or holds none.
+    """
+    qrels = read_qrels(path)
+    for folder in path.absolute().parents[:2]:  # BEIR has it in a folder of the export
+        with suppress(SourceError):  # of another program
+            if found := read_description(folder):
+                return replace(qrels, dry_run=is_baseline(found.origin().get("model", "")))
     return qrels
+
+
+def _source(qrels: QrelsSource) -> QrelsSource:
+    if not isinstance(qrels, str | Path):
+        return qrels
+    path = Path(qrels)
+    return StoredCollection.load(path) if path.is_dir() else qrels_of_file(path)
 
 
 def _chosen(qrels: QrelsSource, slices: Slices, nuggets: NuggetsName) -> QrelsSource:

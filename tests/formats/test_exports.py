@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from freshstack_dspy import Collection, export_collection
+from freshstack_dspy import Collection, evaluate, export_collection
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
@@ -87,6 +87,25 @@ def test_the_readme_names_authors_chunks_and_warns(
     if format_ == "freshstack":
         inner = (tmp_path / "out/queries/README.md").read_text(encoding="utf-8")
         assert inner.endswith(card)
+
+
+@pytest.mark.parametrize(("format_", "file"), [("beir", "qrels/test.tsv"), ("trec", "qrels.txt")])
+def test_qrels_of_an_export_are_a_dry_run_where_the_baseline_judged(
+    tmp_path: Path, format_: str, file: str
+) -> None:
+    for model, is_dry_run in (("extractive/baseline", True), ("openai/some-model", False)):
+        made = PROVENANCE.model_copy(update={"model": model})
+        place = tmp_path / model
+        write_collection(place / "c", CONTENTS, CHUNKS, made)
+        export_collection(place / "c", format_, place / "out")
+        chunk_id = CHUNKS[0].chunk_id
+
+        found = evaluate(place / "out" / file, {"12": {chunk_id: 1.0}}, "nDCG@10")
+
+        assert found.dry_run is is_dry_run
+
+    (place / "out/export.json").write_text('{"of": "another program"}')
+    assert not evaluate(place / "out" / file, {"12": {chunk_id: 1.0}}, "nDCG@10").dry_run
 
 
 @each_format
