@@ -161,14 +161,9 @@ def _check_nodes(gpus: float, _job: str) -> None:
         name = f"the Ray node {node['NodeManagerAddress']}"
         try:
             there = ray.get(
-                probe.options(scheduling_strategy=where).remote(list(here)),
-                timeout=_ANSWERING,
+                probe.options(scheduling_strategy=where).remote(list(here)), timeout=_ANSWERING
             )
-        except (
-            faults.RayTaskError,
-            faults.RuntimeEnvSetupError,
-            faults.GetTimeoutError,
-        ) as error:
+        except (faults.RayTaskError, faults.RuntimeEnvSetupError, faults.GetTimeoutError) as error:
             why = " ".join(str(getattr(error, "cause", error)).split())
             raise EngineError(f"{name} cannot do the work: {why}") from None
         except faults.RayError:  # lost, and not yet known to be
