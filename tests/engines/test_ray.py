@@ -1,9 +1,11 @@
 """Batches over a cluster: order, lost nodes, what is wrong with a cluster in one line."""
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,22 @@ def numbered(count: int, taken: list[int] | None = None) -> Iterator[pa.RecordBa
 
 
 def noted(log: Path, seconds: float, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, of which a line is written down."""
+    """The batch, of which a line is written down: its number, and the node where it begins."""
+    import ray
+
     with log.open("a") as file:
-        file.write(f"{batch['number'][0]}\n")
+        file.write(f"{batch['number'][0]} {ray.get_runtime_context().get_node_id()}\n")
     time.sleep(seconds / (1 + batch["number"][0].as_py() % 3))
+    return batch
+
+
+def held(log: Path, node: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, which comes to no end on one node."""
+    import ray
+
+    noted(log, 0.3, batch)
+    if ray.get_runtime_context().get_node_id() == node:
+        time.sleep(600)
     return batch
 
 
@@ -55,13 +69,23 @@ def test_results_can_come_as_soon_as_they_are_there(engine: EngineConfig, tmp_pa
 def test_a_lost_node_repeats_what_it_was_at(
     engine: EngineConfig, cluster: Any, tmp_path: Path
 ) -> None:
-    lost = with_node(cluster)
-    log = tmp_path / "log"
-    found = map_batches(engine, partial(noted, log, 0.5), numbered(60))
-    first = [next(found) for _ in range(20)]
-    cluster.remove_node(lost, allow_graceful=False)
-    assert numbers(iter([*first, *found])) == list(range(60))
-    assert 1 <= len(log.read_text().split()) - 60 <= NODE["num_cpus"]
+    lost, log = with_node(cluster), tmp_path / "log"
+    log.touch()
+    taken: list[int] = []
+    gone = threading.Event()
+
+    def lose_it_at_work() -> None:
+        while lost.node_id not in log.read_text():
+            time.sleep(0.05)
+        cluster.remove_node(lost, allow_graceful=False)
+        gone.set()
+
+    threading.Thread(target=lose_it_at_work).start()
+    batches = takewhile(lambda _: not gone.is_set(), numbered(10_000, taken))
+    came = numbers(map_batches(engine, partial(held, log, lost.node_id), batches))
+
+    assert came == list(range(len(came))) == taken[:-1]
+    assert 1 <= len(log.read_text().splitlines()) - len(came) <= NODE["num_cpus"]
 
 
 def refused(batch: pa.RecordBatch) -> pa.RecordBatch:
