@@ -62,7 +62,7 @@ sizes:  ## what the package installs and what each extra adds, in MB
 	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-wheel/bin/python .ci/sizes
 
-peers: $(DEV)  ## what one would pick instead, measured side by side: an environment for each in .venv-peers, 6 GB; writes the tables of docs/peers.md
+peers: $(DEV)  ## what one would pick instead, measured side by side: an environment for each in .venv-peers, 9 GB; writes the tables of docs/peers.md
 	test -x .venv-peers/uv/bin/python || $(PYTHON) -m venv .venv-peers/uv
 	.venv-peers/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-peers/uv/bin/python benchmarks/peers.py --install

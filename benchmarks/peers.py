@@ -62,8 +62,8 @@ PINS = {
 """What is installed for each peer."""
 INSTALL = "pip install --quiet --compile-bytecode --link-mode copy".split()
 """Copies, for NLTK, which LlamaIndex brings, refuses files with several links."""
-MOST_SECONDS = 240
-"""After so long a round counts as without a result."""
+MOST_SECONDS, MOST_OFFLINE = 240, 45
+"""After so long a round counts as without a result; to read a cache takes a few seconds."""
 
 
 class Sizes(NamedTuple):
@@ -146,12 +146,18 @@ def started(
 
 
 def done(
-    job: str, peer: str, settings: dict[str, Any], folder: Path, *, key: str = "none"
+    job: str,
+    peer: str,
+    settings: dict[str, Any],
+    folder: Path,
+    *,
+    key: str = "none",
+    most: int = MOST_SECONDS,
 ) -> dict[str, Any] | None:
-    """A job's result; None where it failed or took minutes, which is a finding."""
+    """A job's result; None where it failed or took too long, which is a finding."""
     process, result = started(job, peer, settings, folder, key=key)
     try:
-        process.wait(MOST_SECONDS)
+        process.wait(most)
     except subprocess.TimeoutExpired:
         stop(process)
     if not result.exists():
@@ -234,7 +240,7 @@ def killed(peer: str, sizes: Sizes) -> dict[str, Any]:
 def offline(peer: str, settings: dict[str, Any], folder: Path) -> str:
     """Whether a run without the server gives all again: without a key, or only with any."""
     for key, answer in (("", "yes"), ("none", "with any key")):
-        found = done("calls", peer, settings, folder, key=key)
+        found = done("calls", peer, settings, folder, key=key, most=MOST_OFFLINE)
         if found and found["judged"] == settings["count"]:
             return answer
     return "no"
