@@ -235,8 +235,8 @@ def _queries(queries: Sequence[Query], manifest: Manifest) -> Page:
         rows.append(("tags", named + others))
     if languages := Counter(query.language for query in queries if query.language):
         named = ", ".join(f"{name} ({languages[name]})" for name in sorted(languages))
-        others = len(queries) - languages.total()
-        rows.append(("languages", named + f"; undetermined ({others})" * bool(others)))
+        unknown = len(queries) - languages.total()
+        rows.append(("languages", named + f"; undetermined ({unknown})" * bool(unknown)))
     rows.append(("queries", str(len(queries))))
     rows.append(("synthetic queries", str(manifest.counts.synthetic)))
     if in_images := sum(is_in_image(query.body) for query in queries):
