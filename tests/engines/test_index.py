@@ -59,15 +59,15 @@ def test_an_index_over_a_cluster_in_an_object_store_is_that_of_one_process(
     assert len(here) > 10_000
     assert len(there.manifest.revisions) == len(PACKAGES)
     assert rows(here, *Chunk.model_fields, TERMS) == rows(there, *Chunk.model_fields, TERMS)
-    vectors = [
+    near, far = (
         [row[column_of("tiny")] for row in rows(one, column_of("tiny"))] for one in (here, there)
-    ]
-    np.testing.assert_allclose(*vectors, atol=1e-6)
+    )
+    np.testing.assert_allclose(near, far, atol=1e-6)
     assert there.manifest.fingerprint == here.manifest.fingerprint
     texts = [chunk.text[:200] for chunk in islice(here.chunks(), 0, 12_000, 100)]
     for retriever in ("tiny", "hybrid"):
-        near, far = (one.search(retriever, texts[:9], 5) for one in (here, there))
-        for one, other in zip(near, far, strict=True):
+        both = (index.search(retriever, texts[:9], 5) for index in (here, there))
+        for one, other in zip(*both, strict=True):
             assert [score for _, score in one] == pytest.approx([s for _, s in other], abs=1e-5)
     expected = here.search("bm25", texts, 20)
     monkeypatch.setattr(there, "_table", None)  # of this process: each node opens its own
