@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.corpus.parquet import chunk_schema
-from freshstack_dspy.errors import FreshstackError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.errors import (
+    ConfigError,
+    FreshstackError,
+    ModelError,
+    ReplyError,
+    TransientModelError,
+)
 from freshstack_dspy.lm.engine import UNREADABLE, presentable, provider_for
 from freshstack_dspy.lm.reply import encodable, tokens_in
 from freshstack_dspy.lm.retry import Retries
@@ -85,6 +91,8 @@ def chunk_batch(
         try:
             chunks = chunk_file(file, max_tokens, languages.get(file.source, ()))
             rows += [chunk.model_dump() for chunk in chunks]
+        except ConfigError:  # of the settings, and so of all files
+            raise
         except Exception as error:  # noqa: BLE001 - one file ends no corpus
             fault = f"cannot be cut: {type(error).__name__}: {' '.join(str(error).split())}"
             none = Chunk(

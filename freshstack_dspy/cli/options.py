@@ -19,7 +19,9 @@ CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection
 ConfigArgument = Annotated[
     Path, typer.Argument(help="TOML file of a build; `freshstack init` writes an example.")
 ]
-RunsArgument = Annotated[list[Path], typer.Argument(help="Run files, in TREC's format.")]
+RunsArgument = Annotated[
+    list[Path], typer.Argument(help="Run files, in TREC's format, or of searches with chunk ids.")
+]
 
 ModeName = Literal["live", "replay", "defer", "rerecord"]
 ModeOption = Annotated[

@@ -21,6 +21,7 @@ from freshstack_dspy.measures.spans import Hit, Place, Unit
 from freshstack_dspy.rows import Row, read_rows
 
 _RESULTS = "ids of chunks, or objects with text, or with path, start and end"
+_DOLLARS = "US dollars, a number from 0"
 _COSTS = ("gen_ai.usage.cost", "llm.cost.total")
 """What spans call the dollars of a call: Langfuse and our own, and OpenInference."""
 
@@ -125,7 +126,8 @@ def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
         if step in steps:
             raise row.fault("step", "a number that no other search of the query has")
         results = tuple(_hit(row, one) for one in row.list("results"))
-        steps[step] = _Given(row.text("search", default=""), results, _dollars(row))
+        cost = _dollars(row, "cost", row.values.get("cost"))
+        steps[step] = _Given(row.text("search", default=""), results, cost)
     if traced:
         found = _searches_of(traced, path)
     hits = dict.fromkeys(
@@ -174,12 +176,11 @@ def _hit(row: Row, result: Any) -> Hit:
     return Hit(0.0, chunk_id, given.optional("source"), path, text, start, end, unit)
 
 
-def _dollars(row: Row) -> float | None:
-    cost = row.values.get("cost")
+def _dollars(row: Row, name: str, cost: Any) -> float | None:
     if cost is None:
         return None
     if not isinstance(cost, int | float) or not 0 <= cost < math.inf:
-        raise row.fault("cost", "US dollars, a number from 0")
+        raise row.fault(name, _DOLLARS)
     return float(cost)
 
 
@@ -210,11 +211,7 @@ class _Traced(NamedTuple):
     id: str
     parent: str
     attributes: dict[str, Any]
-
-    @property
-    def cost(self) -> float | None:
-        found = (self.attributes[name] for name in _COSTS if name in self.attributes)
-        return next(map(float, found), None)
+    cost: float | None
 
     @property
     def is_retrieval(self) -> bool:
@@ -224,28 +221,47 @@ class _Traced(NamedTuple):
 
 def _traced(row: Row) -> Iterator[_Traced]:
     for resource in row.inners("resourceSpans"):
-        for scope in resource.inners("scopeSpans"):
-            for span in scope.inners("spans"):
+        for scope in _inners(resource, "scopeSpans"):
+            for span in _inners(scope, "spans"):
+                attributes, start = _attributes(span, "attributes"), span.id("startTimeUnixNano")
+                if not start.isdecimal():
+                    raise span.fault("startTimeUnixNano", "a whole number of nanoseconds")
                 yield _Traced(
                     span.id("traceId"),
-                    int(span.id("startTimeUnixNano")),
+                    int(start),
                     span.id("spanId"),
                     span.text("parentSpanId", default=""),
-                    _attributes(span.list("attributes")),
+                    attributes,
+                    _cost_of(Row(span.place, attributes)),
                 )
 
 
-def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    return {pair["key"]: _plain(pair["value"]) for pair in pairs}
+def _inners(row: Row, name: str) -> Iterable[Row]:
+    """The objects of a list, which is left out where it is empty."""
+    return () if row.values.get(name) is None else row.inners(name)
 
 
-def _plain(value: dict[str, Any]) -> Any:
+def _attributes(row: Row, name: str) -> dict[str, Any]:
+    return {pair.text("key"): _plain(pair.inner("value")) for pair in _inners(row, name)}
+
+
+def _plain(value: Row) -> Any:
     """Take a value out of what names its type."""
-    for kind, inner in value.items():
+    for kind, inner in value.values.items():
         if kind == "arrayValue":
-            return [_plain(one) for one in inner.get("values", ())]
-        return _attributes(inner.get("values", ())) if kind == "kvlistValue" else inner
+            return [_plain(one) for one in _inners(value.inner(kind), "values")]
+        return _attributes(value.inner(kind), "values") if kind == "kvlistValue" else inner
     return None
+
+
+def _cost_of(attributes: Row) -> float | None:
+    name = next((name for name in _COSTS if attributes.has(name)), None)
+    if name is None:
+        return None
+    try:  # whole numbers are texts
+        return _dollars(attributes, name, float(attributes.values[name]))
+    except (TypeError, ValueError):
+        raise attributes.fault(name, _DOLLARS) from None
 
 
 def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _Given]]:
@@ -294,12 +310,15 @@ def _text_of(span: _Traced) -> str:
 def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
     """The documents: of a list, which may be JSON in a text, or of numbered attributes."""
     of, where = span.attributes, f"{path}: a retriever's span of trace {span.trace}"
-    given = of.get("gen_ai.retrieval.documents", [])
+    name = "gen_ai.retrieval.documents"
+    given = of.get(name, [])
     documents = json_value(given.encode(), where) if isinstance(given, str) else given
-    pairs = [(one.get("id"), one.get("content")) for one in documents]
-    numbers = {key.split(".")[2] for key in of if key.startswith("retrieval.documents.")}
-    names = [f"retrieval.documents.{one}.document" for one in sorted(numbers, key=int)]
-    pairs += [(of.get(f"{name}.id"), of.get(f"{name}.content")) for name in names]
+    rows = list(Row(where, {name: documents}).inners(name))
+    parts = (key.split(".") for key in of if key.startswith("retrieval.documents."))
+    for number in sorted({part[2] for part in parts if part[2].isdecimal()}, key=int):
+        document = f"retrieval.documents.{number}.document"
+        rows.append(Row(where, {key: of.get(f"{document}.{key}") for key in ("id", "content")}))
+    pairs = [(row.values.get("id"), row.optional("content")) for row in rows]
     if (None, None) in pairs:
         raise SourceError(
             f"{where} has a document without id and content; let its id be that of the chunk, or "

@@ -321,7 +321,7 @@ def cut_by(config: BuildConfig) -> str:
     package = Path(__file__).parents[1]
     code = [code_sha256("corpus", "tiktoken|tree-sitter.*|py3langid")]
     code += [file_sha256(package / name) for name in ("languages.py", "lm/tokens.py")]
-    languages = [_languages_of(one, config) for one in config.corpus]
+    languages = {one.name: _languages_of(one, config) for one in config.corpus}
     return sha256_of(
         {"max_tokens": config.chunking.max_tokens, "code": code, "languages": languages}
     )

@@ -33,8 +33,8 @@ def prepare(
 
     Raises:
         CollectionError: At `out` is something else, or the labels of `[trust]` are none.
-        ConfigError: No such mode, no detector of languages where one is needed, batches under way, an `out` that cannot be written, or, without
-            `replace`, another collection there.
+        ConfigError: No such mode, no detector of languages where one is needed, batches under way,
+            an `out` that cannot be written, or, without `replace`, another collection there.
         IndexingError: The object store of the index cannot be reached.
         SourceError: A repository or revision cannot be had.
     """

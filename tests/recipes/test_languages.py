@@ -10,10 +10,12 @@ import pytest
 from freshstack_dspy import BuildConfig, Collection, build, import_collection, load_config
 from freshstack_dspy.calibration.agreement import slicing
 from freshstack_dspy.collection.retrieve import open_index
+from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.labelling.judged import Judged
 from freshstack_dspy.progress import NoProgress
+from freshstack_dspy.recipes.chunking import chunk_corpora
 
 TICKETS = [
     {
@@ -144,6 +146,26 @@ def test_a_language_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r'write languages = \["en", "de"\]'):
         load_config(tmp_path / "build.toml")
+
+
+def test_corpora_that_swap_their_languages_are_cut_again(tmp_path: Path) -> None:
+    docs, wiki = config(tmp_path).corpus
+
+    def languages(*corpora: CorpusConfig) -> dict[str, str | None]:
+        chunked = chunk_corpora(config(tmp_path, corpus=corpora), NoProgress())
+        return {chunk.path: chunk.language for chunk in chunked.chunks}
+
+    assert languages(docs, wiki)["export.md"] == "en"
+    swapped = [one.model_copy(update={"language": of}) for one, of in ((wiki, "en"), (docs, "de"))]
+    assert languages(*swapped) == {"export.md": "de", "passwort.md": "en", "reset.py": None}
+
+
+def test_a_language_that_cannot_be_told_ends_an_index(tmp_path: Path) -> None:
+    long = [{"id": "a.md", "text": "To export invoices, type export invoices."}]
+    unsaid = config(tmp_path, languages=["de", "xx"], corpus=[{"name": "a", "documents": long}])
+
+    with pytest.raises(ConfigError, match="languages names 'xx'"):
+        chunk_corpora(unsaid, NoProgress())
 
 
 def test_the_labelling_page_says_in_which_language_its_texts_are(built: Collection) -> None:
