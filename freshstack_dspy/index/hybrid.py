@@ -1,6 +1,5 @@
 """The hybrid index of a corpus: BM25, vectors and their fusion over its chunks."""
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
@@ -141,10 +140,9 @@ class HybridIndex:
 
     def reranked_by(self, reranker: Reranker | None, depth: int) -> Self:
         """Give the same index with another reranker, of so many chunks."""
-        other = copy.copy(self)
-        other._models = self._models._replace(  # noqa: SLF001 - of this class
-            reranker=reranker, rerank_depth=depth
-        )
+        models = self._models._replace(reranker=reranker, rerank_depth=depth)
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self), _models=models)
         return other
 
     @classmethod

@@ -177,7 +177,7 @@ def test_retrieve_takes_an_embedder_without_a_configuration(
     """On any collection, also an imported one."""
 
     class Folder(Letters):
-        def __init__(self, config: object) -> None:
+        def __init__(self, config: object, engine: object) -> None:
             super().__init__(config.name)  # type: ignore[attr-defined]
 
         def close(self) -> None: ...
