@@ -750,6 +750,8 @@ def _duplicate(_: Collection) -> Callable[[Judgment], Iterable[str]]:
 
 def _languages(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
     of_question = {one.query_id: one.language for one in collection.queries}
+    if not any(of_question.values()):
+        raise CollectionError("the collection says of no query what its language is")
 
     def languages(one: Judgment) -> Iterable[str]:
         question, chunk = of_question[one.query_id], collection.chunk(one.chunk_id).language

@@ -318,7 +318,8 @@ def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
     for number in sorted({part[2] for part in parts if part[2].isdecimal()}, key=int):
         document = f"retrieval.documents.{number}.document"
         rows.append(Row(where, {key: of.get(f"{document}.{key}") for key in ("id", "content")}))
-    pairs = [(row.values.get("id"), row.optional("content")) for row in rows]
+    contents = (None if row.values.get("content") is None else row.text("content") for row in rows)
+    pairs = [(row.values.get("id"), content) for row, content in zip(rows, contents, strict=True)]
     if (None, None) in pairs:
         raise SourceError(
             f"{where} has a document without id and content; let its id be that of the chunk, or "

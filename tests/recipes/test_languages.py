@@ -11,7 +11,7 @@ from freshstack_dspy import BuildConfig, Collection, build, import_collection, l
 from freshstack_dspy.calibration.agreement import slicing
 from freshstack_dspy.collection.retrieve import open_index
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.labelling.judged import Judged
 from freshstack_dspy.progress import NoProgress
@@ -104,6 +104,8 @@ def test_a_column_of_that_name_alone_stays_what_it_was(tmp_path: Path) -> None:
 
     assert collection.queries[0].language is None
     assert collection.groups("language").members == {"python": ("1", "2")}
+    with pytest.raises(CollectionError, match="of no query what its language is"):
+        slicing(collection, "languages")
     written = (tmp_path / "collection/queries.jsonl").read_text().splitlines()
     assert all("language" not in json.loads(line) for line in written)
 
