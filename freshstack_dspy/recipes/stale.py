@@ -5,7 +5,7 @@ would be asked are a refresh's own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -182,18 +182,18 @@ def _compared(
     elsewhere = others = 0
     for one in before.judgments:
         nugget_id = nuggets.get(one.nugget_id)
-        chunk_id = chunks.get(one.chunk_id, new.renamed.get(one.chunk_id))
-        holds = (nugget_id, chunk_id) in judged
+        same = [chunks[one.chunk_id]] if one.chunk_id in chunks else new.renamed(one.chunk_id)
+        holds = next((id_ for id_ in same if (nugget_id, id_) in judged), None)
         if not before.supports(one):
-            others += one.label is not None and not holds
-        elif holds:
+            others += one.label is not None and holds is None
+        elif holds is not None:
             kept[one.nugget_id] += 1
-            elsewhere += chunk_id != one.chunk_id
+            elsewhere += holds != one.chunk_id
         else:
             change: Change = "retired" if one.query_id in retired else "edited"
             now = None
             if nugget_id is not None:
-                now = chunk_id or new.place_of(one)
+                now = next(iter(same), None) or new.place_of(one)
                 change = "moved" if now else "gone"
             ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
             lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
@@ -233,7 +233,7 @@ class _New:
         self._of_file: dict[tuple[str, str], list[str]] = {}
         self._words: dict[str, str] = {}
         self._terms: dict[str, set[str]] = {}
-        same: dict[str, str] = {}
+        self._same: dict[str, list[str]] = {}
         for one in made.chunks:
             file, id_ = (one.source, one.path), one.chunk_id
             if id_ not in known and (id_ in wanted or file in files):
@@ -241,10 +241,11 @@ class _New:
                 self._words[id_] = _plain(one.titled)
                 if id_ in wanted:
                     self._terms[id_] = {*terms(one.titled)}
-                    same[one.passage] = id_
-        texts = ((id_, one.passage) for id_, one in self._old.items())
-        self.renamed = {id_: same[passage] for id_, passage in texts if passage in same}
-        """By chunk: a pooled one that says the same, as in a file with another name."""
+                    self._same.setdefault(one.passage, []).append(id_)
+
+    def renamed(self, chunk_id: str) -> Sequence[str]:
+        """The pooled chunks that say the same, as in a file with another name."""
+        return self._same.get(self._old[chunk_id].passage, ()) if chunk_id in self._old else ()
 
     def place_of(self, judgment: Judgment) -> str | None:
         """The new chunk where the evidence of a label is, or its beginning; None: nowhere.
