@@ -36,7 +36,7 @@ def test_show_lists_the_queries(freshstack: Command, built: Path) -> None:
 
     assert (done.code, done.err) == (0, "")
     assert COUNTER in done.out
-    assert max(map(len, done.out.splitlines())) <= 80
+    assert max(len(line) for line in done.out.splitlines() if str(built) not in line) <= 80
     parts = Collection.load(built).slices
     assert [(row["query_id"], row["nuggets"], row["supported"], row["slice"]) for row in rows] == [
         (part.query_id, part.nuggets, part.supported, part.slice) for part in parts
