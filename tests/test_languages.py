@@ -34,6 +34,7 @@ def test_a_detector_that_is_missing_is_named_with_what_to_type(
             "de",
         ),
         ("更新后无法登录", "zh"),
+        ("使用Node.js运行服务器，请联系help@example.org或见https://example.org。", "zh"),
         ("Pourquoi le serveur ne répond-il plus ?", None),  # in none of them
         ("502", None),
         ("`pip install x`", None),
