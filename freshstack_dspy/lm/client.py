@@ -130,14 +130,14 @@ class Client(Recorder[Prompt, Reply]):
         return _reopened, (self.dump_state(),)
 
     def answer(self, items: Sequence[Prompt]) -> list[Reply]:
-        """Serve what is recorded, and ask for the rest; where an engine asks, each is told of once."""
+        """Serve what is recorded, and ask for the rest; over an engine, notify of each call once."""
         if not self._defers:
             return super().answer(items)
-        told, begun = items[0].request.key in self._used, time.monotonic()
+        notified, begun = items[0].request.key in self._used, time.monotonic()
         found, _ = self._shared(items)
         reply = found[items[0].request.key]
-        if not told:
-            self._tell(reply, 0, time.monotonic() - begun)
+        if not notified:
+            self._notify_of(reply, 0, time.monotonic() - begun)
         return [reply]
 
     def complete(self, request: Request) -> Response:

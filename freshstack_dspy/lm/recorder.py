@@ -119,7 +119,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
     def enter_answered(self, entry: EntryT, *, attempts: int, seconds: float) -> None:
         """Enter what an engine brought and was recorded, as if it had been asked for here."""
         self._enter_sent([entry])
-        self._tell(entry, attempts, seconds)
+        self._notify_of(entry, attempts, seconds)
 
     def reusable(self, key: str) -> EntryT | None:
         """The recorded reply of a key, unless this mode asks again in its place."""
@@ -214,7 +214,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self._enter_sent(sent.entries)
         return sent
 
-    def _tell(self, entry: EntryT, attempts: int, seconds: float) -> None:
+    def _notify_of(self, entry: EntryT, attempts: int, seconds: float) -> None:
         """Notify of a call that was answered elsewhere, or before."""
         with call_span(entry.request, begun=seconds) as observe:
             self._notify(observe, [entry.request], seconds, attempts=attempts, entries=[entry])
