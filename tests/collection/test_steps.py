@@ -270,7 +270,7 @@ def test_spans_leave_out_what_is_empty(tmp_path: Path) -> None:
     """As JSON of protocol buffers does."""
     bare = span("t", 1, empty="")
     bare["attributes"][0].pop("value")
-    nothing = {"value": {"arrayValue": {}}}
+    nothing: dict[str, Any] = {"value": {"arrayValue": {}}}
     found = span("t", 3, openinference__span__kind="RETRIEVER", gen_ai__retrieval__documents=[])
     found["attributes"][1] |= nothing
     spans = [bare, span("t", 2, query_id="12"), found]
