@@ -61,15 +61,8 @@ that brought no reply and may have been billed."""
 VECTORS = pa.schema({"vector": pa.list_(pa.float32()), "cut_to": pa.int32(), "fault": pa.string()})
 """`cut_to`: the tokens that the model takes, of a text that has more; `fault`: why there is no
 vector."""
-FOUND = pa.schema(
-    {
-        "query": pa.int64(),
-        "chunk_id": pa.string(),
-        "score": pa.float64(),
-        "rank": pa.int64(),
-    }
-)
-"""What was found, by rank from 1; `query` is the number that the batch has for it."""
+FOUND = pa.schema({"query": pa.int64(), "chunk_id": pa.string(), "score": pa.float64()})
+"""What was found, the best first; `query` is the number that the batch has for it."""
 
 
 class _LostError(ReplyError):
@@ -144,7 +137,6 @@ def search_batch(
         found["query"] += [query] * len(ranking)
         found["chunk_id"] += [one.chunk_id for one in ranking]
         found["score"] += [one.score for one in ranking]
-        found["rank"] += range(1, len(ranking) + 1)
     return pa.record_batch(found, FOUND)
 
 
