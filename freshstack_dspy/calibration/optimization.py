@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import inspect
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -54,7 +55,7 @@ from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.programs.saved import is_demonstration
+from freshstack_dspy.programs.saved import copy_state, state_of
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.records import SCALES, AnswerLabel, HumanLabel, NuggetList, Record, Scale
@@ -104,6 +105,8 @@ class OptimizationReport(Record, Shown):
     """Why the program is the plain one; None if it is another."""
     demonstrations: int
     new_instructions: bool
+    new_settings: bool
+    """Whether cuts, thresholds or weights of decisions, or the `config` of requests, are others."""
     test: dict[str, OnTest]
     """By metric: the one that programs were chosen by, and others."""
     pairs: int
@@ -157,7 +160,8 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     """Compile a program with a DSPy optimizer, on labels of people or on examples of one's own.
 
     The optimizer sees the train and dev splits. Of the programs that it makes the one with the best
-    metric on dev is taken, and the plain one if none is better: its instructions and demonstrations.
+    metric on dev is taken, and the plain one if none is better: its signatures, demonstrations,
+    decision fields and config.
 
     Args:
         labels: `HumanLabel` for the judge, `NuggetList` for the nuggetizer, `AnswerLabel` for the
@@ -215,8 +219,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         best, chosen = _choose(optimizer, student, split, task)
         before = task.answers("test before", student, split.test)
         after = task.answers("test after", best, split.test)
-    plain_ones: dict[str, Any] = dict(tuned.named_predictors())
-    best_ones: dict[str, Any] = dict(best.named_predictors())
+    plain_state, best_state = state_of(tuned), state_of(best)
     report = OptimizationReport(
         optimizer=own_name(optimizer),
         model=lm.model,
@@ -226,21 +229,18 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         queries={part: len({one.query_id for one in of}) for part, of in split._asdict().items()},
         examples={part: len(of) for part, of in split._asdict().items()},
         **chosen,
-        demonstrations=sum(len(one.demos) for one in best_ones.values()),
-        new_instructions=_has_new_instructions(plain_ones, best_ones),
+        demonstrations=sum(len(one["demos"]) for one in best_state.values()),
+        new_instructions=_differs("signature", plain_state, best_state),
+        new_settings=any(_differs(of, plain_state, best_state) for of in ("fields", "config")),
         **_on_test(split.test, before, after, measure),
         **_spent([lm.client, *asking.clients]),
     )
-    for name, one in best_ones.items():
-        plain_ones[name].signature, plain_ones[name].demos = one.signature, one.demos
+    copy_state(best, to=tuned)
     return Optimized(tuned, report)
 
 
-def _has_new_instructions(plain_ones: Mapping[str, Any], best_ones: Mapping[str, Any]) -> bool:
-    return any(
-        one.signature.instructions != plain_ones[name].signature.instructions
-        for name, one in best_ones.items()
-    )
+def _differs(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return any(after[name][part] != before[name][part] for name in before)
 
 
 def _spent(clients: Sequence[Client]) -> dict[str, Any]:
@@ -595,6 +595,8 @@ def _candidates(optimizer: Any, student: _Student, split: Split, task: _Task) ->
         given: dict[str, Any] = {}
         if "valset" in inspect.signature(optimizer.compile).parameters:
             given["valset"] = dev
+        if hasattr(optimizer, "require_cache"):
+            optimizer.require_cache = False  # every reply is recorded
         if isinstance(optimizer, dspy.MIPROv2):
             given["program_aware_proposer"] = False  # it would show the source of our student
         compiled = optimizer.compile(student, trainset=train, **given)
@@ -603,19 +605,17 @@ def _candidates(optimizer: Any, student: _Student, split: Split, task: _Task) ->
     made = [compiled, *(one["program"] for one in getattr(compiled, "candidate_programs", ()))]
     if details := getattr(compiled, "detailed_results", None):
         made += details.candidates
+    return _distinct([student, *made])[1:]
+
+
+def _distinct(programs: Sequence[Any]) -> list[Any]:
+    """The first of each state."""
     distinct: dict[str, Any] = {}
-    for program in [student, *made]:
-        state = []
-        for name, predict in program.named_predictors():
+    for program in programs:
+        for _, predict in program.named_predictors():
             predict.signature = predict.signature.with_instructions(predict.signature.instructions)
-            demos = (
-                plain({field: demo.get(field) for field in predict.signature.fields})
-                for demo in predict.demos
-            )
-            predict.demos = [demo for demo in demos if is_demonstration(demo, predict.signature)]
-            state.append((name, predict.signature.instructions, predict.demos))
-        distinct.setdefault(repr(state), program)
-    return list(distinct.values())[1:]
+        distinct.setdefault(json.dumps(state_of(program)), program)
+    return list(distinct.values())
 
 
 def _by_name(name: str, student: _Student, train: list[Any], task: _Task) -> Any:

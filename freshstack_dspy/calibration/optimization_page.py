@@ -48,7 +48,8 @@ def _notes(report: "OptimizationReport", program: str, path: Path | None) -> Ite
     cost = f", {money(report.cost)}" if report.cost else ""
     instructions = "new" if report.new_instructions else "the plain"
     demonstrations = counted(report.demonstrations, "demonstration")
-    what = f"with {instructions} instructions and {demonstrations}{tokens}{cost}"
+    settings = ", new settings" if report.new_settings else ""
+    what = f"with {instructions} instructions and {demonstrations}{settings}{tokens}{cost}"
     if path is None:
         yield what
         return

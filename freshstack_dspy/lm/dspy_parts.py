@@ -6,6 +6,7 @@ A new version of DSPy that moves or changes a part is mended here.
 from typing import Any
 
 from dspy import lm15
+from dspy.adapters.decision_state import DecisionState
 from dspy.clients._litellm import get_litellm
 from dspy.clients.engines import LiteLLMEngine, LM15Engine
 from dspy.clients.engines.litellm_errors import to_lm15_error
@@ -14,6 +15,7 @@ from dspy.utils.saving import get_dependency_versions
 
 __all__ = [
     "AdapterParseError",
+    "DecisionState",
     "LM15Engine",
     "LMError",
     "LiteLLMEngine",

@@ -44,7 +44,8 @@ UNRECORDED = "unrecorded"
 """The `call_id` of a reply of a model that is no `RecordedLM`."""
 
 _DEFAULT_REASKS = 2
-_SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
+SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
+"""What the `config` of a predictor may set of a request, next to DSPy's `rollout_id`."""
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$\n?", re.MULTILINE)
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 _context: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_context", default=None)
@@ -274,10 +275,17 @@ def messages_of(
 
 
 def demonstrations(predictor: Any) -> list[dict[str, Any]]:
-    """What its demonstrations have of the fields of its signature; optimizers leave more in them."""
+    """Its demonstrations as JSON: the fields of its signature, without what optimizers add.
+
+    One without an input or without an output is left out: no adapter shows it.
+    """
     fields = predictor.signature.fields
-    demos = [{name: one[name] for name in fields if name in one} for one in predictor.demos]
-    return [plain(one) for one in demos if one]
+    sides = predictor.signature.input_fields, predictor.signature.output_fields
+    return [
+        plain({name: _retyped(fields[name], demo[name]) for name in fields if name in demo})
+        for demo in predictor.demos
+        if all(any(name in demo for name in side) for side in sides)
+    ]
 
 
 def instructions(signature: Any) -> str:
@@ -541,7 +549,7 @@ class _Conversation:
 
 def _config(lm: Any, settings: Mapping[str, Any], signature: Any) -> Config:
     """The model's own sampling parameters, those of this answer, and the shape of the reply."""
-    allowed = _SETTABLE | {"rollout_id"}
+    allowed = SETTABLE | {"rollout_id"}
     if unknown := sorted(name for name, value in settings.items() if value and name not in allowed):
         raise FatalModelError(
             f"a typed question does not take {', '.join(unknown)}; it takes {', '.join(sorted(allowed))}"
@@ -549,7 +557,7 @@ def _config(lm: Any, settings: Mapping[str, Any], signature: Any) -> Config:
     chosen = {**getattr(lm, "kwargs", {}), **settings}
     # DSPy's other name for it, where it takes the model for one that reasons.
     chosen["max_tokens"] = chosen.get("max_tokens") or chosen.get("max_completion_tokens")
-    values = {name: chosen[name] for name in _SETTABLE if chosen.get(name) is not None}
+    values = {name: chosen[name] for name in SETTABLE if chosen.get(name) is not None}
     structured = getattr(lm, "structured", "json_schema")
     response_format: dict[str, Any] = {"type": structured}
     if structured == "json_schema":

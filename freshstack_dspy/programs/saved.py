@@ -1,10 +1,11 @@
 """Programs on disk: what `freshstack optimize` or DSPy's `save` wrote, and a build's config names.
 
 A program file is DSPy's state of a program as JSON, with ours next to what DSPy reads. It is data:
-nothing in it is executed, a model that it names is not read, a demonstration is a question and an
-answer that the program could have had, and anything else in it is refused.
+nothing in it is executed, a model that it names is not read, the settings in it are those of
+sampling, and anything else in it is refused.
 """
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import write_file
-from freshstack_dspy.lm.dspy_parts import get_dependency_versions
-from freshstack_dspy.lm.reask import itemized_output
-from freshstack_dspy.lm.typed import answer_model, plain, validating_against
+from freshstack_dspy.lm.dspy_parts import DecisionState, get_dependency_versions
+from freshstack_dspy.lm.typed import SETTABLE, demonstrations, plain
 
 OURS = "freshstack_dspy"
 """Under this name a file of ours says which program it is, and how it was made."""
 _METADATA = "metadata"
+_CONFIG = (SETTABLE - {"extensions"}) | {"rollout_id"}
+"""What a file may set of a predictor's requests: no address, and nothing of one provider."""
 
 
 class _Saved(BaseModel):
@@ -46,6 +48,11 @@ class SavedPredictor(_Saved):
 
     signature: SavedSignature
     demos: list[dict[str, Any]]
+    """Of any form: adapters show those that have fields of the signature."""
+    fields: dict[str, dict[str, Any]] = {}
+    """Of its decision outputs, as cuts and thresholds that DSPy's ReAnchor fits."""
+    config: dict[str, Any] = {}
+    """What its requests set, as a temperature."""
     traces: list[Any] = []
     train: list[Any] = []
     lm: Any = None
@@ -62,24 +69,44 @@ class SavedOurs(_Saved):
 _PREDICTORS: TypeAdapter[dict[str, SavedPredictor]] = TypeAdapter(dict[str, SavedPredictor])
 
 
-def save_program(program: Any, path: Path, report: BaseModel | None = None) -> None:
-    """Write a program's instructions and complete demonstrations as JSON, which DSPy loads too."""
-    state: dict[str, Any] = {}
-    for name, predictor in program.named_predictors():
-        fields = predictor.signature.fields
-        demos = [
-            plain({field: demo[field] for field in fields})
-            for demo in predictor.demos
-            if all(field in demo for field in fields)
-        ]
-        signature = predictor.signature.dump_state()
-        state[name] = {
-            "traces": [],
-            "train": [],
-            "demos": demos,
-            "signature": signature,
-            "lm": None,
+def state_of(program: Any) -> dict[str, dict[str, Any]]:
+    """Everything but models that changes the answers of a program's predictors, as JSON, by name.
+
+    It is DSPy's state of each, and the `config`, which DSPy does not save.
+    """
+    return {
+        name: {
+            "signature": one.signature.dump_state(),
+            "demos": demonstrations(one),
+            "fields": plain(one.fields),
+            "config": plain(one.config),
         }
+        for name, one in program.named_predictors()
+    }
+
+
+def copy_state(program: Any, to: Any) -> None:
+    """Give the predictors of a program the state of those of a copy of it."""
+    predictors = dict(to.named_predictors())
+    for name, one in program.named_predictors():
+        predictors[name].signature = one.signature
+        predictors[name].demos = demonstrations(one)
+        predictors[name].fields = copy.deepcopy(one.fields)
+        predictors[name].config = dict(one.config)
+
+
+def save_program(program: Any, path: Path, report: BaseModel | None = None) -> None:
+    """Write the state of a program as JSON, which DSPy loads too.
+
+    Raises:
+        CollectionError: It cannot be written, or a setting in it cannot be saved.
+    """
+    state: dict[str, Any] = {
+        name: {"traces": [], "train": [], **of, "lm": None}
+        for name, of in state_of(program).items()
+    }
+    for name, of in state.items():
+        _check_config(of["config"], f"{path}: {name}")
     made = {} if report is None else report.model_dump(mode="json")
     state[_METADATA] = {"dependency_versions": get_dependency_versions()}
     state[OURS] = SavedOurs(program=_kind(program), report=made).model_dump()
@@ -96,7 +123,7 @@ def _kind(program: Any) -> str:
 
 
 def load_program(program: Any, path: Path) -> Any:
-    """Give a fresh program the instructions and demonstrations of a file, and return it.
+    """Give a fresh program the state of a file, and return it.
 
     Raises:
         CollectionError: The file is not a program, or one of another kind.
@@ -118,52 +145,43 @@ def load_program(program: Any, path: Path) -> Any:
     except ValueError as error:
         raise CollectionError(f"{path}: not JSON: {error}") from None
     predictors = dict(program.named_predictors())
-    asked = {name: _prefixes(one.signature.dump_state()) for name, one in predictors.items()}
-    given = {name: _prefixes(one.signature.model_dump()) for name, one in saved.items()}
-    if asked != given or kind not in (None, _kind(program)):
+    same = predictors.keys() == saved.keys() and all(
+        _has_fields(one.signature, saved[name].signature) for name, one in predictors.items()
+    )
+    if not same or kind not in (None, _kind(program)):
         raise CollectionError(
             f"{path}: a saved {kind or 'program with other fields'}, and a {_kind(program)} is "
             f"needed here, with the predictors {', '.join(predictors)}"
         )
-    signatures, demos = {}, {}
+    signatures = {}
     for name, predictor in predictors.items():
-        signature = predictor.signature.load_state(saved[name].signature.model_dump())
-        for number, demo in enumerate(saved[name].demos, 1):
-            try:
-                _check_demonstration(demo, signature)
-            except ValueError as error:
-                fault = first_fault(error) if isinstance(error, ValidationError) else error
-                raise CollectionError(f"{path}: demonstration {number}: {fault}") from None
-        signatures[name], demos[name] = signature, saved[name].demos
+        of = saved[name]
+        signatures[name] = predictor.signature.load_state(of.signature.model_dump())
+        _check_config(of.config, f"{path}: {name}")
+        try:
+            DecisionState(signatures[name], of.fields)
+        except ValueError as error:
+            raise CollectionError(f"{path}: {name}.fields: {error}") from None
     for name, predictor in predictors.items():
-        predictor.signature, predictor.demos = signatures[name], demos[name]
+        of = saved[name]
+        predictor.signature, predictor.demos = signatures[name], of.demos
+        predictor.fields, predictor.config = of.fields, of.config
     return program
 
 
-def _prefixes(signature: dict[str, Any]) -> list[str]:
-    """What the fields of a signature are called, which no instructions change."""
-    return [field["prefix"] for field in signature["fields"]]
+def _has_fields(signature: Any, saved: SavedSignature) -> bool:
+    """Whether a saved signature has its inputs, by prefix, and as many outputs.
+
+    DSPy's COPRO changes the prefix of an output.
+    """
+    prefixes = [field["prefix"] for field in signature.dump_state()["fields"]]
+    given, inputs = [field.prefix for field in saved.fields], len(signature.input_fields)
+    return len(prefixes) == len(given) and prefixes[:inputs] == given[:inputs]
 
 
-def _check_demonstration(demo: dict[str, Any], signature: Any) -> None:
-    """Raise a ValueError for a demonstration that is not an input and a valid answer to it."""
-    if lacking := [name for name in signature.fields if name not in demo]:
-        raise ValueError(f"it lacks {', '.join(lacking)}")
-    for name, field in signature.input_fields.items():
-        TypeAdapter(field.annotation).validate_json(json.dumps(demo[name]), strict=True)
-    inputs = {name: demo[name] for name in signature.input_fields}
-    answer = {name: demo[name] for name in signature.output_fields}
-    with validating_against(inputs):
-        valid = answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
-    name, each = itemized_output(signature) or ("", None)
-    if each is not None and each.left_out(inputs, getattr(valid, name)):
-        raise ValueError(f"its {name} leave out some of its {each.given}")
-
-
-def is_demonstration(demo: dict[str, Any], signature: Any) -> bool:
-    """Whether `load_program` would accept a demonstration."""
-    try:
-        _check_demonstration(demo, signature)
-    except ValueError:
-        return False
-    return True
+def _check_config(config: dict[str, Any], where: str) -> None:
+    if unknown := sorted(config.keys() - _CONFIG):
+        raise CollectionError(
+            f"{where}.config sets {', '.join(unknown)}; allowed in a program file: "
+            f"{', '.join(sorted(_CONFIG))}"
+        )

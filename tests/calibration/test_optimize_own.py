@@ -1,6 +1,7 @@
 """Optimizing any program: examples, metrics and optimizers of one's own."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.experimental import Noul, ReAnchor
 from dspy.lm15 import Message, Response, Usage
 from dspy.utils.exceptions import AdapterParseError
 
@@ -33,7 +35,7 @@ from freshstack_dspy import (
 )
 from freshstack_dspy.errors import CollectionError, ConfigError, ReplyError
 from freshstack_dspy.lm.client import RecordedLM
-from freshstack_dspy.programs.saved import load_program, save_program
+from freshstack_dspy.programs.saved import load_program, save_program, state_of
 from freshstack_dspy.records import NuggetLabel
 from tests.recipes.domain import domain
 from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider
@@ -470,3 +472,65 @@ def test_killed_and_started_again_own_gepa_asks_for_what_is_missing(tmp_path: Pa
     assert rest == whole - whole // 2
     assert (tmp_path / "killed.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert asked(run("killed", -1, "again.json")) == 0
+
+
+class Deciding(dspy.Module):
+    """Decides with a threshold, which starts at .5."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decide = dspy.Predict(
+            dspy.Signature(
+                "query: Query -> old", custom_types={"Query": Query}
+            ).with_updated_fields("old", type_=Noul, desc="Is it old?")
+        )
+
+    def forward(self, query: Query) -> Any:
+        return dspy.Prediction(old=bool(self.decide(query=query).old))
+
+
+class Unsure(ScriptedProvider):
+    """Gives the number in the question as a probability, in hundredths."""
+
+    def complete(self, request: Any) -> Any:
+        self.calls["decide"] += 1
+        (number,) = re.findall(r"of the (\d+)", str(request.messages[-1].text))
+        said = {"old": {"noul": int(number) / 100}}
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(json.dumps(said)),
+            finish_reason="stop",
+            usage=Usage(),
+        )
+
+
+def test_the_threshold_that_reanchor_fits_is_kept_and_saved(
+    store: ReplyStore, tmp_path: Path
+) -> None:
+    numbers = (1, 2, 3, 4, 5, 6, 7, 8, 43, 44, 45, 46, 47, 48, 49)
+    examples = [
+        dspy.Example(
+            query=Query(query_id=str(number), title=f"What of the {number}?", body=""),
+            wanted=number > 30,
+        ).with_inputs("query")
+        for number in numbers
+    ]
+    provider = Unsure()
+
+    def right(example: Any, prediction: Any, *_: Any) -> float:
+        return float(prediction.old == example.wanted)
+
+    found = optimize(
+        examples, lm_of(store, provider), program=Deciding(), optimizer=ReAnchor, metric=right
+    )
+
+    assert provider.calls["decide"] == len(numbers), "the same answers, read otherwise"
+    assert found.report.dev[1] == found.report.test["right"].after.value == 1
+    assert found.report.new_settings
+    assert "new settings" in str(found.report.page().parts)
+    (threshold,) = (of["threshold"] for of in found.program.decide.fields.values())
+    assert 0.08 < threshold < 0.43
+    save_program(found.program, tmp_path / "decide.json", found.report)
+    loaded = load_program(Deciding(), tmp_path / "decide.json")
+    assert state_of(loaded) == state_of(found.program)

@@ -82,7 +82,7 @@ def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved:
 def test_a_hostile_one_stops_the_build_before_anything_is_asked(tmp_path: Path, saved: str) -> None:
     """What is refused in such a file: `tests/programs/test_saved.py`."""
     program = json.loads(saved)
-    program["predict"]["demos"] = [{"question": "incomplete"}]
+    program["predict"]["config"] = {"api_base": "http://elsewhere"}
     (tmp_path / "judge.json").write_text(json.dumps(program))
     provider = ScriptedProvider()
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.experimental import Score
 
-from freshstack_dspy import Nuggetizer, SupportJudge
+from freshstack_dspy import Nuggetizer, Query, SupportJudge
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.typed import messages_of
-from freshstack_dspy.programs.saved import load_program, save_program
+from freshstack_dspy.programs.saved import load_program, save_program, state_of
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import (
     ChunkSupport,
@@ -37,9 +38,6 @@ def example(number: int) -> dspy.Example:
         chunks=[NumberedChunk(number=1, path="a.py", text="code")],
         verdicts=VERDICTS,
     ).with_inputs("question", "nuggets", "chunks")
-
-
-CHUNK = {"number": 1, "path": "a.md", "text": "a"}
 
 
 @pytest.fixture
@@ -92,6 +90,81 @@ def test_dspy_loads_what_we_save_and_we_load_what_dspy_saves(
     assert messages(load_program(SupportJudge(), tmp_path / "theirs.json")) == messages(judge)
 
 
+class Rated(dspy.Module):
+    """Decides with cuts, by another model's settings, in a field that has another prefix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decide = dspy.Predict(
+            dspy.Signature(
+                "text -> level",
+                "Rate.",
+            ).with_updated_fields(
+                "level", type_=Score["low", "middle", "high"], desc="How good is it?"
+            )
+        )
+
+
+@pytest.mark.parametrize("by", ["us", "DSPy"])
+def test_a_file_restores_all_that_changes_answers(path: Path, by: str) -> None:
+    program = Rated()
+    program.decide.signature = program.decide.signature.with_updated_fields(
+        "level", prefix="Now:"
+    ).with_instructions("Rate well.")
+    program.decide.fields = {"level": {"cuts": [0.25, 1.75]}}
+    program.decide.demos = [
+        dspy.Example(text="fine", level=2, augmented=True),
+        dspy.Example(level=1),
+        dspy.Example(query="of the module around it"),
+    ]
+    program.decide.config = {"temperature": 0.9, "rollout_id": 3}
+    if by == "us":
+        save_program(program, path)
+    else:
+        path.parent.mkdir()
+        program.save(path)
+
+    loaded, by_dspy = load_program(Rated(), path), Rated()
+    by_dspy.load(path)
+
+    lost: dict[str, Any] = {} if by == "us" else {"config": {}}  # DSPy saves none
+    assert state_of(loaded)["decide"] == {**state_of(program)["decide"], **lost}
+    assert state_of(by_dspy) == state_of(loaded)
+    assert loaded.decide.get_criteria("level") == ["low", "middle", "high"]
+    assert state_of(loaded)["decide"]["demos"] == [{"text": "fine", "level": 2}]
+
+
+def test_what_the_default_bootstrap_made_is_loaded_as_it_is(
+    path: Path, answering: Answering
+) -> None:
+    """Its labelled demonstrations are examples of the program, which lack what a predictor asks."""
+    answering(NuggetizeAnswer={"nuggets": []})
+    query = Query(query_id="1", title="What?", body="", answer="It is.")
+    example = dspy.Example(query=query, wanted=1).with_inputs("query")
+    other = dspy.Example(query=query, wanted=2).with_inputs("query")
+    compiled = dspy.BootstrapFewShot(max_bootstrapped_demos=1).compile(
+        Nuggetizer(), trainset=[example, other]
+    )
+    path.parent.mkdir()
+    compiled.save(path)
+
+    loaded = load_program(Nuggetizer(), path)
+
+    assert len(compiled.predict.demos) == 2
+    assert state_of(loaded) == state_of(compiled)
+    assert len(state_of(loaded)["predict"]["demos"]) == 1
+
+
+def test_a_setting_that_a_file_may_not_hold_is_refused_when_it_is_saved(path: Path) -> None:
+    program = Nuggetizer()
+    program.predict.config = {"api_key": "sk-secret"}
+
+    with pytest.raises(CollectionError, match=r"sets api_key; allowed") as caught:
+        save_program(program, path)
+    assert "sk-secret" not in str(caught.value)
+    assert not path.exists()
+
+
 def test_a_program_of_another_kind_is_refused(path: Path) -> None:
     save_program(Nuggetizer(), path)
 
@@ -106,10 +179,10 @@ def test_a_program_of_another_kind_is_refused(path: Path) -> None:
     [
         {"extra": 1},
         {"freshstack_dspy": {"program": "Nuggetizer"}},
-        {"predict.demos": [{"question": "incomplete"}]},
-        {"predict.demos.0.verdicts": []},
-        {"predict.demos.0.chunks": [{"number": 1}]},
-        {"predict.demos.0.chunks": [CHUNK, {**CHUNK, "number": 2}]},
+        {"predict.demos": ["text"]},
+        {"predict.fields": {"verdicts": {"threshold": 0.5}}},
+        {"predict.config": {"api_base": "http://elsewhere"}},
+        {"predict.config": {"extensions": {"api_base": "http://elsewhere"}}},
         {"predict.signature.instructions": 7},
         {"predict.signature.fields": []},
     ],
