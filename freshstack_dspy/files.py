@@ -117,7 +117,7 @@ def read_lines(path: Path, progress: ReadProgress | None = None) -> Iterator[tup
                 done += len(line)
                 if len(line) > LONGEST_LINE:
                     raise SourceError(f"{path}:{number}: longer than {LONGEST_LINE >> 20} MiB")
-                if packed and done > most_unpacked(path):
+                if packed and done > most_unpacked(total):
                     raise SourceError(f"{path}: unpacks to more than {_RATIO} times its size")
                 yield number, line.removeprefix(_BOM) if number == 1 else line
                 if progress is not None:
@@ -127,9 +127,9 @@ def read_lines(path: Path, progress: ReadProgress | None = None) -> Iterator[tup
         raise SourceError(f"{path}: cannot be read: {reason}") from None
 
 
-def most_unpacked(path: Path) -> int:
-    """Give how many bytes a compressed file may unpack to."""
-    return _ALWAYS + _RATIO * path.stat().st_size
+def most_unpacked(size: int) -> int:
+    """Give how many bytes a compressed file of so many may unpack to."""
+    return _ALWAYS + _RATIO * size
 
 
 def decoded(data: bytes, place: str) -> str:

@@ -25,10 +25,13 @@ from freshstack_dspy.records import Importance
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
 """Those to read, where they are there; or what chooses them from those of a file. None: all."""
 _DELIMITERS = (",", ";", "\t", "|")
+_LARGEST_BATCH = 1 << 30
+"""Bytes that a batch of a Parquet file may decode to at most."""
 _INDEX = "__index_level_"
 """How Arrow calls the index of a data frame that has no name; it is no column."""
 _ENDINGS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".json")
@@ -192,7 +195,6 @@ def _read_arrow(path: Path, columns: Columns) -> Iterator[Row]:
     try:
         number = 0
         for batch in _batches(path, columns):
-            batch.validate(full=True)
             for values in _plain(batch).to_pylist():
                 number += 1
                 yield Row(f"{path}:{number}", values)
@@ -213,13 +215,50 @@ def _batches(path: Path, columns: Columns) -> "Iterator[pa.RecordBatch]":
         if path.suffix == ".arrow":
             stream = ipc.open_stream(opened)
             names = chosen(stream.schema.names)
-            yield from (batch.select(names) for batch in stream)
+            for batch in stream:
+                batch.validate(full=True)
+                yield batch.select(names)
             return
         file = parquet.ParquetFile(opened)
-        groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
-        if sum(group.total_byte_size for group in groups) > most_unpacked(path):
-            raise SourceError(f"{path}: unpacks to far more than any real file does")
-        yield from file.iter_batches(256, columns=chosen(file.schema_arrow.names))
+        size = path.stat().st_size
+        yield from parquet_batches(file, size, 256, chosen(file.schema_arrow.names))
+
+
+def parquet_batches(
+    file: "pq.ParquetFile",
+    size: int,
+    rows: int,
+    columns: Sequence[str] | None = None,
+    groups: Sequence[int] | None = None,
+) -> "Iterator[pa.RecordBatch]":
+    """Give the rows of a Parquet file of `size` bytes, which must not decode to far more than that.
+
+    Raises:
+        pa.ArrowInvalid: They do, or a text is not UTF-8.
+    """
+    import pyarrow as pa
+
+    numbers = range(file.num_row_groups) if groups is None else groups
+    wanted = None if columns is None else set(columns)
+    largest = max((_stored(file.metadata.row_group(one), wanted) for one in numbers), default=0)
+    rows = max(1, min(rows, _LARGEST_BATCH // max(1, largest)))  # each may hold the longest value
+    left = most_unpacked(size)
+    for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
+        left -= batch.nbytes
+        if left < 0:
+            raise pa.ArrowInvalid("it unpacks to far more than any real file does")
+        batch.validate(full=True)
+        yield batch
+
+
+def _stored(group: Any, columns: set[str] | None) -> int:
+    """The size of columns of a row group before compression."""
+    every = map(group.column, range(group.num_columns))
+    return sum(
+        column.total_uncompressed_size
+        for column in every
+        if columns is None or column.path_in_schema.partition(".")[0] in columns
+    )
 
 
 def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":

@@ -18,6 +18,7 @@ from freshstack_dspy.corpus.sorting import regrouped
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import canonical_line
 from freshstack_dspy.records import Chunk
+from freshstack_dspy.rows import parquet_batches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,15 +156,30 @@ class ChunkIds(Set[str]):
         return set(it)
 
 
+def damaged(path: Path | str) -> CollectionError:
+    """Make the error for a file of a collection that is not the one that was written."""
+    return CollectionError(
+        f"{path}: damaged or edited: its SHA-256 is not that of the file that was written; copy the "
+        "collection again, or build it again (freshstack build CONFIG --mode replay asks no model); "
+        "freshstack validate says what else is wrong"
+    )
+
+
 class ChunkFile:
     """A Parquet file of chunks in the order of their ids: no more of it is read than is asked for.
 
     Its methods raise a `CollectionError` where the file is missing or is no such Parquet.
     """
 
-    def __init__(self, place: "Path | pa.Buffer", sums: ChunkSums | None = None) -> None:
-        """Name the file, or give its bytes; and what is known of its chunks."""
-        self.place = place
+    def __init__(
+        self,
+        place: "Path | pa.Buffer",
+        sums: ChunkSums | None = None,
+        *,
+        sha256: str | None = None,
+    ) -> None:
+        """Name the file, or give its bytes; what is known of its chunks, and what its hash must be."""
+        self.place, self._sha256 = place, sha256
         if sums is not None:
             self.sums = sums
         self._lock = Lock()
@@ -194,7 +210,7 @@ class ChunkFile:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator["pa.RecordBatch"]:
         """Give all rows in their order, or some columns of them."""
         with self._reading():
-            for batch in self._file.iter_batches(ROWS, columns=columns):
+            for batch in self._file.batches(ROWS, columns):
                 yield batch if columns else _with_language(batch)
 
     @cached_property
@@ -203,7 +219,8 @@ class ChunkFile:
         import pyarrow as pa
 
         with self._reading():
-            column = self._file.read(["chunk_id"])["chunk_id"].cast(pa.large_string())
+            columns = (batch.column(0) for batch in self._file.batches(ROWS, ["chunk_id"]))
+            column = pa.chunked_array(columns, pa.string()).cast(pa.large_string())
         return ChunkIds(column.combine_chunks())
 
     @cached_property
@@ -211,7 +228,7 @@ class ChunkFile:
         """The length of every chunk in tokens, by row."""
         with self._reading():
             tokens: np.ndarray[Any, np.dtype[np.int64]]
-            tokens = self._file.read(["tokens"])["tokens"].to_numpy()
+            tokens = self._file.file.read(["tokens"])["tokens"].to_numpy()
             return tokens
 
     @cached_property
@@ -241,6 +258,7 @@ class ChunkFile:
                     return type(self)(path, self.sums)
                 path.unlink()  # of a file that has taken its place
         with self._reading():
+            len(self)  # compares its hash
             source = self._source
         with path.open("wb") as copy:
             source.seek(0)
@@ -280,13 +298,17 @@ class ChunkFile:
 
     def _read_group(self, group: int) -> "pa.Table":
         with self._lock:
-            return self._file.read_row_group(group, columns=list(Chunk.model_fields))
+            return self._file.group(
+                group, [name for name in Chunk.model_fields if name in self._file.names]
+            )
 
     @cached_property
-    def _file(self) -> Any:
+    def _file(self) -> "ParquetFile":
         schema = chunk_schema()
         needed = schema.remove(schema.get_field_index("language"))
-        return open_parquet(self._source, needed, str(self))
+        file = open_parquet(self._source, needed, str(self))
+        file.check(self._sha256)
+        return file
 
     @cached_property
     def _source(self) -> "pa.NativeFile":
@@ -302,17 +324,60 @@ class ChunkFile:
         return reading_parquet(str(self))
 
 
-def open_parquet(source: Any, schema: "pa.Schema", name: str) -> Any:
+class ParquetFile:
+    """An open Parquet file, decoded within bounds.
+
+    A value that many rows share is stored once and decoded for each of them, so that a few bytes
+    can be gigabytes.
+    """
+
+    def __init__(self, source: Any, name: str) -> None:
+        """Open a path or a file of Arrow's."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._source = pa.OSFile(str(source)) if isinstance(source, Path) else source
+        self.file, self._name = pq.ParquetFile(self._source), name
+        self.metadata, self.schema = self.file.metadata, self.file.schema_arrow
+        self.names: list[str] = self.schema.names
+
+    def check(self, sha256: str | None) -> None:
+        """Compare its bytes with their hash, where that is known.
+
+        Raises:
+            CollectionError: It is not the file that was written.
+        """
+        if sha256 is None:
+            return
+        with reading_parquet(self._name):
+            self._source.seek(0)
+            found = hashlib.file_digest(self._source, "sha256").hexdigest()
+        if found != sha256:
+            raise damaged(self._name)
+
+    def batches(
+        self, rows: int, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
+    ) -> "Iterator[pa.RecordBatch]":
+        """Give all rows, or some columns or row groups."""
+        return parquet_batches(self.file, self._source.size(), rows, columns, groups)
+
+    def group(self, number: int, columns: Sequence[str] | None = None) -> "pa.Table":
+        """Give one row group."""
+        import pyarrow as pa
+
+        batches = [*self.batches(ROWS, columns, [number])]
+        return pa.Table.from_batches(batches).combine_chunks()
+
+
+def open_parquet(source: Any, schema: "pa.Schema", name: str) -> ParquetFile:
     """Open a Parquet file with at least the columns of a schema; `name` is that in messages.
 
     Raises:
         CollectionError: It cannot be read, or has not these columns.
     """
-    import pyarrow.parquet as pq
-
     with reading_parquet(name):
-        file = pq.ParquetFile(source)
-    types = {field.name: field.type for field in file.schema_arrow}
+        file = ParquetFile(source, name)
+    types = {field.name: field.type for field in file.schema}
     for field in schema:
         found = types.get(field.name)
         if found != field.type:

@@ -31,7 +31,7 @@ from freshstack_dspy.recipes.code import code_sha256, file_sha256
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Provenance, read_manifest
-from freshstack_dspy.stored.writing import FOLDER, call_ids_in, call_ids_of, fingerprint_folder
+from freshstack_dspy.stored.writing import call_ids_in, call_ids_of, is_as_written
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.session import Replies, Session
@@ -209,13 +209,10 @@ def unchanged(
         return None
     try:
         used = call_ids_in(config.out).union(manifest.reasked)
-        found = {
-            FOLDER: fingerprint_folder(config.out, manifest),
-            _REPLIES: fingerprint(used, FirstOf(*replies)),
-        }
+        same = manifest.fingerprints.get(_REPLIES) == fingerprint(used, FirstOf(*replies))
+        same = same and is_as_written(config.out)
     except (OSError, StoreError, ValueError):  # what is missing or damaged is a change
         return None
-    same = found.items() <= manifest.fingerprints.items()
     return Collection.load(config.out) if same else None
 
 

@@ -13,7 +13,14 @@ from freshstack_dspy.files import existing_folder
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.contents import Contents, NuggetsName
 from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths
-from freshstack_dspy.stored.manifest import Manifest, is_dry_run, labels_by, makers, read_manifest
+from freshstack_dspy.stored.manifest import (
+    Manifest,
+    is_dry_run,
+    labels_by,
+    makers,
+    read_manifest,
+    read_sums,
+)
 from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, rows
 from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
@@ -62,14 +69,16 @@ class StoredCollection(Contents):
             folder = existing_folder(Path(os.path.realpath(path)))
         except (OSError, ValueError) as error:  # too long, or no name at all
             raise CollectionError(f"{reprlib.repr(str(path))} cannot be read: {error}") from None
-        manifest = read_manifest(folder)
+        manifest, sums = read_manifest(folder), read_sums(folder)
         collection = object.__new__(cls)
         vars(collection).update(
             threshold=manifest.scale.threshold,
             manifest=manifest,
-            corpus=ChunkFile(folder / CORPUS_FILE),
+            corpus=ChunkFile(
+                folder / CORPUS_FILE, sha256=sums.get(CORPUS_FILE, "") if sums else None
+            ),
             _path=Path(path),
-            _files={file.name: file.open(folder) for file in RECORD_FILES},
+            _files={file.name: file.open(folder, manifest.files, sums) for file in RECORD_FILES},
         )
         return collection
 
@@ -80,7 +89,9 @@ class StoredCollection(Contents):
             file = next((file for file in RECORD_FILES if file.name == name), None)
             if file is None or "_files" not in vars(self):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            if opened := self._files.get(name):  # none where another thread was quicker
+            if (
+                opened := self._files.get(name)
+            ) is not None:  # where not, another thread was quicker
                 vars(self)[name] = file.sort(opened.read())
                 self._files.pop(name, None)
             return vars(self)[name]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
+from freshstack_dspy.corpus.parquet import damaged
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.usage import StepLedger
@@ -18,6 +19,8 @@ from freshstack_dspy.records import Record, Scale
 from freshstack_dspy.stored.counts import Counts
 
 MANIFEST_FILE = "manifest.json"
+SUMS_FILE = "SHA256SUMS"
+"""The SHA-256 of the bytes of every other file in the folder, as `sha256sum -c` reads it."""
 SCHEMA_VERSION: Literal[6] = 6
 """The version of the files; any change to a record or to the manifest raises it."""
 
@@ -130,8 +133,24 @@ class Manifest(Provenance):
 
 def hash_content(files: Mapping[str, str]) -> str:
     """Hash the data as a whole: SHA-256 over one line `<sha256>  <name>` for each file, by name."""
-    lines = "".join(f"{files[name]}  {name}\n" for name in sorted(files))
-    return hashlib.sha256(lines.encode("utf-8")).hexdigest()
+    return hashlib.sha256(encode_sums(files)).hexdigest()
+
+
+def encode_sums(hashes: Mapping[str, str]) -> bytes:
+    """Write hashes by file name as `sha256sum` does."""
+    return "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)).encode("utf-8")
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """Read the hashes of a folder's files by name; none in a collection of before 0.3."""
+    path = folder / SUMS_FILE
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -144,6 +163,9 @@ def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a collection."""
     path = folder / MANIFEST_FILE
     values = _read(folder)
+    known = read_sums(folder).get(MANIFEST_FILE)
+    if known not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
+        raise damaged(path)
     version = values.get("schema_version")
     if version != SCHEMA_VERSION:
         do = "rebuild it: freshstack build CONFIG --mode replay asks no model and costs nothing"
@@ -154,9 +176,12 @@ def read_manifest(folder: Path) -> Manifest:
             f"{do}"
         )
     try:
-        return Manifest.model_validate(values)
+        manifest = Manifest.model_validate(values)
     except ValidationError as error:
         raise CollectionError(f"{path}: not a manifest: {first_fault(error)}") from None
+    if manifest.content_hash != hash_content(manifest.files):
+        raise damaged(path)
+    return manifest
 
 
 def is_collection(folder: Path) -> bool:

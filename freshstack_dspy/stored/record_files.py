@@ -1,13 +1,14 @@
 """The files of records of a collection: JSON Lines, or Parquet where there are many records."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Generic,
     Literal,
@@ -21,7 +22,7 @@ from typing import (
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from freshstack_dspy.corpus.parquet import open_parquet, reading_parquet
+from freshstack_dspy.corpus.parquet import damaged, open_parquet, reading_parquet
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import canonical_line, decode_records, encode_records
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 R = TypeVar("R", bound=Record)
+NO_LINES = hashlib.sha256().hexdigest()
 MANY = 50_000
 """Above so many, judgments and candidates are written as Parquet."""
 _ROWS = 8192
@@ -81,19 +83,28 @@ class RecordFile(NamedTuple):
         found = (folder / name for name in reversed(self.filenames) if (folder / name).exists())
         return next(found, folder / self.filename)
 
-    def open(self, folder: Path) -> "Lines | Records[Record]":
+    def open(
+        self,
+        folder: Path,
+        files: Mapping[str, str] | None = None,
+        sums: Mapping[str, str] | None = None,
+    ) -> "Lines | Records[Record]":
         """Open the file of a collection: what is read later is what it is now.
+
+        Its `read` compares JSON Lines with the manifest's `files` and Parquet with `sums`, which
+        collections of before 0.3 lack.
 
         Raises:
             CollectionError: It is missing, or cannot be read.
         """
         path = self.path(folder)
+        content = None if files is None else files.get(self.filename, NO_LINES)
         if self.optional and not path.exists():
-            return Lines(b"", self.record, path)
+            return Lines(b"", self.record, path, content)
         if path.name != self.filename:
-            return Records(path, self.record)
+            return Records(path, self.record, sums.get(path.name, "") if sums else None)
         try:
-            return Lines(path.read_bytes(), self.record, path)
+            return Lines(path.read_bytes(), self.record, path, content)
         except OSError as error:
             raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -159,6 +170,8 @@ class Lines(NamedTuple):
     data: bytes
     record: type[Record]
     path: Path
+    content: str | None = None
+    """The SHA-256 that the manifest has of it."""
 
     def sha256(self) -> str:
         """Hash the file."""
@@ -166,7 +179,10 @@ class Lines(NamedTuple):
 
     def read(self) -> Sequence[Record]:
         """Decode the records, in the order of the lines."""
-        return decode_records(self.data, self.record, self.path)
+        records = decode_records(self.data, self.record, self.path)
+        if self.content not in (None, self.sha256()):
+            raise damaged(self.path)
+        return records
 
 
 class Records(Sequence[R], Generic[R]):
@@ -175,8 +191,8 @@ class Records(Sequence[R], Generic[R]):
     Its methods raise a `CollectionError` where the file is damaged.
     """
 
-    def __init__(self, path: Path, record: type[R]) -> None:
-        self._path, self._record = path, record
+    def __init__(self, path: Path, record: type[R], sha256: str | None = None) -> None:
+        self._path, self._record, self._sha256 = path, record, sha256
         self._read: tuple[int, pa.Table] | None = None
         self._file = open_parquet(path, schema_of(record), str(path))
 
@@ -201,7 +217,7 @@ class Records(Sequence[R], Generic[R]):
         if isinstance(place, slice):
             return tuple(map(self.__getitem__, range(len(self))[place]))
         row = range(len(self))[place]
-        for group in range(self._file.num_row_groups):
+        for group in range(self._file.metadata.num_row_groups):
             in_group = self._file.metadata.row_group(group).num_rows
             if row < in_group:
                 return next(self._made(self._group(group).slice(row, 1).to_batches()[0]))
@@ -222,15 +238,15 @@ class Records(Sequence[R], Generic[R]):
     def rows(self, *fields: str) -> Iterator[tuple[Any, ...]]:
         """Give some fields of all records."""
         for batch in self._batches(fields):
-            yield from zip(*(self._values(batch, field) for field in fields), strict=True)
+            yield from zip(*(self._checked(batch, field) for field in fields), strict=True)
 
     def of_query(self, query_id: str) -> tuple[R, ...]:
         """Give the records of one query; only row groups that may have one are read."""
         import pyarrow.compute as pc
 
         found: list[R] = []
-        place = self._file.schema_arrow.get_field_index("query_id")
-        for group in range(self._file.num_row_groups):
+        place = self._file.schema.get_field_index("query_id")
+        for group in range(self._file.metadata.num_row_groups):
             known = self._file.metadata.row_group(group).column(place).statistics
             if known is None or not known.has_min_max or known.min <= query_id <= known.max:
                 table = self._group(group).filter(pc.field("query_id") == query_id)
@@ -243,6 +259,7 @@ class Records(Sequence[R], Generic[R]):
 
     def read(self) -> Sequence[R]:
         """Give the records, which are read when they are asked for."""
+        self._file.check(self._sha256)
         return self
 
     def _made(self, batch: "pa.RecordBatch") -> Iterator[R]:
@@ -273,6 +290,17 @@ class Records(Sequence[R], Generic[R]):
             raise self._fault(error, field) from None
         return [tuple(islice(parts, number)) for number in column.value_lengths().to_pylist()]
 
+    def _checked(self, batch: "pa.RecordBatch", field: str) -> list[Any]:
+        """Give a column whose values are all as the record allows."""
+        kind: Any = self._record.model_fields[field]
+        values = self._values(batch, field)
+        if not kind.metadata:  # Arrow's type is enough
+            return values
+        try:
+            return _checked_list(Annotated[kind.annotation, *kind.metadata], values)
+        except ValidationError as error:
+            raise self._fault(error, field) from None
+
     def _fault(self, error: ValidationError, *where: object) -> CollectionError:
         place = ", ".join(map(repr, where))
         return CollectionError(
@@ -281,13 +309,13 @@ class Records(Sequence[R], Generic[R]):
 
     def _batches(self, fields: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
         with reading_parquet(str(self._path)):
-            yield from self._file.iter_batches(_ROWS, columns=fields and list(fields))
+            yield from self._file.batches(_ROWS, fields and list(fields))
 
     def _group(self, group: int) -> "pa.Table":
         read = self._read  # another thread may read another group
         if read is None or read[0] != group:
             with reading_parquet(str(self._path)):
-                self._read = read = group, self._file.read_row_group(group)
+                self._read = read = group, self._file.group(group)
         return read[1]
 
 

@@ -1,6 +1,5 @@
 """Validating a collection: every reference, count and hash."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from freshstack_dspy.stored.contents import Contents, reference_faults
 from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.counts import Counts, count, missing_of
 from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
-from freshstack_dspy.stored.record_files import RECORD_FILES, rows
+from freshstack_dspy.stored.record_files import NO_LINES, RECORD_FILES, rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +55,6 @@ class Report(Shown):
         )
 
 
-_NO_LINES = hashlib.sha256().hexdigest()
 _FIELDS = ("format", "faults", "counts", "agreement", "missing", "calibrated")
 
 
@@ -72,7 +70,7 @@ def validate_collection(folder: Path) -> Report:
     for file in RECORD_FILES:
         try:
             opened = file.open(folder)
-            if opened.sha256() != manifest.files.get(file.filename, _NO_LINES):
+            if opened.sha256() != manifest.files.get(file.filename, NO_LINES):
                 name = file.path(folder).name
                 faults.append(f"{name}: is not the file whose hash the manifest has")
             records[file.name] = opened.read()

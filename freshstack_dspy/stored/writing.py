@@ -18,11 +18,14 @@ from freshstack_dspy.stored.counts import count
 from freshstack_dspy.stored.manifest import (
     MANIFEST_FILE,
     SCHEMA_VERSION,
+    SUMS_FILE,
     Manifest,
     Provenance,
     encode_manifest,
+    encode_sums,
     hash_content,
     is_collection,
+    read_sums,
 )
 from freshstack_dspy.stored.record_files import (
     RECORD_FILES,
@@ -32,11 +35,10 @@ from freshstack_dspy.stored.record_files import (
     rows,
 )
 
-FOLDER = "folder"
-"""The name of the fingerprint of the folder as it was written."""
 COLLECTION_FILES = frozenset(
     (
         MANIFEST_FILE,
+        SUMS_FILE,
         CARD_FILE,
         CORPUS_FILE,
         *(name for file in RECORD_FILES for name in file.filenames),
@@ -69,10 +71,9 @@ def write_folder(
         for file, records in _written(contents):
             file.write(folder, records)
         (folder / CARD_FILE).write_text(data_card(contents, corpus, manifest), encoding="utf-8")
-        if manifest.fingerprints:
-            marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
-            manifest = manifest.model_copy(update={"fingerprints": marks})
         (folder / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
+        sums = {path.name: file_sha256(path) for path in folder.iterdir()}
+        (folder / SUMS_FILE).write_bytes(encode_sums(sums))
     return manifest
 
 
@@ -138,16 +139,22 @@ def check_replaceable(path: Path) -> None:
         )
 
 
-def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
-    """SHA-256 over all in a collection's folder, and over the manifest but for this fingerprint."""
-    hashes = {}
-    for path in folder.iterdir():
-        if path.name in COLLECTION_FILES and path.name != MANIFEST_FILE:
-            with path.open("rb") as file:
-                hashes[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    others = {name: value for name, value in manifest.fingerprints.items() if name != FOLDER}
-    plain = encode_manifest(manifest.model_copy(update={"fingerprints": others}))
-    return hash_content({**hashes, MANIFEST_FILE: hashlib.sha256(plain).hexdigest()})
+def is_as_written(folder: Path) -> bool:
+    """Tell whether a collection's folder has the files and bytes that were written.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    names = COLLECTION_FILES - {SUMS_FILE}
+    return read_sums(folder) == {
+        path.name: file_sha256(path) for path in folder.iterdir() if path.name in names
+    }
+
+
+def file_sha256(path: Path) -> str:
+    """Hash a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def call_ids_in(folder: Path) -> frozenset[str]:
