@@ -5,7 +5,7 @@ import json
 import logging
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -52,8 +52,6 @@ Notify = Callable[[str, float], None]
 BM25, LSA = "bm25", "lsa"
 """Names of stages, and of what is in the folder of a version."""
 CHUNKS = "chunks.parquet"
-VECTORS = "vectors.npy"
-"""The vectors of `lsa`, beside its model."""
 _EMBEDDED_AT_ONCE = 32_768
 _log = logging.getLogger(__name__)
 
@@ -99,8 +97,9 @@ class Draft(NamedTuple):
 
     @property
     def needs_table(self) -> bool:
-        """Whether anything is searched that only a table of LanceDB holds."""
-        return bool(self.embedders) or self.settings.lexical == "lance"
+        """Whether there is a LanceDB table: an index of `bm25` alone, by bm25s, has none."""
+        settings = self.settings
+        return bool(self.embedders or settings.dimensions) or settings.lexical == "lance"
 
     def is_in(self, place: Place, manifest: IndexManifest) -> bool:
         """Whether an index holds this; its revisions may be others.
@@ -138,13 +137,18 @@ class Draft(NamedTuple):
             for texts in self._texts():
                 hashes = [content_hash(text) for text in texts]
                 found = known(list(dict.fromkeys(hashes)))
+                held: dict[str, NDArray[np.float32]] = {}
+                if isinstance(embedder, HostedEmbedder):
+                    by_text = zip(texts, hashes, strict=True)
+                    held = {text: found[digest] for text, digest in by_text if digest in found}
+                    found = {}  # what is recorded decides
                 new = {
                     digest: text
                     for digest, text in zip(hashes, texts, strict=True)
                     if digest not in found
                 }
                 if new:
-                    made = self._made(embedder, list(new.values()), progress)
+                    made = self._made(embedder, list(new.values()), progress, held)
                     found |= dict(zip(new, made, strict=True))
                 np.stack([found[digest] for digest in hashes]).tofile(file)
                 done += len(texts)
@@ -153,11 +157,15 @@ class Draft(NamedTuple):
             return np.memmap(file, np.float32, "r").reshape(size, -1)
 
     def _made(
-        self, embedder: Embedder, texts: Sequence[str], progress: Callable[[float], None]
+        self,
+        embedder: Embedder,
+        texts: Sequence[str],
+        progress: Callable[[float], None],
+        held: Mapping[str, NDArray[np.float32]],
     ) -> NDArray[np.float32]:
         """The vectors of texts; the chunk of one that cannot be embedded is named."""
         try:
-            return embedded(embedder, texts, progress)
+            return embedded(embedder, texts, progress, held)
         except EmbeddingError as error:
             of_it = (chunk for chunk in self.chunks if indexed_text(chunk) == error.text)
             raise IndexingError(
@@ -165,13 +173,14 @@ class Draft(NamedTuple):
                 f"{error.why}; leave its file out of the corpus, or embed by another model"
             ) from None
 
-    def _is_recorded_in(self, table: ChunkTable, embedder: Embedder) -> bool:
+    def _is_recorded_in(self, table: ChunkTable, embedder: HostedEmbedder) -> bool:
         for texts in self._texts():
-            hashes = [content_hash(text) for text in texts]
-            held = table.vectors(embedder.name, list(dict.fromkeys(hashes)))
-            recorded = embedded(embedder, texts, lambda _: None)
-            for digest, vector in zip(hashes, recorded, strict=True):
-                if digest not in held or not np.array_equal(held[digest], vector):
+            hashes = {text: content_hash(text) for text in texts}
+            vectors = table.vectors(embedder.name, list(dict.fromkeys(hashes.values())))
+            held = {text: vectors[digest] for text, digest in hashes.items() if digest in vectors}
+            recorded = embedded(embedder, texts, lambda _: None, held)
+            for text, vector in zip(texts, recorded, strict=True):
+                if text not in held or not np.array_equal(held[text], vector):
                     return False
         return True
 
@@ -187,22 +196,26 @@ class Draft(NamedTuple):
 
 
 def embedded(
-    embedder: Embedder, texts: Sequence[str], progress: Callable[[float], None]
+    embedder: Embedder,
+    texts: Sequence[str],
+    progress: Callable[[float], None],
+    held: Mapping[str, NDArray[np.float32]],
 ) -> NDArray[np.float32]:
-    """The vectors of texts, of length 1 or 0."""
-    made = embedder.embed_passages(texts, progress)
+    """The vectors of texts, of length 1 or 0; those held are recorded where no reply is."""
+    hosted = isinstance(embedder, HostedEmbedder)
+    made = embedder.embed_passages(texts, progress, **({"held": held} if hosted else {}))
     return unit_rows(made, embedder.name, len(texts)).astype(np.float32)
 
 
 def build(place: Place, draft: Draft) -> IndexManifest:
     """The manifest of the index of a draft: the one that is there, or a new one."""
     draft.check()
-    before = _readable(place)
+    before = intact(place)
     if before and draft.is_in(place, before) and draft.described(before) == before:
         return before
     draft.check_revisions()
     with place.only_writer():
-        before = _readable(place)
+        before = intact(place)
         if before and draft.is_in(place, before):
             manifest = draft.described(before)
         else:
@@ -213,29 +226,30 @@ def build(place: Place, draft: Draft) -> IndexManifest:
     return manifest
 
 
-def _readable(place: Place) -> IndexManifest | None:
+def intact(place: Place) -> IndexManifest | None:
+    """The manifest of an index, all of whose files are as they were written."""
     try:
-        return place.manifest()
+        manifest = place.manifest()
+        place.check(manifest)
     except IndexingError:
         return None  # missing, damaged or outdated: nothing is taken from it
+    return manifest
 
 
 def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexManifest:
     """Write a version of an index; its manifest commits it."""
     name = place.new_version()
     identities = {LSA: draft.fingerprint}
-    dimensions: dict[str, int] = {}
+    vectors: dict[str, NDArray[np.float32]] = {}
     if isinstance(place, Folder):
         draft.chunks.copy(place.folder(name) / CHUNKS, link=True)
     if isinstance(place, Folder) and draft.settings.lexical == "bm25s":
-        dimensions |= _write_words(place.folder(name), draft)
-    vectors = {}
+        vectors |= _write_words(place.folder(name), draft)
     for embedder in draft.embedders:
         vectors[embedder.name] = draft.vectors(embedder, _known(embedder, place, before))
         identities[embedder.name] = embedder.identity
     if draft.needs_table:
         _write_table(place.table(name), draft, vectors)
-    dimensions |= {each: matrix.shape[1] for each, matrix in vectors.items()}
     sums = draft.chunks.sums
     return IndexManifest(
         version=name,
@@ -250,14 +264,15 @@ def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexMan
         chunks=sums.chunks,
         tokens=sums.tokens,
         vectors=tuple(
-            VectorColumn(name=each, identity=identities[each], dimensions=size)
-            for each, size in dimensions.items()
+            VectorColumn(name=each, identity=identities[each], dimensions=matrix.shape[1])
+            for each, matrix in vectors.items()
         ),
+        files=place.sums(name),
     )
 
 
-def _write_words(folder: Path, draft: Draft) -> dict[str, int]:
-    """Write what ranks by terms alone, and give the dimensions of `lsa`, if it is made."""
+def _write_words(folder: Path, draft: Draft) -> dict[str, NDArray[np.float32]]:
+    """Write `bm25` and the model of `lsa`, and give the vectors of `lsa`, if it is made."""
     report = draft.report
     parts = draft.map_batches(
         partial(cut_batch, languages=draft.settings.languages), draft.chunks.batches()
@@ -277,8 +292,7 @@ def _write_words(folder: Path, draft: Draft) -> dict[str, int]:
     report(LSA, 0)
     model, vectors = fit_lsa(corpus, draft.settings.dimensions, partial(report, LSA))
     model.save(folder / LSA)
-    np.save(folder / LSA / VECTORS, vectors)
-    return {LSA: vectors.shape[1]}
+    return {LSA: vectors}
 
 
 def _counted(
@@ -310,7 +324,7 @@ def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.
             draft.report(TABLE, 0.7 * done / len(draft.chunks))
 
     table.write(schema, rows())
-    table.index(approximate=draft.approximate)
+    table.index(approximate=[one.name for one in draft.embedders] if draft.approximate else [])
     draft.report(TABLE, 1)
 
 
@@ -320,7 +334,7 @@ def _known(
     """What gives the vectors of an embedder in the version before, by the hash of their text."""
     columns = before.vectors if before else ()
     name = next((each.name for each in columns if each.identity == embedder.identity), None)
-    if before is None or name is None or isinstance(embedder, HostedEmbedder):
+    if before is None or name is None:
         return lambda _: {}
     return partial(place.table(before.version).vectors, name)
 

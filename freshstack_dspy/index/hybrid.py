@@ -14,20 +14,21 @@ from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
-from freshstack_dspy.index.building import BM25, CHUNKS, LSA, VECTORS, Draft, build, fingerprint_of
+from freshstack_dspy.index.building import BM25, CHUNKS, LSA, Draft, build, fingerprint_of, intact
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
 from freshstack_dspy.index.models import HERE, NO_MODELS, HostedEmbedder, Models, Reranker
-from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
+from freshstack_dspy.index.ranking import SCORE_DECIMALS, unit_rows
 from freshstack_dspy.index.storage import (
+    TABLE,
     Folder,
     IndexManifest,
     Place,
     Settings,
     place_of,
 )
-from freshstack_dspy.index.table import vector_array
+from freshstack_dspy.index.table import ChunkTable, vector_array
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.workers import map_in_order
@@ -37,7 +38,6 @@ from freshstack_dspy.records import Chunk, ScoredChunk, ranked
 from freshstack_dspy.text import terms
 
 HYBRID, RERANKED = "hybrid", "hybrid+rerank"
-_ROWS_AT_ONCE = 50_000
 _MUCH, _SHARD = 100_000_000, 50
 """Scores from which on questions are searched for by several processes, so many at a time."""
 
@@ -56,8 +56,8 @@ class HybridIndex:
         """Use `build` or `open`."""
         self.path: Path | Uri = place.path
         self.manifest = manifest
+        self._place = place
         self._folder = place.folder(manifest.version) if isinstance(place, Folder) else None
-        self._table = place.table(manifest.version)
         self._models = models
         self._embedders = {embedder.name: embedder for embedder in models.embedders}
         own = (BM25, LSA) if any(column.name == LSA for column in manifest.vectors) else (BM25,)
@@ -125,7 +125,8 @@ class HybridIndex:
 
         Raises:
             IndexingError: There is none, it is of another version of this program, or it has no
-                vectors of one of these embedders as that is now.
+                vectors of one of these embedders as that is now. Or, when it is searched, a file
+                of it is damaged.
         """
         place = place_of(path)
         manifest = place.manifest()
@@ -157,11 +158,9 @@ class HybridIndex:
     ) -> bool:
         """Whether `build` would open an index without changing it; arguments as there."""
         place = place_of(path_or_uri(root) / name)
-        try:
-            manifest = place.manifest()
-        except IndexingError:
-            return False
-        return Draft(chunks, settings, models.embedders).is_in(place, manifest)
+        manifest = intact(place)
+        draft = Draft(chunks, settings, models.embedders)
+        return manifest is not None and draft.is_in(place, manifest)
 
     @classmethod
     def known(
@@ -172,9 +171,8 @@ class HybridIndex:
         Of hosted embedders it cannot be known: their vectors are those that are recorded now.
         """
         place = place_of(path_or_uri(root) / name)
-        try:
-            manifest = place.manifest()
-        except IndexingError:
+        manifest = intact(place)
+        if manifest is None:
             return None
         fingerprint = fingerprint_of(settings, manifest.content)
         vectors = {(column.name, column.identity) for column in manifest.vectors}
@@ -295,18 +293,27 @@ class HybridIndex:
 
     @cached_property
     def _file(self) -> ChunkFile | None:
-        """The chunks in a folder; LanceDB takes two seconds to import."""
-        return None if self._folder is None else ChunkFile(self._folder / CHUNKS)
+        """The chunks in a folder, for `bm25` alone: LanceDB takes a second or two to import."""
+        return None if self._folder is None else ChunkFile(self._checked(CHUNKS))
+
+    @cached_property
+    def _table(self) -> ChunkTable:
+        self._place.check(self.manifest, TABLE + ".lance")
+        return self._place.table(self.manifest.version)
 
     @cached_property
     def _lexical(self) -> LexicalIndex:
-        assert self._folder is not None
-        return LexicalIndex.load(self._folder / BM25)
+        return LexicalIndex.load(self._checked(BM25))
 
     @cached_property
     def _lsa(self) -> LsaModel:
+        return LsaModel.load(self._checked(LSA))
+
+    def _checked(self, part: str) -> Path:
+        """A file or folder of this index, once it is known to be as it was written."""
         assert self._folder is not None
-        return LsaModel.load(self._folder / LSA)
+        self._place.check(self.manifest, part)
+        return self._folder / part
 
     @property
     def _missing(self) -> list[str]:
@@ -329,7 +336,9 @@ class HybridIndex:
     def _by_one(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
         """Rank by a retriever that fuses no others; where there is much to do, in many places."""
         vectors = None
-        if retriever not in (BM25, LSA):
+        if retriever == LSA:
+            vectors = self._lsa.embed(self._terms(texts))
+        elif retriever != BM25:
             made = self._embedders[retriever].embed_queries(texts)
             vectors = unit_rows(made, retriever, len(texts))
         rank, spread = partial(self._ranked, retriever, depth), self._spread(retriever, len(texts))
@@ -353,20 +362,15 @@ class HybridIndex:
         """Rank in this process."""
         if vectors is not None:
             return self._table.by_vectors(retriever, vectors, depth)
-        rows = [terms(text, self.manifest.languages) for text in texts]
         if self.manifest.lexical == "lance":
-            return self._table.by_terms(rows, depth)
-        assert self._folder is not None
+            return self._table.by_terms(self._terms(texts), depth)
         assert self._file is not None
-        if retriever == BM25:
-            rankings = self._lexical.search(rows, depth)
-        else:
-            stored = np.load(self._folder / LSA / VECTORS, mmap_mode="r")
-            starts = range(0, len(stored), _ROWS_AT_ONCE)
-            blocks = (stored[start : start + _ROWS_AT_ONCE] for start in starts)
-            rankings = nearest(self._lsa.embed(rows), blocks, depth)
+        rankings = self._lexical.search(self._terms(texts), depth)
         ids = self._file.ids
         return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
+
+    def _terms(self, texts: Sequence[str]) -> list[list[str]]:
+        return [terms(text, self.manifest.languages) for text in texts]
 
     def _reranked(
         self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]

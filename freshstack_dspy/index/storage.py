@@ -8,17 +8,23 @@
 In an object store ROOT/NAME is a LanceDB database: of each version the table, and `manifest`, a
 table of one row. Replacing the manifest is what swaps versions. The version before stays until the
 next build, for those who still read it.
+
+The manifest has a checksum of itself and of every file of a version, which is compared before the
+file is read. Object stores have checksums of their own.
 """
 
+import json
 import re
 import shutil
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, Lexical
 from freshstack_dspy.errors import IndexingError
@@ -27,13 +33,17 @@ from freshstack_dspy.index.table import ChunkTable, connected, reaching
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[9] = 9
+SCHEMA_VERSION: Literal[10] = 10
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 MANIFEST, TABLE = "manifest.json", "chunks"
 _MANIFEST = "manifest"
 _MOST_TABLES = 1_000
 _VERSION = re.compile(r"\d{6}")
 _BUILD_IT = "build it: freshstack index CONFIG"
+_ALWAYS_READ = 64 * 1024**2
+"""Bytes. Reading larger files to check them would take longer than a search: they are checked
+where their time of change is another than that of the build, as after a copy."""
+_BLOCK = 1024**2
 
 
 class Settings(NamedTuple):
@@ -56,10 +66,19 @@ class VectorColumn(Record):
     dimensions: int = Field(ge=1)
 
 
+class FileSum(Record):
+    """A file as it was written."""
+
+    size: int
+    modified: int
+    """Nanoseconds since 1970."""
+    crc32: int
+
+
 class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[9] = SCHEMA_VERSION
+    schema_version: Literal[10] = SCHEMA_VERSION
     version: str
     """The current version."""
     before: str | None = None
@@ -82,6 +101,8 @@ class IndexManifest(Record):
     tokens: int
     """Of all chunks."""
     vectors: tuple[VectorColumn, ...]
+    files: dict[str, FileSum] = Field(default_factory=dict)
+    """The files of the current version, by their path in its folder."""
 
 
 class Folder:
@@ -100,6 +121,25 @@ class Folder:
             raise _damaged(self.path)
         return manifest
 
+    def check(self, manifest: IndexManifest, part: str = "") -> None:
+        """Raise an error if a file of an index, or of one part of it, is not as it was written."""
+        folder = self.folder(manifest.version)
+        for name, written in manifest.files.items():
+            if name.startswith(part) and not _is_as_written(folder / name, written):
+                raise IndexingError(
+                    f"{folder / name}: damaged: it is not as it was written; build the index "
+                    "again: freshstack index CONFIG"
+                )
+
+    def sums(self, version: str) -> dict[str, FileSum]:
+        """Sum up the files of a version that was just written."""
+        folder = self.folder(version)
+        return {
+            path.relative_to(folder).as_posix(): _sum_of(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+
     def exists(self) -> bool:
         """Whether an index is there, of whatever version."""
         return (self.path / MANIFEST).exists()
@@ -114,7 +154,7 @@ class Folder:
 
     def commit(self, manifest: IndexManifest) -> None:
         """Replace the manifest."""
-        write_file(self.path / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+        write_file(self.path / MANIFEST, _written(manifest))
 
     @contextmanager
     def only_writer(self) -> Iterator[None]:
@@ -165,6 +205,13 @@ class Database:
             raise _damaged(self.path)
         return manifest
 
+    def check(self, manifest: IndexManifest, part: str = "") -> None:
+        """Nothing: the object store finds damage by itself."""
+
+    def sums(self, version: str) -> dict[str, FileSum]:
+        """Nothing, as above."""
+        return {}
+
     def exists(self) -> bool:
         """Whether an index is there, of whatever version."""
         return _MANIFEST in self._tables()
@@ -185,7 +232,7 @@ class Database:
             )
         with reaching(self.path):
             database = connected(self.path)
-            written = pa.table({_MANIFEST: [manifest.model_dump_json()]})
+            written = pa.table({_MANIFEST: [_written(manifest)]})
             mode = "overwrite" if _MANIFEST in tables else "create"
             database.create_table(_MANIFEST, data=written, mode=mode)
             for name in tables:
@@ -220,12 +267,50 @@ def place_of(path: Path | str) -> Place:
     return Database(path) if isinstance(path, Uri) else Folder(path)
 
 
+def _written(manifest: IndexManifest) -> str:
+    """A manifest as text, with a checksum of itself."""
+    fields = manifest.model_dump(mode="json")
+    return json.dumps({"crc32": _crc32_of(fields), **fields}, indent=1) + "\n"
+
+
 def _read(written: bytes | str) -> IndexManifest | None:
     """Read a manifest; None if it is damaged, or of another version."""
     try:
-        return IndexManifest.model_validate_json(written, strict=False)
-    except ValidationError:
+        fields = json.loads(written)
+        if fields.pop("crc32", None) != _crc32_of(fields):
+            return None
+        return IndexManifest.model_validate(fields, strict=False)
+    except (ValueError, AttributeError, RecursionError):  # no JSON, or no object
         return None
+
+
+def _crc32_of(fields: object) -> int:
+    return zlib.crc32(json.dumps(fields, sort_keys=True).encode())
+
+
+def _sum_of(path: Path) -> FileSum:
+    status = path.stat()
+    crc32 = _crc32(path, status.st_size, status.st_mtime_ns)
+    return FileSum(size=status.st_size, modified=status.st_mtime_ns, crc32=crc32)
+
+
+def _is_as_written(path: Path, written: FileSum) -> bool:
+    try:
+        now = path.stat()
+        same = (now.st_size, now.st_mtime_ns) == (written.size, written.modified)
+        return (same and now.st_size > _ALWAYS_READ) or _sum_of(path).crc32 == written.crc32
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _crc32(path: Path, _size: int, _modified: int) -> int:
+    """Sum up a file; a process reads one that has not changed once."""
+    crc32 = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            crc32 = zlib.crc32(block, crc32)
+    return crc32
 
 
 def _damaged(path: Path | Uri) -> IndexingError:

@@ -35,6 +35,8 @@ _WORDS_MEMORY = 256
 """MiB, while words are indexed; what is above is written and merged. Rankings do not depend on it."""
 _TERM_DECIMALS = 4
 """LanceDB adds scores up in single precision: more would depend on the order of the terms."""
+_KEPT = 256 * 1024**2
+"""Bytes of vectors that stay in memory for the next search; more are read for each."""
 _PROBES, _REFINED = 40, 10
 """Partitions of an approximate search, and how many times `depth` vectors are compared exactly."""
 
@@ -45,6 +47,7 @@ class ChunkTable:
     def __init__(self, database: Path | Uri, name: str) -> None:
         self.database, self.name = database, name
         self._frequencies: dict[str, int] = {}
+        self._kept: dict[str, list[pa.RecordBatch]] = {}
 
     @cached_property
     def _table(self) -> Any:
@@ -59,8 +62,8 @@ class ChunkTable:
         with reaching(self.database):
             connected(self.database).create_table(self.name, data=rows)
 
-    def index(self, *, approximate: bool) -> None:
-        """Index all columns that are searched, once all rows are there; vectors where it is said."""
+    def index(self, *, approximate: Sequence[str]) -> None:
+        """Index ids, hashes and terms, and the vectors of some embedders, once all rows are there."""
         from lancedb.index import FTS, BTree, IvfRq
 
         names = self._table.schema.names
@@ -74,11 +77,9 @@ class ChunkTable:
             **as_they_are,
         )
         configs: dict[str, Any] = {ID: BTree(), TERMS: words}
-        vectors = [name for name in names if name.startswith(_VECTOR)]
-        if vectors:
+        if any(name.startswith(_VECTOR) for name in names):
             configs[HASH] = BTree()
-        if approximate:
-            configs |= {name: IvfRq(distance_type="cosine") for name in vectors}
+        configs |= {column_of(name): IvfRq(distance_type="cosine") for name in approximate}
         with reaching(self.database):
             for name, config in configs.items():
                 if name in names:
@@ -121,7 +122,7 @@ class ChunkTable:
         ids: list[pa.Array] = []
 
         def blocks() -> Iterator[NDArray[np.float32]]:
-            for batch in self.batches([ID, column]):
+            for batch in self._vectors(column):
                 ids.append(batch[ID])
                 yield matrix_of(batch[column])
 
@@ -139,6 +140,15 @@ class ChunkTable:
                 found[HASH].to_pylist(), matrix_of(found[column]), strict=True
             )
         }
+
+    def _vectors(self, column: str) -> Iterable["pa.RecordBatch"]:
+        """All vectors of an embedder, with the ids of their rows."""
+        size = self._table.schema.field(column).type.list_size
+        if self._size * size * 4 > _KEPT:
+            return self.batches([ID, column])
+        if column not in self._kept:
+            self._kept[column] = list(self.batches([ID, column]))
+        return self._kept[column]
 
     @cached_property
     def _indexed(self) -> set[str]:

@@ -1,5 +1,7 @@
 """What is built again, what is used again, and what others see meanwhile."""
 
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -219,7 +221,7 @@ def test_a_build_that_fails_leaves_no_piece_of_an_index(tmp_path: Path) -> None:
         with pytest.raises(FatalModelError):
             build(root, AFTER, models=Models([Failing()]))
 
-    versions = [each.name for each in tmp_path.rglob("0*")]
+    versions = [each.name for each in tmp_path.rglob("0?????")]
     assert versions == [kept.manifest.version]
 
 
@@ -247,6 +249,58 @@ def test_an_index_without_lsa_searches_by_words(tmp_path: Path) -> None:
     assert index.search("bm25", QUERIES, 9) == build(tmp_path / "all", BEFORE).search(
         "bm25", QUERIES, 9
     )
+
+
+def test_the_default_index_is_a_lancedb_table_that_bm25_does_not_open(tmp_path: Path) -> None:
+    import lancedb
+
+    index = build(tmp_path, BEFORE)
+
+    table = lancedb.connect(Path(index.path) / index.manifest.version).open_table("chunks")
+    rows = table.to_arrow()
+    assert rows["chunk_id"].to_pylist() == sorted(chunk.chunk_id for chunk in BEFORE)
+    assert {"text", "path", "vector_lsa"} <= set(rows.column_names)
+    assert ["chunk_id"] in [each.columns for each in table.list_indices()]
+
+    searching = (
+        "import sys; from freshstack_dspy import HybridIndex\n"
+        f"index = HybridIndex.open({str(index.path)!r})\n"
+        "print(*index.chunks_by_id(each.chunk_id for each in index.search('bm25', ['worda1'], 3)[0]))\n"
+        "sys.exit('lancedb' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", searching], check=True, stdout=subprocess.DEVNULL)
+
+
+def flip(path: Path, bit: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+
+
+def test_a_damaged_index_is_named_and_built_again(tmp_path: Path) -> None:
+    """A bit of every file, one after the other: no traceback, and no other ranking."""
+    whole = build(tmp_path / "whole", BEFORE)
+    expected = rankings(whole, QUERIES)
+    names = [path.relative_to(whole.path) for path in Path(whole.path).rglob("*") if path.is_file()]
+    rng = random.Random(0)
+
+    for name in names:
+        shutil.copytree(tmp_path / "whole", tmp_path / "damaged", dirs_exist_ok=True)
+        path = tmp_path / "damaged" / NAME / name
+        if not path.stat().st_size:
+            continue
+        flip(path, rng.randrange(8 * path.stat().st_size))
+        message = "damaged: freshstack index"
+        try:
+            assert rankings(HybridIndex.open(tmp_path / "damaged" / NAME), QUERIES) == expected, (
+                name
+            )
+        except IndexingError as error:
+            message = str(error)
+        assert re.search("damaged.*freshstack index", message), name
+        if rng.random() < 0.2:
+            assert rankings(build(tmp_path / "damaged", BEFORE), QUERIES) == expected
+        shutil.rmtree(tmp_path / "damaged")
 
 
 def test_a_folder_without_a_whole_index_is_an_error(tmp_path: Path) -> None:
