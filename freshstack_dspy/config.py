@@ -522,19 +522,30 @@ Mode = Literal["live", "replay", "defer", "rerecord"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+Structured = Literal["json_schema", "json_object", "none"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
 class ModelConfig(ProviderConfig):
     """Which language model is asked, and how."""
 
     name: str = "extractive/baseline"
-    temperature: float = Field(default=0.1, ge=0, le=2)
-    max_tokens: int = Field(default=4096, ge=16)
-    """Longest reply, in tokens."""
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """None, as for the next three: what fits the model. It is 0.1, and the provider's own where the
+    model thinks or takes none."""
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=16)
+    """Longest reply, in tokens, thoughts included. None: what the answer to each question needs, and
+    room for thoughts where the model thinks; never more than it can write."""
+    reasoning_effort: Effort | None = None
+    """How much the model thinks before it answers. None: as much as it does by itself."""
     reasks: int = Field(default=2, ge=0, le=10)
     """How often an invalid reply is sent back with its error."""
     context: int | None = Field(default=None, ge=1024)
     """Tokens that fit into one request with its reply; by default what LiteLLM knows of the model."""
-    structured: Literal["json_schema", "json_object", "none"] = "json_schema"
-    """How the reply's shape is asked for; the prompt describes it in any case."""
+    structured: Structured | None = None
+    """How the reply's shape is asked for; the prompt describes it in any case. None: as strictly as
+    the provider enforces it."""
 
 
 class BudgetConfig(Section):

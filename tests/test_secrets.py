@@ -1,5 +1,6 @@
 """A planted key is sent to the provider, and written nowhere."""
 
+import base64
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ SECRETS = {
     "environment": "sk-environment-4f9a8b7c6d5e",
     "configuration": "sk-config-1029384756abcdef",
     "address": "pass-word-5566778899",
+    "token": "token-66554433",
 }
 
 
@@ -28,7 +30,8 @@ def _honest(body: dict[str, Any]) -> Scripted:
 
 def _echoing(body: dict[str, Any]) -> Scripted:
     """Refuse, and say the key back as careless servers do."""
-    said = f"no access for user:{' or '.join(SECRETS.values())}"
+    basic = base64.b64encode(f"{SECRETS['token']}:".encode()).decode()
+    said = f"no access for {basic} or user:{' or '.join(SECRETS.values())}"
     return Scripted(said, status=400)
 
 
@@ -67,7 +70,8 @@ def test_a_planted_key_is_in_no_byte_that_any_command_writes(
     elif planted == "configuration":
         model["api_key"] = SECRETS[planted]
     else:
-        model["api_base"] = server.api_base.replace("://", f"://user:{SECRETS[planted]}@")
+        login = f"user:{SECRETS[planted]}" if planted == "address" else SECRETS[planted]
+        model["api_base"] = server.api_base.replace("://", f"://{login}@")
     config = write_domain(private, model={**model, "retries": 0})
     written = []
 
@@ -89,8 +93,9 @@ def test_a_planted_key_is_in_no_byte_that_any_command_writes(
     run("build", config, "--mode", "rerecord", code=1)
 
     sent = " ".join(value for headers in server.headers for value in headers.values())
-    assert (SECRETS[planted] in sent) == (planted != "address")
+    assert (SECRETS[planted] in sent) == (planted not in ("address", "token"))
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path != config]
     assert len(files) > 15
     everything = "\n".join(written).encode() + b"".join(map(content, files))
     assert SECRETS[planted].encode() not in everything
+    assert base64.b64encode(f"{SECRETS[planted]}:".encode()).rstrip(b"=") not in everything

@@ -107,9 +107,10 @@ class AnsweringAccount(Record):
     """How many chunks of each ranking were shown at most; of the gold ones as many as the most."""
     gold_answers: int
     model: str
-    temperature: float
-    gold_temperature: float
-    max_tokens: int
+    temperature: float | None
+    """None, as for `max_tokens`: the default of the model."""
+    gold_temperature: float | None
+    max_tokens: int | None
     comparers: dict[str, float]
     """The scores from which on answers agree, by comparer; the first decides."""
     scale: Scale

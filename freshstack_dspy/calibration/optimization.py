@@ -549,7 +549,7 @@ class _Whole:
     def complete(self, request: Any) -> Any:
         response = self._client.complete(request)
         if response.finish_reason == "length":
-            message = "the reply was truncated: raise [model] max_tokens"
+            message = "the reply was truncated: set [model] max_tokens to more"
             raise ReplyError(message, status="truncated", call_id=response.id)
         return response
 

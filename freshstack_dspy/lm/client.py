@@ -45,6 +45,7 @@ from freshstack_dspy.lm.budget import (
     spent_on,
     upper_bound,
 )
+from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.dspy_parts import LMError, engine_of
 from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback
@@ -75,6 +76,7 @@ class Client(Recorder[Prompt, Reply]):
     ) -> None:
         """Open the client; for the arguments and errors see `connect`."""
         self.model = model
+        self.capabilities = capabilities_of(model)
         self.access = access
         self.provider = provider
         """What answers in place of what the model's name chooses, if it was given."""
@@ -142,7 +144,10 @@ class Client(Recorder[Prompt, Reply]):
 
     def complete(self, request: Request) -> Response:
         """Answer one request, or raise a ModelError; the response's id is the key of the reply."""
-        (reply,) = self.answer([Prompt(self.recorded_as(request, sample_number.get()), request)])
+        fitted = self.capabilities.fitted(request)
+        # The dry run of a plan is told by the schema what is asked, also where it is not sent.
+        sent = request if getattr(self.provider, "reads_schema", False) else fitted
+        (reply,) = self.answer([Prompt(self._recorded_as(fitted, sample_number.get()), sent)])
         response = _response(reply)
         if (replies := _given_out.get()) is not None:
             replies.append(response)
@@ -163,7 +168,10 @@ class Client(Recorder[Prompt, Reply]):
 
     def recorded_as(self, request: Request, sample: int | None) -> ChatRequest:
         """The request with the key under which its reply is, or will be, recorded."""
-        return chat_request(request, endpoint=self.endpoint, sample=sample)
+        return self._recorded_as(self.capabilities.fitted(request), sample)
+
+    def _recorded_as(self, fitted: Request, sample: int | None) -> ChatRequest:
+        return chat_request(fitted, endpoint=self.endpoint, sample=sample)
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a reply turned out to be worth."""
@@ -271,7 +279,6 @@ class RecordedLM(dspy.LM):
     Attributes:
         client: The engine, which copies of this LM share.
         reasks: How often an invalid reply is sent back.
-        structured: How a reply's schema is asked for.
     """
 
     def __init__(self, client: Client, callbacks: Sequence[Any] = ()) -> None:
@@ -294,12 +301,16 @@ class RecordedLM(dspy.LM):
                 callbacks=list(callbacks),
                 temperature=model.temperature,
                 max_tokens=model.max_tokens,
+                top_p=model.top_p,
             )
         except (ValueError, LMError) as error:
             raise FatalModelError(f"{model.name} cannot be asked: {error}") from None
         self.client = client
         self.reasks = model.reasks
-        self.structured = model.structured
+
+    def _get_initial_kwargs(self, **given: Any) -> dict[str, Any]:
+        """Without DSPy's rules for models of OpenAI's that reason: `capabilities` has them."""
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def ledger(self) -> Ledger:
@@ -397,6 +408,8 @@ def connect(
 
 _SETTINGS = {
     "temperature": "temperature",
+    "top_p": "top_p",
+    "reasoning_effort": "reasoning_effort",
     "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
     "timeout": "timeout",

@@ -95,6 +95,7 @@ def check_model(model: ModelConfig) -> None:
 def check_reachable(model: ModelConfig) -> None:
     """Raise a FatalModelError if nobody listens at a model's own address; nothing is sent."""
     base = model.api_base or base_from_environment(model.name)
+    where = endpoint_identity(model.name, base)
     if not base or getproxies():
         return
     url = urlsplit(base)
@@ -102,7 +103,6 @@ def check_reachable(model: ModelConfig) -> None:
         port = url.port or {"http": 80, "https": 443}[url.scheme]
         socket.create_connection((url.hostname, port), model.timeout).close()
     except OSError as error:
-        where = endpoint_identity(model.name, base)
         raise FatalModelError(
             f"{model.name}: nobody answers at {where} ({error.strerror or error}): start the "
             "server, or check [model] api_base"
@@ -474,7 +474,7 @@ def _maybe_billed(error: Exception, status: int) -> bool:
 _LONGEST = 400
 _SHORTEST_SECRET = 6
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS)(_?\d+)?$", re.I)
-_LOGIN = re.compile(r"://([^/:]*:([^/]*))@")
+_LOGIN = re.compile(r"://([^/]*)@")
 
 
 def presentable(text: str, model: Model) -> str:
@@ -495,8 +495,10 @@ def _secrets(model: Model) -> Iterator[str]:
     found = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     found.add(model.api_key.get_secret_value() if model.api_key is not None else "")
     for address in (model.api_base or "", *os.environ.values()):
-        for login in _LOGIN.findall(address):
-            found |= {*login, *map(unquote, login)}
+        for login in map(unquote, _LOGIN.findall(address)):
+            user, colon, password = login.partition(":")
+            # HTTP's Basic authorization has the colon also where there is only a token.
+            found |= {login, password} if colon else {user, f"{user}:"}
     return (secret.strip() for secret in found if len(secret.strip()) >= _SHORTEST_SECRET)
 
 

@@ -1,23 +1,17 @@
-"""What a call costs, by the price table in LiteLLM's wheel and the user's own prices over it.
-
-The table is read as a file: LiteLLM is not imported, and nothing is fetched.
-"""
+"""What a call costs, by the price table in LiteLLM's wheel and the user's own prices over it."""
 
 import functools
-import importlib.util
-import json
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from freshstack_dspy.lm.capabilities import entry_of
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import PricesConfig
 
-_TABLE = "model_prices_and_context_window_backup.json"
 _MILLION = 1_000_000
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
@@ -68,31 +62,16 @@ def price_of(model: str, own: "PricesConfig | None" = None) -> Price | None:
 
 def rerank_price_of(model: str) -> Price | None:
     """The price of a reranker, or None where the table names none."""
-    entry = _entry(model)
+    entry = entry_of(model)
     token, unit = entry.get("input_cost_per_token"), entry.get("input_cost_per_query")
     if token is None and unit is None:
         return None
     return Price(input=token or 0.0, unit=unit or 0.0)
 
 
-def longest_input_of(model: str) -> int | None:
-    """How many tokens a model takes, or None where the table does not say."""
-    most = _entry(model).get("max_input_tokens")
-    return most if isinstance(most, int) and most > 0 else None
-
-
-@functools.lru_cache(maxsize=1)
-def _table() -> dict[str, Any]:
-    spec = importlib.util.find_spec("litellm")
-    if spec is None or spec.origin is None:
-        return {}
-    table: dict[str, Any] = json.loads((Path(spec.origin).parent / _TABLE).read_bytes())
-    return table
-
-
 @functools.lru_cache(maxsize=64)
 def _from_table(model: str) -> Price | None:
-    entry = _entry(model)
+    entry = entry_of(model)
     if entry.get("input_cost_per_token") is None:
         return None
     # What a model thinks is counted as output; where it costs more, all output does.
@@ -113,13 +92,3 @@ def _from_table(model: str) -> Price | None:
         batch_output=entry.get("output_cost_per_token_batches"),
         tiers=tuple(sorted(tiers, key=lambda tier: -tier.above)),
     )
-
-
-def _entry(model: str) -> dict[str, Any]:
-    """The table's entry, or none; under a bare name only if it is this provider's price."""
-    provider, _, name = model.partition("/")
-    entry: dict[str, Any] = _table().get(model) or {}
-    if not entry and name:
-        bare = _table().get(name, {})
-        entry = bare if bare.get("litellm_provider", "").startswith(provider) else {}
-    return entry

@@ -89,6 +89,8 @@ class ChatRequest(KeyedRequest):
                 body[parameter] = _wire_format(value)
             elif parameter == "max_tokens" and provider in ("openai", "azure"):
                 body["max_completion_tokens"] = value
+            elif parameter == "reasoning":
+                body["reasoning_effort"] = {"off": "none"}.get(value["effort"], value["effort"])
             else:
                 body[parameter] = value
         return body

@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 
 from freshstack_dspy.errors import FatalModelError, FreshstackError, ReplyError
 from freshstack_dspy.faults import check_keys_differ
+from freshstack_dspy.lm.capabilities import LONGEST_ANSWER
 from freshstack_dspy.lm.client import RecordedLM, given_out
 from freshstack_dspy.lm.dspy_parts import AdapterParseError
 from freshstack_dspy.lm.reask import (
@@ -438,7 +439,7 @@ class _Conversation:
         self._recorded = lm if isinstance(lm, RecordedLM) else None
         self._signature, self._task = signature, name_of(signature)
         self._model = answer_model(signature)
-        self._config = _config(lm, settings, signature)
+        self._settings = settings
         sample = settings.get("rollout_id")
         self._sample = {} if sample is None else {"rollout_id": sample}
         self._calls = 0
@@ -449,6 +450,7 @@ class _Conversation:
 
     def answer(self, messages: list[dict[str, Any]], inputs: Mapping[str, Any]) -> BaseModel:
         """Ask and re-ask; without a valid reply, return the last one that has lesser faults only."""
+        self._config = _config(self._lm, self._settings, self._signature, inputs)
         with validating_against(inputs):
             text = self._ask(messages)
             try:
@@ -534,7 +536,9 @@ class _Conversation:
         self.last_key = response.id if self._recorded is not None else None
         status = status_of(str(response.finish_reason))
         if status == "truncated":
-            raise self._error(status, "the reply was truncated: raise [model] max_tokens")
+            most = self._config.max_tokens
+            why = f"the reply was truncated at {most} tokens: set [model] max_tokens to more"
+            raise self._error(status, why)
         if status == "refused":
             raise self._error(status, "the reply was refused")
         return json_object(response.text or "")
@@ -547,7 +551,27 @@ class _Conversation:
         return ReplyError(f"{self._task}: {message}", status=status, call_id=self.last_key)
 
 
-def _config(lm: Any, settings: Mapping[str, Any], signature: Any) -> Config:
+def answer_tokens(signature: Any, inputs: Mapping[str, Any]) -> int:
+    """Tokens that the answer to a question may take: more than it needs, less than a loop would.
+
+    A verdict on a chunk takes some 50 to 150, a nugget with its quote some 75.
+    """
+    each, limit = itemized_output(signature), inputs.get("limit")
+    if each is not None:
+        lists = {name: value for name, value in inputs.items() if isinstance(value, list)}
+        items = len(lists.pop(each[1].given, ()))
+        # An item of the answer may say something of each member of the other lists.
+        tokens = 512 + items * (96 + 16 * sum(map(len, lists.values())))
+    elif isinstance(limit, int):
+        tokens = min(512 + 192 * limit, LONGEST_ANSWER)
+    else:
+        tokens = LONGEST_ANSWER if name_of(signature) == UNNAMED else LONGEST_ANSWER // 2
+    return tokens + 1024 * ("reasoning" in signature.output_fields)
+
+
+def _config(
+    lm: Any, settings: Mapping[str, Any], signature: Any, inputs: Mapping[str, Any]
+) -> Config:
     """The model's own sampling parameters, those of this answer, and the shape of the reply."""
     allowed = SETTABLE | {"rollout_id"}
     if unknown := sorted(name for name, value in settings.items() if value and name not in allowed):
@@ -557,12 +581,13 @@ def _config(lm: Any, settings: Mapping[str, Any], signature: Any) -> Config:
     chosen = {**getattr(lm, "kwargs", {}), **settings}
     # DSPy's other name for it, where it takes the model for one that reasons.
     chosen["max_tokens"] = chosen.get("max_tokens") or chosen.get("max_completion_tokens")
+    if not chosen["max_tokens"] and isinstance(lm, RecordedLM):
+        tokens = answer_tokens(signature, inputs)
+        chosen["max_tokens"] = lm.client.capabilities.reply_tokens(tokens)
     values = {name: chosen[name] for name in SETTABLE if chosen.get(name) is not None}
-    structured = getattr(lm, "structured", "json_schema")
-    response_format: dict[str, Any] = {"type": structured}
-    if structured == "json_schema":
-        response_format |= {"name": name_of(signature), "schema": answer_schema(signature)}
-    return Config(**values, response_format=None if structured == "none" else response_format)
+    schema = answer_schema(signature)
+    asked = {"type": "json_schema", "name": name_of(signature), "schema": schema}
+    return Config(**values, response_format=asked)
 
 
 def _completion(text: str) -> Any:

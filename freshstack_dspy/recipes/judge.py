@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
-from freshstack_dspy.lm.prices import longest_input_of
-from freshstack_dspy.lm.request import BASELINE, canonical_json
+from freshstack_dspy.lm.capabilities import capabilities_of
+from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.typed import answer_schema, given_and_read, messages_of, plain
 from freshstack_dspy.programs.support_judge import (
@@ -474,9 +474,7 @@ def context_of(model: ModelConfig) -> int | None:
     What the configuration says goes before what LiteLLM's table knows of the model's input; the
     baseline reads anything.
     """
-    if model.context is not None or model.name == BASELINE:
-        return model.context
-    return longest_input_of(model.name)
+    return capabilities_of(model).context
 
 
 def prompt_tokens(model: ModelConfig, predictor: Any, inputs: dict[str, Any]) -> int:
@@ -484,7 +482,7 @@ def prompt_tokens(model: ModelConfig, predictor: Any, inputs: dict[str, Any]) ->
     messages = messages_of(predictor.signature, predictor.demos, inputs)
     schema = (
         canonical_json(answer_schema(predictor.signature))
-        if model.structured == "json_schema"
+        if capabilities_of(model).structured == "json_schema"
         else ""
     )
     return sum(counted(message["content"]) for message in messages) + counted(schema)
@@ -506,12 +504,13 @@ class Window:
         self._predictor = next(iter(program.predictors()), None)
         self._sizes: dict[tuple[str, str, tuple[str, ...]], int] = {}
         context = context_of(model)
-        self._most = None if context is None else int((context - model.max_tokens) / MARGIN)
+        reply = capabilities_of(model).reply_tokens()
+        self._most = None if context is None else int((context - reply) / MARGIN)
         if self._most is not None and self._most < LEAST_ROOM:
             raise ConfigError(
-                f"replies of [model] max_tokens = {model.max_tokens} leave no room for a prompt in "
-                f"the context of {context} tokens of {model.name}: lower max_tokens, or say with "
-                "[model] context what really fits"
+                f"replies of up to {reply} tokens leave no room for a prompt in the context of "
+                f"{context} tokens of {model.name}: lower [model] max_tokens, or say with [model] "
+                "context what really fits"
             )
 
     def room_next_to(self, frame: dict[str, Any]) -> int | None:

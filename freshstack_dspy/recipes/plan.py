@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from freshstack_dspy.errors import FatalModelError, ReplyError, file_named
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
+from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import price_of
@@ -65,7 +66,7 @@ class PlannedStep(Record):
     batch_cost: float | None
     """Through the provider's batch API; None where it has no known price."""
     upper_bound: float | None
-    """US dollars if every reply is as long as `[model] max_tokens` allows."""
+    """US dollars if every reply is as long as its call allows."""
 
 
 class PlannedCap(Record):
@@ -212,16 +213,28 @@ def plan_asking(
     )
 
 
+class Sizes(NamedTuple):
+    """Tokens of one request and of its reply."""
+
+    prompt: int
+    reply: int
+    """Typically; thoughts are not in it."""
+    most: int
+    """As long as the reply may be."""
+
+
 class DryRun:
     """Answers by the embedded baseline, and counts what would be sent."""
+
+    reads_schema = True
 
     def __init__(self, model: ModelConfig, missing_key: str | None, spent: Spent) -> None:
         self._model = model
         self.missing_key = missing_key
         self.spent = spent
         self._baseline = BaselineProvider()
-        self.sent: dict[str, list[tuple[int, int]]] = {}
-        """By step, the tokens of each request and of its reply."""
+        self.sent: dict[str, list[Sizes]] = {}
+        """By step."""
 
     def complete(self, request: "Request") -> "Response":
         """Answer, and count the tokens of the request and of its reply."""
@@ -239,7 +252,8 @@ class DryRun:
                 typical = count_tokens(response.text or "")
             return response
         finally:
-            self.sent.setdefault(step, []).append((prompt, min(typical, self._model.max_tokens)))
+            most = request.config.max_tokens or capabilities_of(self._model).reply_tokens()
+            self.sent.setdefault(step, []).append(Sizes(prompt, min(typical, most), most))
 
 
 def _totals(
@@ -251,16 +265,16 @@ def _totals(
         _planned(name, config, sent.get(name, []), account[name].cached, scale)
         for name in in_order_of_steps(account)
     ]
-    everything = [each for of_step in sent.values() for each in of_step]
+    everything = [size for sizes in sent.values() for size in sizes]
     recorded = sum(one.cached for one in account.values())
     return tuple(steps), _planned("total", config, everything, recorded, scale)
 
 
 def _planned(
-    step: str, config: BuildConfig, sent: Sequence[tuple[int, int]], recorded: int, scale: float
+    step: str, config: BuildConfig, sent: Sequence[Sizes], recorded: int, scale: float
 ) -> PlannedStep:
     """The plan of a step, scaled up from the questions that were run."""
-    price, most = price_of(config.model.name, config.prices), config.model.max_tokens
+    price = price_of(config.model.name, config.prices)
     has_batch = price and price.batch_input is not None and price.batch_output is not None
 
     def dollars(costs: Iterator[float | None]) -> float:
@@ -270,13 +284,15 @@ def _planned(
         step=step,
         requests=round((len(sent) + recorded) * scale),
         recorded=round(recorded * scale),
-        input_tokens=round(sum(prompt for prompt, _ in sent) * scale),
-        output_tokens=round(sum(reply for _, reply in sent) * scale),
-        cost=dollars(price.cost(*one) for one in sent) if price else None,
+        input_tokens=round(sum(one.prompt for one in sent) * scale),
+        output_tokens=round(sum(one.reply for one in sent) * scale),
+        cost=dollars(price.cost(one.prompt, one.reply) for one in sent) if price else None,
         batch_cost=(
-            dollars(price.cost(*one, batch=True) for one in sent) if price and has_batch else None
+            dollars(price.cost(one.prompt, one.reply, batch=True) for one in sent)
+            if price and has_batch
+            else None
         ),
-        upper_bound=dollars(price.cost(prompt, most) for prompt, _ in sent) if price else None,
+        upper_bound=dollars(price.cost(one.prompt, one.most) for one in sent) if price else None,
     )
 
 

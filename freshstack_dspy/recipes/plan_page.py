@@ -41,7 +41,7 @@ def _notes(plan: "Plan") -> Iterator[str]:
             batches = f", {money(plan.total.batch_cost)} as batches"
         yield (
             f"{money(plan.total.cost)} live{batches}; at most {money(plan.total.upper_bound)}, were "
-            "every reply as long as [model] max_tokens allows"
+            "every reply as long as its call allows"
         )
     if plan.sampled < plan.queries:
         yield f"estimated from {plan.sampled} of the {plan.queries:,} questions, scaled up"

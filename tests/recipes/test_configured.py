@@ -144,7 +144,7 @@ def test_a_dummy_of_dspy_answers_a_program_of_ones_own(tmp_path: Path) -> None:
         (Own("mine"), r"Own mine cannot be recorded as it is; give one of connect\(…\), a dspy.LM"),
         (
             dspy.LM("openai/x", top_p=0.5, seed=1),
-            r"with seed, top_p; .*ModelConfig\(name=.openai/x",
+            r"with seed; .*ModelConfig\(name=.openai/x",
         ),
         (dspy.LM("openai/x", model_type="responses"), "LM openai/x cannot be recorded"),
         (dspy.LM("openai/x", temperature=7.0), "openai/x: temperature: .* 2"),

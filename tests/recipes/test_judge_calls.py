@@ -163,7 +163,7 @@ def test_the_window_is_the_configured_or_the_known_one() -> None:
 
 
 def test_a_reply_as_long_as_the_window_is_refused() -> None:
-    with pytest.raises(ConfigError, match="lower max_tokens"):
+    with pytest.raises(ConfigError, match=r"lower \[model\] max_tokens"):
         Window(ModelConfig(context=4096, max_tokens=4096), SupportJudge())
 
 

@@ -1,0 +1,173 @@
+"""What a model takes is what it is sent: found in LiteLLM's table, and held to by strict servers."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dspy
+import pytest
+
+from freshstack_dspy import ModelConfig, connect
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.capabilities import capabilities_of
+
+from .asking import BERN, ask_cities
+from .chat_server import ChatServer, Scripted
+from .conftest import Connect
+from .strict_servers import anthropic_faults, gemini_faults, openai_faults, refusal
+
+Faults = Callable[[dict[str, Any]], Iterator[str]]
+
+
+def openai_reply(text: str) -> Scripted:
+    return Scripted(text)
+
+
+def anthropic_reply(text: str) -> Scripted:
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 7, "output_tokens": 3},
+    }
+    return Scripted(body=json.dumps(body).encode())
+
+
+def gemini_reply(text: str) -> Scripted:
+    content = {"role": "model", "parts": [{"text": text}]}
+    body = {
+        "candidates": [{"content": content, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 3, "totalTokenCount": 10},
+    }
+    return Scripted(body=json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "faults", "reply"),
+    [
+        ("openai/gpt-5-mini", openai_faults, openai_reply),
+        ("openai/o3", openai_faults, openai_reply),
+        ("openai/gpt-6-luna", openai_faults, openai_reply),
+        ("anthropic/claude-sonnet-5", anthropic_faults, anthropic_reply),
+        ("anthropic/claude-sonnet-5-5", anthropic_faults, anthropic_reply),
+        ("gemini/gemini-3.8-flash", gemini_faults, gemini_reply),
+    ],
+)
+@pytest.mark.parametrize("effort", [None, "low"])
+def test_a_strict_server_takes_the_defaults(
+    name: str,
+    faults: Faults,
+    reply: Callable[[str], Scripted],
+    effort: str | None,
+    server: ChatServer,
+    client_for: Connect,
+) -> None:
+    def answer(body: dict[str, Any]) -> Scripted:
+        refused = "; ".join(faults(body))
+        return refusal(refused) if refused else reply(BERN)
+
+    server.script = answer
+    lm = client_for(name=name, reasoning_effort=effort, api_key="sk-none")
+
+    assert ask_cities(lm).cities[0].name == "Bern"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openai/gpt-5-mini",
+        "openai/o3",
+        "openai/gpt-5.4",
+        "azure/gpt-5-mini",
+        "azure/a-deployment-of-ours",
+        "openrouter/openai/gpt-5",
+        "anthropic/claude-sonnet-4-5",
+    ],
+)
+def test_models_of_today_are_connected_by_their_name(name: str) -> None:
+    assert connect(name, mode="replay", recorded=dict[str, Any]()).model == name  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        (
+            {"name": "openai/gpt-5-mini", "temperature": 0.1},
+            "[model] temperature is 0.1: openai/gpt-5-mini takes none; leave it out",
+        ),
+        (
+            {"name": "anthropic/claude-sonnet-5", "top_p": 0.9},
+            "[model] top_p is 0.9: anthropic/claude-sonnet-5 takes none; leave it out",
+        ),
+        (
+            {"name": "openai/gpt-5-mini", "reasoning_effort": "none"},
+            "[model] reasoning_effort is 'none': openai/gpt-5-mini takes minimal, low, medium, high",
+        ),
+        (
+            {"name": "openai/gpt-4o", "reasoning_effort": "low"},
+            "[model] reasoning_effort is 'low': openai/gpt-4o does not reason; leave it out",
+        ),
+        (
+            {"name": "openai/gpt-4o", "max_tokens": 20_000},
+            "[model] max_tokens is 20,000: openai/gpt-4o writes at most 16,384; lower it",
+        ),
+    ],
+)
+def test_a_setting_that_the_model_does_not_take_is_an_error(
+    settings: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        capabilities_of(ModelConfig.model_validate(settings))
+
+    assert str(error.value) == fault
+
+
+def test_the_users_own_settings_are_sent(server: ChatServer, client_for: Connect) -> None:
+    server.says(BERN)
+    settings: dict[str, Any] = {
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "max_tokens": 333,
+        "reasoning_effort": "low",
+    }
+
+    ask_cities(client_for(name="hosted_vllm/mine", **settings))
+
+    assert {name: server.requests[0][name] for name in settings} == settings
+
+
+def test_what_optimizers_set_and_a_model_does_not_take_is_not_sent(
+    server: ChatServer, client_for: Connect
+) -> None:
+    server.says(BERN)
+    lm = client_for(name="openai/gpt-5-mini").copy(rollout_id=1, temperature=1.0)
+
+    ask_cities(lm)
+
+    assert "temperature" not in server.requests[0]
+
+
+def test_dspys_own_adapters_are_sent_no_more(server: ChatServer, client_for: Connect) -> None:
+    server.says("[[ ## answer ## ]]\n4\n\n[[ ## completed ## ]]")
+
+    with dspy.context(lm=client_for(name="openai/gpt-5-mini"), adapter=dspy.ChatAdapter()):
+        dspy.Predict("question -> answer")(question="2 + 2?")
+
+    (sent,) = server.requests
+    assert sent.keys() <= {"model", "messages", "max_completion_tokens", "stream"}
+    assert sent["max_completion_tokens"] == 4096 + 16_384
+
+
+def test_a_model_that_thinks_has_room_for_thoughts_up_to_what_it_writes() -> None:
+    def reply_tokens(name: str, **settings: Any) -> int:
+        return capabilities_of(ModelConfig(name=name, **settings)).reply_tokens(1000)
+
+    assert reply_tokens("openai/gpt-4o") == 1000
+    assert reply_tokens("openai/gpt-5-mini") == 1000 + 16_384
+    assert reply_tokens("openai/gpt-5-mini", reasoning_effort="high") == 1000 + 32_768
+    assert reply_tokens("openai/gpt-5-chat-latest") == 16_384
+    assert reply_tokens("openai/gpt-5-mini", max_tokens=500) == 500
+    assert reply_tokens("hosted_vllm/Qwen/Qwen3-32B", context=8192) == 1000 + 2048
