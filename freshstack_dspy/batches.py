@@ -23,7 +23,7 @@ from freshstack_dspy.errors import (
     TransientModelError,
 )
 from freshstack_dspy.lm.engine import UNREADABLE, presentable, provider_for
-from freshstack_dspy.lm.reply import encodable, tokens_in
+from freshstack_dspy.lm.reply import UNANSWERED, encodable, tokens_in
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.records import Chunk, ScoredChunk, SourceFile
 
@@ -208,7 +208,7 @@ def _status_of(error: ModelError) -> str:
     if isinstance(error, _LostError):
         return "lost"
     if isinstance(error, ReplyError):
-        return error.status
+        return UNANSWERED if isinstance(error.__cause__, TransientModelError) else error.status
     return "outage" if isinstance(error, TransientModelError) else "fatal"
 
 

@@ -15,6 +15,7 @@
         ├── StoreError              the replies store cannot be read or written
         │   └── DamagedReplyError   an entry in it cannot be trusted
         └── ReplyError              a reply came and is no answer (see its `status`)
+            └── TooLongError        the request is longer than the model's context
 
 A `ReplyError` concerns one query and becomes a counted `Failure`; the others stop the build.
 A message says what was wrong, what is allowed and what to type.
@@ -109,6 +110,10 @@ class ReplyError(ModelError):
         super().__init__(message)
         self.status: FailureStatus = status
         self.call_id = call_id
+
+
+class TooLongError(ReplyError):
+    """The request is longer than the model's context: with fewer texts in it, it may fit."""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import typer
 from freshstack_dspy.cli.build import plan_asking
 from freshstack_dspy.cli.options import (
     CollectionArgument,
+    FailedOption,
     FormatOption,
     JsonOption,
     LogOption,
@@ -56,6 +57,7 @@ def answer(
     ] = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
+    failed: FailedOption = False,
     log: LogOption = None,
     plan: PlanOption = False,
     form: FormatOption = None,
@@ -77,7 +79,9 @@ def answer(
 
         plan_asking(config, loaded, lambda session: answer_from_runs(session, loaded, read, **how))
         return
-    with judging(config, mode, log=log, out=out, searching="embedding" in comparers) as session:
+    with judging(
+        config, mode, failed=failed, log=log, out=out, searching="embedding" in comparers
+    ) as session:
         from freshstack_dspy.answering.metrics import (
             answer_metrics,
             answering_account,

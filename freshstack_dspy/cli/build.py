@@ -11,6 +11,7 @@ from freshstack_dspy.cli.options import (
     CollectionArgument,
     ConfigArgument,
     EngineOption,
+    FailedOption,
     FormatOption,
     JsonOption,
     LogOption,
@@ -58,6 +59,7 @@ def plan(config: ConfigArgument, form: FormatOption = None, as_json: JsonOption 
 def build(
     config: ConfigArgument,
     mode: ModeOption = "live",
+    failed: FailedOption = False,
     engine: EngineOption = None,
     log: LogOption = None,
     replace: Annotated[
@@ -77,7 +79,7 @@ def build(
     from freshstack_dspy.stored.counts import missing_of
 
     settings = at_engine(load_config(config), engine)
-    with asking(mode, log) as (options, bars):
+    with asking(mode, log, failed=failed) as (options, bars):
         collection = build_collection(settings, replace=replace, **options)
     page = built_page(collection, settings.out, unchanged=UNCHANGED in bars.steps)
     present(page, form, as_json=as_json)
@@ -96,6 +98,7 @@ def extend(
         Path | None, typer.Option(help="Folder to write; by default the collection's own.")
     ] = None,
     mode: ModeOption = "live",
+    failed: FailedOption = False,
     log: LogOption = None,
     plan: PlanOption = False,
     form: FormatOption = None,
@@ -110,7 +113,7 @@ def extend(
             planned = plan_extension(collection, runs, config, k=k, progress=bars)
         present(planned.page(), form, as_json=as_json)
         return
-    with asking(mode, log) as (options, _):
+    with asking(mode, log, failed=failed) as (options, _):
         found = extend_collection(collection, runs, config, k=k, out=out, **options)
     present(found.page(out or collection), form, as_json=as_json)
     raise typer.Exit(int(bool(found.failed)))
@@ -184,6 +187,7 @@ def rejudge(
         typer.Option(min=1, help="Judge so many chunks one by one, and write nothing."),
     ] = None,
     mode: ModeOption = "live",
+    failed: FailedOption = False,
     log: LogOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -194,7 +198,7 @@ def rejudge(
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
 
     settings = load_judging(config)
-    with asking(mode, log) as (options, _):
+    with asking(mode, log, failed=failed) as (options, _):
         found = judge_again(collection, settings, out, sample=sample, **options)
     changes = None
     if out is not None and found.difference is not None:

@@ -9,6 +9,7 @@ import typer
 from freshstack_dspy.cli.build import plan_asking
 from freshstack_dspy.cli.options import (
     CollectionArgument,
+    FailedOption,
     FormatOption,
     JsonOption,
     LogOption,
@@ -45,6 +46,7 @@ def contexts(
     out: OutOption = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
+    failed: FailedOption = False,
     log: LogOption = None,
     plan: PlanOption = False,
     form: FormatOption = None,
@@ -71,7 +73,11 @@ def contexts(
             lambda session: evaluate_contexts(session, loaded, read, k=k, tokens=tokens),
         )
         return
-    with judging(config, mode, log=log, out=out) if config else nullcontext() as session:
+    with (
+        judging(config, mode, failed=failed, log=log, out=out)
+        if config
+        else nullcontext() as session
+    ):
         from freshstack_dspy.answering.contexts import evaluate_contexts
 
         found = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)

@@ -31,6 +31,9 @@ ModeOption = Annotated[
         "defer: write missing requests to a file. rerecord: ask everything again."
     ),
 ]
+FailedOption = Annotated[
+    bool, typer.Option("--failed", help="With --mode rerecord: ask again only for what failed.")
+]
 EngineName = Literal["local", "ray"]
 EngineOption = Annotated[
     EngineName | None,
@@ -125,14 +128,14 @@ def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = F
 
 @contextmanager
 def asking(
-    mode: ModeName, log: Path | None = None
+    mode: ModeName, log: Path | None = None, *, failed: bool = False
 ) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
     """Show progress, and write each request as a line of JSON to a log; give a session's options."""
     from freshstack_dspy.lm.events import event_log
     from freshstack_dspy.progress import ProgressBars
 
     with ProgressBars() as bars, event_log(log) if log else nullcontext() as callback:
-        yield {"mode": mode, "progress": bars, "callback": callback}, bars
+        yield {"mode": mode, "failed": failed, "progress": bars, "callback": callback}, bars
 
 
 @contextmanager
@@ -140,6 +143,7 @@ def judging(
     config: Path,
     mode: ModeName = "live",
     *,
+    failed: bool = False,
     log: Path | None = None,
     out: Path | None = None,
     searching: bool = False,
@@ -158,7 +162,7 @@ def judging(
         only_writer(out, " ".join(["freshstack", *sys.argv[1:2]]))
         if out is not None
         else nullcontext(),
-        asking(mode, log) as (options, _),
+        asking(mode, log, failed=failed) as (options, _),
         span(sys.argv[1]),
         open_session(settings, searching=searching, **options) as session,
     ):

@@ -15,7 +15,7 @@ from pydantic import Field
 from freshstack_dspy.config import BudgetConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError
 from freshstack_dspy.lm.prices import Price
-from freshstack_dspy.lm.reply import NO_REPLY, Reply
+from freshstack_dspy.lm.reply import NO_REPLY, UNANSWERED, Reply
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.records import Record
 
@@ -148,7 +148,7 @@ def passed_cap(account: Account, spent: Spent, bound: Spent) -> str | None:
 
 def spent_on(reply: Reply, bound: Callable[[], Spent]) -> Spent:
     """What a reply cost; the upper bound where the provider did not count."""
-    if reply.finish_reason == NO_REPLY:
+    if reply.finish_reason in (NO_REPLY, UNANSWERED):
         return Spent()
     if reply.input_tokens is None or reply.output_tokens is None:
         return bound()

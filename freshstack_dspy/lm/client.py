@@ -34,6 +34,8 @@ from freshstack_dspy.errors import (
     FatalModelError,
     FreshstackError,
     ReplyError,
+    TooLongError,
+    TransientModelError,
 )
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.budget import (
@@ -46,15 +48,24 @@ from freshstack_dspy.lm.budget import (
     upper_bound,
 )
 from freshstack_dspy.lm.capabilities import capabilities_of
+from freshstack_dspy.lm.context import is_too_long, window_in
 from freshstack_dspy.lm.dspy_parts import LMError, engine_of
 from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
-from freshstack_dspy.lm.reply import NO_REPLY, Reply, billed_output, receive, status_of
-from freshstack_dspy.lm.request import ChatRequest, chat_request
+from freshstack_dspy.lm.reply import (
+    NO_REPLY,
+    UNANSWERED,
+    Reply,
+    billed_output,
+    receive,
+    status_of,
+)
+from freshstack_dspy.lm.request import ChatRequest, canonical_json, chat_request
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import Recorded, ReplyStore, open_store
+from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import Ledger
 from freshstack_dspy.records import Status
 
@@ -83,10 +94,12 @@ class Client(Recorder[Prompt, Reply]):
         self.deferred: set[str] = set()
         """The keys of the requests that were written down for later."""
         self._prices = access.account.prices
+        self._too_long: list[tuple[int, int]] = []
+        """Of prompts and of the longest replies to them, in tokens: what is as long does not fit."""
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
-        retries = Retries(model, opened)
+        retries = Retries(model, opened, self._has_answered)
         asks = access.mode in ("live", "rerecord")
         super().__init__(model, access, retries, asks=asks)
         self._defers = access.engine is not None
@@ -179,10 +192,27 @@ class Client(Recorder[Prompt, Reply]):
             self._store.note(key, status, reasked_as)
 
     def _asks_again(self, entry: Reply) -> bool:
-        # What came back from a batch is final to the next round, or the rounds would never end.
-        retries = self.mode == "live" or (self.mode == "defer" and entry.origin == "live")
-        is_final = self._defers and entry.key in self._asked_for
-        return retries and entry.is_dead_end and not is_final
+        """Whether a request that nobody answered may be answered now: in an outage, not its own fault.
+
+        Where the model answered others since, it had its turn.
+        """
+        if not entry.is_dead_end or entry.key in self._asked_for:
+            return False
+        if self.mode == "rerecord":
+            return True
+        is_open = self.mode in ("live", "defer") and entry.finish_reason == UNANSWERED
+        return is_open and not self._has_answered(since=entry.received_at)
+
+    def _has_answered(self, since: str = "") -> bool:
+        """Whether a reply of this model is recorded that came after a moment, and before this run."""
+        of_model = canonical_json({"model": self.model.name})[1:-1].encode()
+        endpoint = canonical_json({"endpoint": self.endpoint})[1:-1].encode()
+        for key, line in self._recorded.lines(of_model):
+            if endpoint in line and b'"status":"ok"' in line and key not in self._asked_for:
+                reply = self._recorded.entry(key) if since else None
+                if not since or (isinstance(reply, Reply) and reply.received_at > since):
+                    return True
+        return False
 
     def _defer(self, items: Sequence[Prompt]) -> None:
         if self.mode == "defer" or self._defers:
@@ -199,14 +229,17 @@ class Client(Recorder[Prompt, Reply]):
         ((request, sent),) = items
         received: Any = functools.partial(receive, request, origin="live", price=self.price)
         try:
+            self._check_length(request)
             response, attempts = self.retries.complete(sent, reservation.lost)
         except ReplyError as error:
             attempts = error.attempts
+            if isinstance(error, TooLongError) and attempts:
+                self._learn_length(request, window_in(str(error)))
+            reason = "refusal" if error.status == "refused" else NO_REPLY
+            if isinstance(error.__cause__, TransientModelError):
+                reason = UNANSWERED
             reply = received(
-                text=str(error),
-                finish_reason="refusal" if error.status == "refused" else NO_REPLY,
-                input_tokens=None,
-                output_tokens=None,
+                text=str(error), finish_reason=reason, input_tokens=None, output_tokens=None
             )
         else:
             usage = response.usage
@@ -220,6 +253,32 @@ class Client(Recorder[Prompt, Reply]):
                 ),
             )
         return Sent([reply], spent_on(reply, lambda: reservation.upper_bound), attempts)
+
+    def _learn_length(self, request: ChatRequest, window: int | None) -> None:
+        prompt, most = _length_of(request)
+        if window is not None and prompt <= window:  # the reply counts too
+            prompt = min(prompt, window + 1 - most)
+        elif window is not None:
+            prompt, most = window + 1, 0
+        self._too_long.append((prompt, most))
+
+    def _check_length(self, request: ChatRequest) -> None:
+        """Refuse in the model's place what is as long as what it refused in this run.
+
+        It is recorded as the model's refusal would be, so that a replay goes the same way.
+        """
+        if not self._too_long:
+            return
+        prompt, most = _length_of(request)
+        if any(prompt >= one and most >= other for one, other in self._too_long):
+            error = TooLongError(
+                f"{self.model.name} was not asked: it exceeds the context, as a shorter request did "
+                "(context_length_exceeded)",
+                status="failed",
+                call_id=None,
+            )
+            error.attempts = 0
+            raise error
 
 
 def _reopened(state: dict[str, Any]) -> Client:
@@ -237,8 +296,20 @@ def _reopened(state: dict[str, Any]) -> Client:
     return Client(ModelConfig.model_validate(state["config"]), access)
 
 
+def _length_of(request: ChatRequest) -> tuple[int, int]:
+    """Tokens of a prompt as we count them, and of the longest reply to it."""
+    prompt = sum(count_tokens(message.content) for message in request.messages)
+    return prompt, request.parameters.get("max_tokens") or 0
+
+
 def _response(reply: Reply) -> Response:
-    if reply.finish_reason == NO_REPLY:
+    if reply.status == "failed" and is_too_long(reply.text):
+        raise TooLongError(
+            f"{reply.text}: name what fits in [model] context, or lower [model] max_tokens",
+            status="failed",
+            call_id=reply.key,
+        )
+    if reply.finish_reason in (NO_REPLY, UNANSWERED):
         raise ReplyError(reply.text, status="failed", call_id=reply.key)
     finish: Any = {"truncated": "length", "refused": "content_filter"}.get(
         status_of(reply.finish_reason), "stop"
@@ -372,6 +443,7 @@ def connect(
     provider: Provider | None = None,
     account: Account | None = None,
     callback: Callback | None = None,
+    failed: bool = False,
 ) -> RecordedLM:
     """Make a `dspy.LM` whose replies are recorded.
 
@@ -387,6 +459,7 @@ def connect(
         provider: What answers, in place of the engine of the LM or the one that the name chooses.
         account: Who pays, what it costs, and how much at most.
         callback: Notified of every call, by many threads.
+        failed: Whether mode `rerecord` asks anew only for what failed.
 
     Raises:
         FatalModelError: The model cannot be asked, or not at this endpoint.
@@ -402,7 +475,7 @@ def connect(
         store = open_store(Path(store), mode)
     if mode not in MODES:
         raise ConfigError(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
-    access = Access(mode, store, recorded, account or Account(), callback=callback)
+    access = Access(mode, store, recorded, account or Account(), callback=callback, failed=failed)
     return RecordedLM(Client(model, access, provider=provider), callbacks)
 
 

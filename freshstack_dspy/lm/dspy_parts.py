@@ -6,6 +6,7 @@ A new version of DSPy that moves or changes a part is mended here.
 from typing import Any
 
 from dspy import lm15
+from dspy._vendor.lm15.transports import ProtocolError, StdlibTransport, TransportResponse
 from dspy.adapters.decision_state import DecisionState
 from dspy.clients._litellm import get_litellm
 from dspy.clients.engines import LiteLLMEngine, LM15Engine
@@ -19,6 +20,9 @@ __all__ = [
     "LM15Engine",
     "LMError",
     "LiteLLMEngine",
+    "ProtocolError",
+    "StdlibTransport",
+    "TransportResponse",
     "engine_of",
     "get_dependency_versions",
     "get_litellm",

@@ -4,27 +4,31 @@ Each makes exactly one attempt at a request (`retry.py` repeats), and its errors
 """
 
 import base64
-import contextvars
 import functools
 import json
 import os
-import queue
 import re
 import socket
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies
 
 from pydantic import SecretStr
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.errors import (
+    FatalModelError,
+    ModelError,
+    ReplyError,
+    TooLongError,
+    TransientModelError,
+)
+from freshstack_dspy.lm.context import is_too_long
 from freshstack_dspy.lm.request import BASELINE, base_from_environment, endpoint_identity
 
 if TYPE_CHECKING:
@@ -35,8 +39,6 @@ if TYPE_CHECKING:
 LITELLM_IN_FLIGHT = 64
 """Most requests in flight through LiteLLM: with more threads httpx's pool loses connections."""
 _CLOUDS = ("azure", "bedrock", "sagemaker", "vertex_ai")
-_MOST_LEFT = 64
-"""Connections beyond those in flight, for requests that are waited for no longer."""
 _ANY_KEY = "none"
 """For a local server, which takes any key where a client insists on one."""
 
@@ -56,7 +58,6 @@ class HostedModel(NamedTuple):
 
 
 Model = ModelConfig | HostedModel
-Result = TypeVar("Result")
 
 
 class Provider(Protocol):
@@ -148,10 +149,13 @@ class BaselineProvider:
 class NetworkProvider:
     """One of DSPy's engines."""
 
-    def __init__(self, engine: "LM15Engine | LiteLLMEngine", model: ModelConfig) -> None:
+    def __init__(
+        self, engine: "LM15Engine | LiteLLMEngine", model: ModelConfig, transport: Any = None
+    ) -> None:
         from freshstack_dspy.lm.dspy_parts import LiteLLMEngine
 
         through_litellm = isinstance(engine, LiteLLMEngine)
+        self._transport = transport
         self.most_in_flight = LITELLM_IN_FLIGHT if through_litellm else model.concurrency
         self._engine = engine
         self._model = model
@@ -162,6 +166,8 @@ class NetworkProvider:
         A FatalModelError: no key, no access, unknown model. A ReplyError: this request was refused.
         A TransientModelError: rate limit, timeout, server error, or a reply that cannot be read.
         """
+        from freshstack_dspy.lm.transport import answer_within
+
         with errors_explained(self._model):
             ask = functools.partial(self._engine.complete, request)
             response: Response = answer_within(self._model.timeout, ask)
@@ -190,11 +196,14 @@ class NetworkProvider:
     def close(self) -> None:
         """Close the connections."""
         self._engine.close()
+        if self._transport is not None:
+            self._transport.close()
 
 
 def _native(model: ModelConfig) -> NetworkProvider | None:
     """DSPy's own client, or None for a provider or an address that it does not know."""
     from freshstack_dspy.lm.dspy_parts import LM15Engine, lm15
+    from freshstack_dspy.lm.transport import BoundedTransport
 
     try:
         provider = LM15Engine(lm15.RouterConfig(env={})).resolve(model.name).provider
@@ -209,13 +218,18 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
         return bool(os.environ.get(variable or ""))
 
     key = _key_for(model, base, found)
+    transport = BoundedTransport(
+        read_timeout=model.timeout,
+        write_timeout=model.timeout,
+        pool_timeout=None,
+        max_connections=model.concurrency,
+    )
     config = lm15.RouterConfig(
         api_keys={provider: key} if key else {},
         base_urls={provider: base} if base else {},
-        timeouts=lm15.Timeouts(read=model.timeout, write=model.timeout, pool=None),
-        max_connections=model.concurrency + _MOST_LEFT,
+        transport=transport,
     )
-    return NetworkProvider(LM15Engine(config), model)
+    return NetworkProvider(LM15Engine(config), model, transport)
 
 
 @functools.cache
@@ -265,7 +279,9 @@ def imported_litellm(model: Model) -> Any:
 @functools.cache
 def _litellm() -> Any:
     from freshstack_dspy.lm.dspy_parts import get_litellm
+    from freshstack_dspy.lm.transport import bound_httpx
 
+    bound_httpx()
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -304,56 +320,6 @@ def _key_for(model: Model, base: str | None, found: Callable[[], bool]) -> str |
         return model.api_key.get_secret_value()
     in_environment = os.environ.get(f"{model.name.partition('/')[0].upper()}_API_KEY")
     return in_environment or (_ANY_KEY if base and not found() else None)
-
-
-class _Helper(threading.Thread):
-    """A thread that asks; when that is done, it is used for the next attempt."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.attempts: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            self._ask(*self.attempts.get())
-
-    def _ask(self, ask: Callable[[], Any], came: "queue.SimpleQueue[Any]") -> None:
-        answer = error = None
-        try:
-            answer = ask()
-        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
-            error = raised
-        _idle.append(self)  # before it is waited for no longer: who asks next finds it
-        came.put((answer, error))
-
-
-_idle: list[_Helper] = []
-
-
-def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
-    """Call a function in a thread, and wait no longer than this for what it gives.
-
-    HTTP clients bound the wait for the next byte, and a server may send one now and then for ever.
-    The thread goes on until its connection ends.
-    """
-    from freshstack_dspy.lm.dspy_parts import lm15
-
-    helper = None
-    while helper is None or not helper.is_alive():  # in a forked process it is not
-        try:
-            helper = _idle.pop()
-        except IndexError:
-            helper = _Helper()
-    came: queue.SimpleQueue[tuple[Result, BaseException | None]] = queue.SimpleQueue()
-    helper.attempts.put((functools.partial(contextvars.copy_context().run, ask), came))
-    try:
-        answer, error = came.get(timeout=seconds)
-    except queue.Empty:
-        raise lm15.TimeoutError(f"no whole reply within timeout = {seconds:g} s") from None
-    if error is not None:
-        raise error
-    return answer
 
 
 @functools.cache
@@ -404,8 +370,10 @@ def errors_explained(model: Model) -> Iterator[None]:
 def _client_errors() -> tuple[type[Exception], ...]:
     from freshstack_dspy.lm.dspy_parts import lm15
 
-    sdk = sys.modules.get("openai")  # LiteLLM's errors are its; it is not imported for this
-    return (lm15.LM15Error, ImportError, *([sdk.OpenAIError] if sdk else []))
+    # LiteLLM's errors are its. It is not imported for this, and another thread may be at it: then
+    # nobody has raised one yet.
+    sdk = getattr(sys.modules.get("openai"), "OpenAIError", None)
+    return (lm15.LM15Error, ImportError, *([sdk] if sdk else []))
 
 
 def _explained(error: Exception, model: Model) -> ModelError:
@@ -427,11 +395,13 @@ def _explained(error: Exception, model: Model) -> ModelError:
     is_request = isinstance(error, lm15.InvalidRequestError) or 300 <= status < 500
     if is_request and status not in _PASSING:
         code = getattr(error, "provider_code", None)
-        return ReplyError(
-            f"{model.name} refused the request: {presentable(shown, model)}",
-            status="refused" if _FILTERED.search(f"{code} {message}") else "failed",
-            call_id=None,
-        )
+        if isinstance(error, lm15.ContextLengthError) and not is_too_long(shown):
+            shown += ", context_length_exceeded"
+        refused = f"{model.name} refused the request: {presentable(shown, model)}"
+        if is_too_long(shown):
+            return TooLongError(refused, status="failed", call_id=None)
+        is_filtered = _FILTERED.search(f"{code} {message}")
+        return ReplyError(refused, status="refused" if is_filtered else "failed", call_id=None)
     transient = did_not_answer(shown, model, maybe_billed=_maybe_billed(error, status))
     transient.retry_after = _retry_after(error)
     busy = status == 503 and transient.retry_after is not None

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from freshstack_dspy.errors import DeferredError, ModelError, StoreError
 from freshstack_dspy.files import canonical_line
-from freshstack_dspy.lm.reply import NO_REPLY, Numbers, Reply
+from freshstack_dspy.lm.reply import Numbers, Reply
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, sha256_of
 from freshstack_dspy.records import Record
 
@@ -71,7 +71,7 @@ def call_event(
         attempts = getattr(error, "attempts", 0)
     elif isinstance(reply := entries[0], Reply):
         found = reply.model_dump(include={"status", "input_tokens", "output_tokens"})
-        found["error"] = reply.text if reply.finish_reason == NO_REPLY else None
+        found["error"] = reply.text if reply.status == "failed" else None
     else:
         found["input_tokens"] = sum(entry.tokens for entry in entries)
     return CallEvent(

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from freshstack_dspy.errors import FailureStatus, ReplyError
+from freshstack_dspy.errors import DeferredError, FailureStatus, ReplyError, TooLongError
 
 Fields = dict[str, Any]
 
@@ -159,23 +159,23 @@ def answer_each(
     `ask` leads from inputs to outputs and `call_id`; with `again=True` it is a re-ask. `call_ids`
     are the keys of the replies that the items came from.
     """
-    outputs = ask(inputs)
-    items, call_id = list(outputs[name]), outputs["call_id"]
-    call_ids = [call_id] * len(items)
+    replies, error = _asked(each, inputs, ask)
+    if not replies and error is not None:
+        raise error
     status: FailureStatus = "unparsed"
     why = f"left out of {rounds + 1} replies; raise [model] reasks to ask again for them alone"
     for _ in range(rounds):
-        if not (left := each.left_out(inputs, items)):
+        left = each.left_out(inputs, [item for reply in replies for item in reply[name]])
+        if not left or error is not None:
             break
-        try:
-            more = ask({**inputs, each.given: left}, again=True)
-        except ReplyError as error:
-            status, call_id, why = error.status, error.call_id, str(error)
-            break
-        call_id = more["call_id"]
-        items += more[name]
-        call_ids += [call_id] * len(more[name])
-    outputs = {**outputs, name: items, "call_ids": call_ids}
+        more, error = _asked(each, {**inputs, each.given: left}, ask, again=True)
+        replies += more
+    items = [item for reply in replies for item in reply[name]]
+    call_ids = [reply["call_id"] for reply in replies for _ in reply[name]]
+    call_id = replies[-1]["call_id"]
+    if error is not None:
+        status, call_id, why = error.status, error.call_id, str(error)
+    outputs = {**replies[0], name: items, "call_ids": call_ids}
     if left := each.left_out(inputs, items):
         numbers = ", ".join(str(item[each.number]) for item in left)
         raise IncompleteReplyError(
@@ -185,3 +185,35 @@ def answer_each(
             outputs=outputs,
         )
     return outputs
+
+
+def _asked(
+    each: OneForEach, inputs: Fields, ask: Callable[..., Fields], *, again: bool = False
+) -> tuple[list[Fields], ReplyError | None]:
+    """Ask about all items in one request, and in two of half as many where it is too long, and so on.
+
+    Gives the replies, and the last error of those that failed. What is asked follows from the items
+    and from the recorded refusals alone.
+    """
+    items = inputs[each.given]
+    try:
+        return [ask(inputs, again=again)], None
+    except TooLongError as error:
+        if len(items) < 2:
+            return [], error
+    except ReplyError as error:
+        return [], error
+    replies: list[Fields] = []
+    last: ReplyError | None = None
+    deferred: DeferredError | None = None
+    for some in (items[: len(items) // 2], items[len(items) // 2 :]):
+        try:
+            more, fault = _asked(each, {**inputs, each.given: some}, ask, again=again)
+        except DeferredError as put_off:  # the other half is written down with it
+            deferred = put_off
+        else:
+            replies += more
+            last = fault or last
+    if deferred is not None:
+        raise deferred
+    return replies, last

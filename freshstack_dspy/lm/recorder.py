@@ -2,7 +2,7 @@
 
 What is common to chat (`client.py`) and to vectors and scores (`vectors.py`). Modes: `live` reuses
 what is recorded and asks for the rest; `replay` only reuses, and opens no socket; `defer` writes
-the missing chat requests down for later; `rerecord` asks for everything again.
+the missing chat requests down for later; `rerecord` asks for everything again, or for what failed.
 """
 
 import functools
@@ -47,6 +47,8 @@ class Access:
     account: Account = field(default_factory=Account)
     ledger: Ledger = field(default_factory=Ledger)
     callback: Callback | None = None
+    failed: bool = False
+    """Whether mode `rerecord` asks anew only for what failed."""
     engine: Engine | None = None
     """What missing chat requests are sent by; they are written down for it."""
 
@@ -86,6 +88,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self.ledger = access.ledger
         self.endpoint = endpoint_identity(model.name, model.api_base, section)
         self._name = model.name
+        self._failed_alone = access.failed
         self._callback = access.callback
         self.retries = retries
         self._recorded = FirstOf(access.store, access.recorded)
@@ -123,7 +126,8 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def reusable(self, key: str) -> EntryT | None:
         """The recorded reply of a key, unless this mode asks again in its place."""
-        if self.mode == "rerecord" and key not in self._asked_for:
+        anew = self.mode == "rerecord" and not self._failed_alone
+        if anew and key not in self._asked_for:
             return None
         try:
             entry: Any = self._recorded.entry(key)
@@ -211,7 +215,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         with self.retries.asking(), reserved as reservation:
             sent = self._send(items, reservation)
             store.put(*sent.entries, account=account.name, spent=sent.spent)
-        self._enter_sent(sent.entries)
+        self._enter_sent(sent.entries, calls=min(1, sent.attempts))
         return sent
 
     def _notify_of(self, entry: EntryT, attempts: int, seconds: float) -> None:
@@ -233,12 +237,12 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             for callback in callbacks:
                 callback(event)
 
-    def _enter_sent(self, entries: Sequence[EntryT]) -> None:
+    def _enter_sent(self, entries: Sequence[EntryT], *, calls: int = 1) -> None:
         self._enter_used(entries)
         self._asked_for.update(entry.key for entry in entries)
         tokens = sum(entry.tokens for entry in entries)
         cost = sum(entry.cost or 0.0 for entry in entries)
-        self.ledger.enter(calls=1, tokens=tokens, cost=cost)
+        self.ledger.enter(calls=calls, tokens=tokens, cost=cost)
 
     def _enter_used(self, entries: Sequence[EntryT]) -> None:
         for entry in entries:

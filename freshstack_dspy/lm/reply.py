@@ -35,7 +35,9 @@ MOST_TOKENS = 2**40
 MOST_DOLLARS = 1e15
 """No reply has so many; larger numbers are made up, and could not be added up and written."""
 NO_REPLY = "error"
-"""The finish reason of a request that the provider refused or did not answer; the text says why."""
+"""The finish reason of a request that the provider refused; the text says why."""
+UNANSWERED = "unanswered"
+"""The finish reason of one that it did not answer, however often it was asked."""
 
 
 class _Entry(Record):
@@ -136,7 +138,7 @@ def status_of(finish_reason: str) -> Status:
         return "truncated"
     if finish_reason in ("content_filter", "refusal", "safety"):
         return "refused"
-    if finish_reason == NO_REPLY:
+    if finish_reason in (NO_REPLY, UNANSWERED):
         return "failed"
     return "ok"
 

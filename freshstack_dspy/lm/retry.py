@@ -9,7 +9,13 @@ from typing import Any
 
 import tenacity
 
-from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.errors import (
+    FatalModelError,
+    ModelError,
+    ReplyError,
+    TooLongError,
+    TransientModelError,
+)
 from freshstack_dspy.lm.engine import Model
 
 _LONGEST_WAIT = 60.0
@@ -18,7 +24,8 @@ _NOT_TODAY = 300.0
 _MOST_REJECTIONS = 20
 """Of one request by rate limits, beyond its retries, while fewer and fewer are in flight."""
 _OUTAGE = 3
-"""So many unanswered requests in a row, or refused ones before any answer, stop the build."""
+"""So many unanswered requests in a row, or refused ones where nothing was ever answered, stop the
+build."""
 _log = logging.getLogger(__name__)
 
 
@@ -110,9 +117,21 @@ class Retries:
     What stops one request for good stops those that wait to be tried again with it.
     """
 
-    def __init__(self, model: Model, opened: Callable[[], Any]) -> None:
-        """Prepare; `opened` makes what answers (see `engine.Provider`), when it is first asked."""
+    def __init__(
+        self,
+        model: Model,
+        opened: Callable[[], Any],
+        has_answered: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            model: Who is asked.
+            opened: Makes what answers (see `engine.Provider`), when it is first asked.
+            has_answered: Whether the model answered in an earlier run.
+        """
         self._model = model
+        self._has_answered = has_answered
         self._make = opened
         self._provider: Any = None
         self._throttle = Throttle(model.concurrency)
@@ -158,7 +177,7 @@ class Retries:
         try:
             response = retrying(attempt)
         except TransientModelError as error:
-            raise self._not_answered(error, retrying.statistics["attempt_number"]) from None
+            raise self._not_answered(error, retrying.statistics["attempt_number"]) from error
         except ReplyError as error:
             raise self._refusal(error) from None
         with self._guard:
@@ -255,10 +274,12 @@ class Retries:
 
     def _refusal(self, error: ReplyError) -> ModelError:
         """One refused request is a failure; if none was ever accepted, all will be refused."""
+        if isinstance(error, TooLongError) or error.status != "failed":
+            return error
         with self._guard:
             self._refused += 1
             all_refused = not self._answered and self._refused >= _OUTAGE
-        if all_refused and error.status == "failed":
+        if all_refused and not self._has_answered():
             return FatalModelError(
                 f"{error}; so were all {self._refused} requests so far: check [model]; if it is the "
                 'response format, set structured = "none"'

@@ -11,7 +11,6 @@ from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
 from freshstack_dspy.lm.engine import (
     LITELLM_IN_FLIGHT,
     HostedModel,
-    answer_within,
     errors_explained,
     imported_litellm,
     litellm_options,
@@ -124,6 +123,8 @@ class NumbersClient(Recorder[Wanted, Numbers]):
 
     def _attempt(self, items: Sequence[Wanted]) -> NumbersAnswer:
         """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
+        from freshstack_dspy.lm.transport import answer_within
+
         try:
             with errors_explained(self._model):
                 return answer_within(self._model.timeout, lambda: self._asked(items))

@@ -102,7 +102,10 @@ def _faults(collection: "Collection", path: Path) -> Iterator[str]:
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values()) - dropped
     if failed:
         failures = counted(failed, "failure")
-        yield f"{failures}; see {path / 'failures.jsonl'}, and build again, live, to retry"
+        yield (
+            f"{failures}; see {path / 'failures.jsonl'}; ask for them again with: freshstack build "
+            f"CONFIG --mode rerecord --failed"
+        )
     if collection.manifest.scale.name == "support" and counts.evidence < counts.supported:
         yield f"{counts.missing_evidence}: no quote of the judge is in the chunk"
 
@@ -128,7 +131,7 @@ def _extended(found: "Extended", path: Path | str) -> Iterator[str]:
     yield f"supported pairs: {before.supported:,}, now {now.counts.supported:,}"
     yield f"slices: {listed(now.counts.slices)}"
     if found.failed:
-        yield f"{counted(found.failed, 'pair')} failed; extend again to retry them"
+        yield f"{counted(found.failed, 'pair')} failed; extend with --mode rerecord --failed to ask for them again"
     yield found.collection.labels_by
     yield f"{path}: content hash {now.content_hash}"
 
@@ -183,7 +186,7 @@ def _rejudged(found: "Rejudged", path: Path | None, changes: Path | None) -> Ite
     if found.collection is None or found.difference is None:
         return
     if failed := found.failed - found.textless:
-        yield f"{counted(failed, 'pair')} failed; rejudge again to retry them"
+        yield f"{counted(failed, 'pair')} failed; rejudge with --mode rerecord --failed to ask for them again"
     where = f": {changes}" if changes else ""
     yield f"{found.difference.judgments.changed:,} pairs have another label than before{where}"
     yield found.collection.labels_by

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class AskingOptions(TypedDict, total=False):
     """Who is asked, by which programs, and who is notified."""
 
+    failed: bool
+    """In mode `rerecord`: ask anew only for what failed."""
     progress: Progress | bool | None
     """Notified of every step; True: bars, or lines in a pipe; False: nothing; None (the default):
     bars on a terminal and in a notebook."""
@@ -134,6 +136,8 @@ def open_session(
     programs = options.get("programs") or {}
     check_options(options)
     check_mode(config, mode)
+    if options.get("failed") and mode != "rerecord":
+        raise ConfigError("failed=True asks again for what failed: it goes with mode='rerecord'")
     if provider is None and mode in ("live", "rerecord"):
         with file_named(config.file):
             check_model(config.model)
@@ -155,7 +159,10 @@ def open_session(
                 check_reachable(config.model)
         reserved = JobFolder.of(config).reserved()
         account = Account(config.name, config.budget, config.prices, reserved)
-        access = Access(mode, store, bundles, account, callback=callback, engine=engine)
+        failed = options.get("failed", False)
+        access = Access(
+            mode, store, bundles, account, callback=callback, engine=engine, failed=failed
+        )
         given = dspy.settings.lm
         is_asked = getattr(given, "model", None) == config.model.name
         callbacks = given.callbacks if is_asked else ()

@@ -18,7 +18,7 @@ from freshstack_dspy.errors import BudgetError, FatalModelError, ModelError, Tra
 from freshstack_dspy.lm.batch.deferred import AnswerLine, answer_in, reply_of
 from freshstack_dspy.lm.budget import Spent, passed_cap, upper_bound
 from freshstack_dspy.lm.client import Client
-from freshstack_dspy.lm.reply import NO_REPLY, Reply
+from freshstack_dspy.lm.reply import NO_REPLY, UNANSWERED, Reply
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.lm.workers import map_as_done
@@ -188,5 +188,6 @@ class Sender:
             self.answered += 1
             return answer_in(row["custom_id"], row["body"])
         self.failed[row["error"]] += 1
-        reason = "refusal" if row["status"] == "refused" else NO_REPLY
+        reasons = {"refused": "refusal", UNANSWERED: UNANSWERED}
+        reason = reasons.get(row["status"], NO_REPLY)
         return AnswerLine(row["custom_id"], row["error"], reason)

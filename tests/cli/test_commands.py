@@ -83,8 +83,9 @@ def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None
 
     assert done.code == 1
     failures = tmp_path / "collection/failures.jsonl"
-    assert f"6 failures; see {failures}, and build again, live, to retry" in " ".join(
-        done.out.split()
+    assert (
+        f"6 failures; see {failures}, and ask for them again with: freshstack build CONFIG --mode rerecord --failed"
+        in " ".join(done.out.split())
     )
 
 

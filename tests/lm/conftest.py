@@ -37,7 +37,9 @@ def forbid_sockets(patch: pytest.MonkeyPatch) -> None:
 
 
 class Connect(Protocol):
-    def __call__(self, mode: Mode = "live", **settings: Any) -> RecordedLM: ...
+    def __call__(
+        self, mode: Mode = "live", *, failed: bool = False, **settings: Any
+    ) -> RecordedLM: ...
 
 
 @pytest.fixture
@@ -45,9 +47,9 @@ def client_for(server: ChatServer, store: ReplyStore) -> Iterator[Connect]:
     """Opens clients to the server over one store, as runs of a build do one after the other."""
     opened: list[RecordedLM] = []
 
-    def open_client(mode: Mode = "live", **settings: Any) -> RecordedLM:
+    def open_client(mode: Mode = "live", *, failed: bool = False, **settings: Any) -> RecordedLM:
         values = {"name": "openai/scripted", "api_base": server.api_base, **settings}
-        lm = connect(ModelConfig.model_validate(values), mode=mode, store=store)
+        lm = connect(ModelConfig.model_validate(values), mode=mode, store=store, failed=failed)
         opened.append(lm)
         return lm
 

@@ -12,8 +12,8 @@ import pytest
 
 from freshstack_dspy import ModelConfig, ReplyStore
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.engine import answer_within
 from freshstack_dspy.lm.retry import Retries, Throttle
+from freshstack_dspy.lm.transport import answer_within
 from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import Scribe, request
@@ -287,7 +287,7 @@ def test_attempts_use_a_thread_again_and_leave_one_behind_that_is_stuck() -> Non
 
 _FORKED = """
 import os
-from freshstack_dspy.lm.engine import answer_within
+from freshstack_dspy.lm.transport import answer_within
 answer_within(5, int)
 child = os.fork()
 if not child:

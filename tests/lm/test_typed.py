@@ -9,7 +9,7 @@ import pytest
 from dspy.utils import DummyLM
 
 from freshstack_dspy import Nuggetizer, Query, ReplyStore
-from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
+from freshstack_dspy.errors import FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.typed import TypedAdapter, instructions, json_object
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import BERN, PROSE, City, ListCities, Scribe, ask_cities
@@ -280,8 +280,14 @@ def test_a_truncated_or_refused_reply_is_no_answer_and_not_sent_back(
         (reply.status, reply.key) for reply in store.replies()
     ]
     server.says(BERN)
-    assert ask_cities(client_for()).call_id == caught.value.call_id, "a rerun asks once more"
+    with pytest.raises(ReplyError, match=status):
+        ask_cities(client_for())
+    assert len(server.requests) == 1, "a dead end is not asked again"
+    lm = client_for("rerecord", failed=True)
+    assert ask_cities(lm).call_id == caught.value.call_id
     assert [reply.status for reply in store.replies()] == ["ok"]
+    assert ask_cities(client_for("rerecord", failed=True)).call_id == caught.value.call_id
+    assert len(server.requests) == 2, "what did not fail is not asked again"
 
 
 def test_a_re_ask_that_was_put_off_goes_on_where_it_stopped(
@@ -309,21 +315,17 @@ def test_a_re_ask_that_was_put_off_goes_on_where_it_stopped(
     assert len(server.requests) == 2
 
 
-def test_defer_asks_once_more_for_what_was_refused_live_and_takes_a_batchs_refusal_for_one(
+def test_defer_does_not_put_off_what_was_refused(
     server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     """It would otherwise be deferred again in every round, and the build would never end."""
     server.says(Scripted(None, refusal="no"))
     with pytest.raises(ReplyError, match="refused"):
         ask_cities(client_for())
-    with pytest.raises(DeferredError):
-        ask_cities(client_for("defer"))
-    ((refused,), (waiting,)) = store.replies(), store.deferred()
-    assert refused.key == waiting.key
-
-    store.put(refused.model_copy(update={"origin": "import"}))
     with pytest.raises(ReplyError, match="refused"):
         ask_cities(client_for("defer"))
+
+    assert list(store.deferred()) == []
     assert len(server.requests) == 1
 
 

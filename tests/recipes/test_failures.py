@@ -209,12 +209,17 @@ def test_an_invalid_reply_is_asked_again_and_its_correction_counts(tmp_path: Pat
     assert len(collection.nuggets) == 5
 
 
-def test_building_again_asks_again_for_what_failed_and_for_nothing_else(tmp_path: Path) -> None:
+def test_what_failed_is_asked_for_again_where_that_is_asked_for_and_nothing_else_is(
+    tmp_path: Path,
+) -> None:
     config = domain(tmp_path)
     first = build(config, provider=ScriptedProvider(NuggetizeAnswer=when(DIAL, refuse, nuggetize)))
     healed = ScriptedProvider()
 
-    second = build(config, provider=healed)
+    again = build(config, provider=healed)
+    assert (again.manifest.content_hash, healed.calls.total()) == (first.manifest.content_hash, 0)
+
+    second = build(config, mode="rerecord", failed=True, provider=healed)
 
     assert healed.calls["NuggetizeAnswer"] == 1
     assert healed.calls["DecomposeQuestion"] == healed.calls["AnswerClosedBook"] == 0

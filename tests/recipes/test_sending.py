@@ -117,7 +117,7 @@ def paid(collection: Collection) -> dict[str, Any]:
     }
 
 
-def test_what_is_refused_fails_as_in_a_live_build_and_is_asked_once_more_by_the_next(
+def test_what_is_refused_fails_as_in_a_live_build_and_is_asked_once_more_where_that_is_wanted(
     server: ChatServer, tmp_path: Path
 ) -> None:
     def refusing(body: dict[str, Any]) -> Scripted:
@@ -130,7 +130,7 @@ def test_what_is_refused_fails_as_in_a_live_build_and_is_asked_once_more_by_the_
     there = build(config, engine=in_turn)
     asked = len(server.requests)
     server.script = answer
-    mended = build(config, engine=in_turn)
+    mended = build(config, mode="rerecord", failed=True, engine=in_turn)
 
     assert len(live.failures) == len(there.failures) == 1
     assert there.manifest.content_hash == live.manifest.content_hash

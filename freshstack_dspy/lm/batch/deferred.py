@@ -21,9 +21,10 @@ from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import replace_file
 from freshstack_dspy.lm.budget import Spent, spent_on, upper_bound
+from freshstack_dspy.lm.context import is_too_long
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.reply import MOST_TOKENS, Reply, billed_output, receive
+from freshstack_dspy.lm.reply import MOST_TOKENS, NO_REPLY, Reply, billed_output, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Record
@@ -262,8 +263,13 @@ def record_answers(
             group = "unknown"
         elif known and (not answer.by_hand or answer.text == known.text or key in recorded):
             group = "repeated"
-        elif answer.error:
+        elif answer.error and not is_too_long(answer.error):
             group, why = "failed", answer.error
+        elif answer.error:  # final: the next build asks for fewer texts at once
+            group, why = "failed", answer.error
+            refusal = AnswerLine(key, answer.error, NO_REPLY)
+            reply, spent = reply_of(request, refusal, None, batch=True)
+            store.put(reply, account=account, spent=spent)
         elif answer.by_hand and (fault := fault_in(request, answer.text)):
             group, why = "invalid", fault
         else:

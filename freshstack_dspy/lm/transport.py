@@ -1,0 +1,211 @@
+"""Replies over HTTP are bounded: in bytes after decompression, and in time, by closing the socket.
+
+HTTP clients bound the wait for the next byte alone, and read whatever comes: a server could send one
+byte now and then for ever, or fill the memory.
+"""
+
+import contextvars
+import functools
+import json
+import queue
+import socket
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from contextvars import ContextVar
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from freshstack_dspy.lm.dspy_parts import (
+    ProtocolError,
+    StdlibTransport,
+    TransportResponse,
+    lm15,
+)
+
+MOST_BYTES = 64 * 2**20
+"""The longest body, decompressed; batches of vectors are some megabytes."""
+_PIECE = 2**20
+
+Result = TypeVar("Result")
+
+
+class _Sockets:
+    """The sockets that one call reads from."""
+
+    def __init__(self) -> None:
+        self._open: list[socket.socket] = []
+        self._is_over = False
+
+    def add(self, used: socket.socket) -> None:
+        self._open.append(used)
+        if self._is_over:
+            self.shut()
+
+    def shut(self) -> None:
+        """End reads that are under way in another thread."""
+        self._is_over = True
+        for each in list(self._open):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+_sockets: ContextVar[_Sockets | None] = ContextVar("freshstack_sockets", default=None)
+
+
+def _bounded(chunks: Iterable[bytes], too_long: type[Exception]) -> Iterator[bytes]:
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > MOST_BYTES:
+            raise too_long(f"its reply is longer than {MOST_BYTES >> 20} MiB")
+        yield chunk
+
+
+def _inflated(chunks: Iterable[bytes], malformed: type[Exception]) -> Iterator[bytes]:
+    inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # gzip or zlib, as its header says
+    try:
+        for chunk in chunks:
+            left = chunk
+            while left:
+                yield inflate.decompress(left, _PIECE)
+                left = inflate.unconsumed_tail
+    except zlib.error as error:
+        raise malformed(f"its reply cannot be decompressed: {error}") from None
+
+
+def _with_error(body: bytes) -> bytes:
+    """Put what a server says of a fault where OpenAI does, as vLLM did not before 0.10."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    message = (data.get("message") or data.get("detail")) if isinstance(data, dict) else None
+    if message is None or "error" in data:
+        return body
+    shown = message if isinstance(message, str) else json.dumps(message)
+    return json.dumps({"error": {**data, "message": shown}}).encode()
+
+
+class BoundedTransport(StdlibTransport):
+    """DSPy's own HTTP client."""
+
+    def stream(self, request: Any) -> TransportResponse:
+        """Send a request; the body of the response is bounded."""
+        response = super().stream(request)
+        if len(",".join(response.headers_all("content-encoding")).split(",")) > 1:
+            response.close()  # each coding can expand the other's bytes a thousandfold
+            raise ProtocolError("its reply is compressed more than once")
+        chunks = _bounded(response, ProtocolError)
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            chunks = iter([_with_error(b"".join(chunks))])
+        return TransportResponse(
+            status=response.status,
+            reason=response.reason,
+            headers=response.headers,
+            http_version=response.http_version,
+            chunks=chunks,
+            release=lambda _: response.close(),
+        )
+
+    def _send_request(self, conn: Any, *args: Any, **options: Any) -> None:
+        if (sockets := _sockets.get()) is not None:
+            sockets.add(conn.sock)
+        super()._send_request(conn, *args, **options)
+
+
+@functools.cache
+def bound_httpx() -> None:
+    """Bound what LiteLLM and the SDKs below it read through httpx, in calls of `answer_within`.
+
+    They make their clients in many places and take none of ours in some, so httpx's own transport is
+    wrapped. For all other requests of the process it does what it did.
+    """
+    import httpx
+
+    plain = httpx.HTTPTransport.handle_request
+
+    class Bounded(httpx.SyncByteStream):
+        def __init__(self, stream: Any, coding: str) -> None:
+            self._stream, self._coding = stream, coding
+
+        def __iter__(self) -> Iterator[bytes]:
+            chunks = self._stream
+            if self._coding != "identity":
+                chunks = _inflated(chunks, httpx.ReadError)
+            return _bounded(chunks, httpx.ReadError)
+
+        def close(self) -> None:
+            self._stream.close()
+
+    def handle_request(self: Any, request: Any) -> Any:
+        sockets = _sockets.get()
+        if sockets is None:
+            return plain(self, request)
+        request.headers["accept-encoding"] = "identity"
+        response = plain(self, request)
+        network: Any = response.extensions.get("network_stream")
+        if network is not None:
+            sockets.add(network.get_extra_info("socket"))
+        coding = response.headers.pop("content-encoding", "identity").strip().lower()
+        if coding not in ("identity", "gzip", "deflate"):
+            response.close()
+            raise httpx.ReadError(f"its reply is compressed as {coding!r}, which nobody asked for")
+        response.stream = Bounded(response.stream, coding)
+        return response
+
+    httpx.HTTPTransport.handle_request = handle_request  # type: ignore[method-assign]
+
+
+class _Helper(threading.Thread):
+    """A thread that asks; when that is done, it is used for the next attempt."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.attempts: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self._ask(*self.attempts.get())
+
+    def _ask(self, ask: Callable[[], Any], came: "queue.SimpleQueue[Any]") -> None:
+        answer = error = None
+        try:
+            answer = ask()
+        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
+            error = raised
+        _idle.append(self)  # before it is waited for no longer: who asks next finds it
+        came.put((answer, error))
+
+
+_idle: list[_Helper] = []
+
+
+def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
+    """Call a function in a thread, and wait no longer than this for what it gives.
+
+    Then its sockets are shut, which ends the thread's reading.
+    """
+    helper = None
+    while helper is None or not helper.is_alive():  # in a forked process it is not
+        try:
+            helper = _idle.pop()
+        except IndexError:
+            helper = _Helper()
+    came: queue.SimpleQueue[tuple[Result, BaseException | None]] = queue.SimpleQueue()
+    sockets, context = _Sockets(), contextvars.copy_context()
+    context.run(_sockets.set, sockets)
+    helper.attempts.put((functools.partial(context.run, ask), came))
+    try:
+        answer, error = came.get(timeout=seconds)
+    except queue.Empty:
+        sockets.shut()
+        raise lm15.TimeoutError(f"no whole reply within timeout = {seconds:g} s") from None
+    except BaseException:  # an interrupt
+        sockets.shut()
+        raise
+    if error is not None:
+        raise error
+    return answer
