@@ -180,7 +180,7 @@ def test_a_chunk_that_does_not_fit_alone_fails_alone_and_says_so(
 
 def test_requests_that_are_too_long_are_no_outage(server: ChatServer, client_for: Connect) -> None:
     server.says(Scripted(TOO_LONG, status=400))
-    lm = client_for()
+    lm = client_for(max_tokens=16)
     for number in range(8):
         with pytest.raises(TooLongError):
             lm(request(f"{'word ' * (90 - number)}"))
