@@ -696,11 +696,11 @@ class ContaminationConfig(Section):
 
 
 OF_THE_QUESTION: tuple[Technique, ...] = ("question", "sub_questions", "closed_book_answer")
-_WITHOUT_ANSWERS: dict[str, dict[str, Any]] = {
-    "pool": {"techniques": OF_THE_QUESTION},
-    "nuggets": {"limit": 20},
+_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
+    "crux": {"judge": {"scale": "graded_5"}},
+    "nuggets": {"pool": {"techniques": OF_THE_QUESTION}, "nuggets": {"limit": 20}},
 }
-"""Defaults of recipe = "nuggets" in a TOML file, where they differ."""
+"""By recipe and section, the defaults that differ."""
 
 
 Imported = Annotated[str, Field(pattern=IMPORTED)]
@@ -848,6 +848,18 @@ class BuildConfig(Section):
         return corpus
 
     @model_validator(mode="after")
+    def _has_the_defaults_of_its_recipe(self) -> Self:
+        for name, defaults in _DEFAULTS.get(self.recipe.program, {}).items():
+            section = getattr(self, name)
+            unset = {
+                key: one for key, one in defaults.items() if key not in section.model_fields_set
+            }
+            if unset:
+                given = section.model_dump(exclude_unset=True)
+                vars(self)[name] = type(section).model_validate({**given, **unset})
+        return self
+
+    @model_validator(mode="after")
     def _fits_the_recipe(self) -> Self:
         if self.recipe.program != "crux":
             return self
@@ -976,14 +988,6 @@ def load_judging(path: Path | str | None) -> BuildConfig:
 
 
 def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
-    recipe = values.get("recipe")
-    name = recipe.get("program") if isinstance(recipe, dict) else recipe
-    if name == "crux" and isinstance(judge := values.get("judge", {}), dict):
-        values = {**values, "judge": {"scale": "graded_5", **judge}}
-    if name == "nuggets":
-        for name, defaults in _WITHOUT_ANSWERS.items():
-            if isinstance(section := values.get(name, {}), dict):
-                values = {**values, name: {**defaults, **section}}
     # As JSON, so that dates are text and nothing else is silently made into another type.
     text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:

@@ -183,4 +183,6 @@ def write_collection(
 
     path = Path(os.path.realpath(path))
     manifest = write_folder(path, contents, chunks, provenance, rejected or {})
-    return Collection.holding(contents, manifest, ChunkFile(path / CORPUS_FILE))
+    collection = Collection.holding(contents, manifest, ChunkFile(path / CORPUS_FILE))
+    vars(collection)["_path"] = path
+    return collection

@@ -79,8 +79,7 @@ def evaluate(
         run: A run; a file in TREC's format or of passages; {query: {chunk: score}}; or, with a
             collection, a retriever, which searches it, as in `retrieve`.
         measures: Names of measures, as `Coverage@20`, or one; objects of ir_measures; or functions
-            of one's own of (ranking, judgments of the query, cut-off). One named twice is measured
-            once.
+            of one's own of (ranking, judgments of the query). One named twice is measured once.
         slices: Of a collection, which queries, as in `Collection.qrels`.
         nuggets: Of a collection, which nuggets of these, as there.
         **rules: See `Rules`.

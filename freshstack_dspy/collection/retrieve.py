@@ -153,11 +153,11 @@ def _placed(
     every = [hit for of in hits.values() for hit in of]
     known = collection.corpus.ids
     if all(hit.chunk_id in known for hit in every):
-        # Of a chunk that is there twice the better score counts: hits are in descending order.
-        best = {
-            query: {hit.chunk_id or "": hit.score for hit in reversed(of)}
-            for query, of in hits.items()
-        }
+        # Hits are in descending order: the first score of a chunk is its best.
+        best: dict[str, dict[str, float]] = {query: {} for query in hits}
+        for query, of in hits.items():
+            for hit in of:
+                best[query].setdefault(hit.chunk_id or "", hit.score)
         return Run.from_scores(best, name=name)
     files = Files(collection.chunks())
     run = place_all(files, hits, name)

@@ -152,8 +152,8 @@ class _Alone(NamedTuple):
 
     supported: Mapping[str, frozenset[str]]
     """Ids of nuggets by query."""
-    unjudged: Mapping[str, Sequence[float]]
-    """By query, the share of each result that no label covers."""
+    unjudged: Mapping[str, Mapping[str, float]]
+    """By query, the share of each document that no label covers."""
 
 
 def _alone(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Alone:
@@ -161,7 +161,7 @@ def _alone(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Alone:
     if isinstance(given, PassageRun):
         judged, given = judge_passages(given, qrels, covered)
     supported: dict[str, frozenset[str]] = {}
-    unjudged: dict[str, Sequence[float]] = {}
+    unjudged: dict[str, Mapping[str, float]] = {}
     for query_id, nuggets in qrels.nuggets.items():
         ids = given.ids.get(query_id, ())
         supported[query_id] = frozenset(
@@ -170,10 +170,10 @@ def _alone(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Alone:
             if any(judged.labels[nugget_id].get(id_, 0) >= judged.threshold for id_ in ids)
         )
         if judged.passages is not None:
-            unjudged[query_id] = [judged.passages.unjudged[query_id][id_] for id_ in ids]
+            unjudged[query_id] = judged.passages.unjudged.get(query_id, {})
         else:
             chunks = judged.judged(query_id).chunks
-            unjudged[query_id] = [float(id_ not in chunks) for id_ in ids]
+            unjudged[query_id] = {id_: float(id_ not in chunks) for id_ in ids}
     return _Alone(supported, unjudged)
 
 
@@ -199,7 +199,9 @@ def _step(qrels: NuggetQrels, run: SearchRun, so_far: Sequence[_Alone], before: 
             continue
         *earlier, last = searches
         alone.append(len(so_far[-1].supported[query_id]) / len(nuggets))
-        unjudged += so_far[-1].unjudged[query_id]
+        # A document that one search showed twice was read twice, as its tokens count.
+        shares = so_far[-1].unjudged[query_id]
+        unjudged += [shares.get(id_, 1.0) for id_ in last.documents]
         old = set(run.shown(query_id, number - 1))
         results += len(last.documents)
         repeated += sum(id_ in old for id_ in last.documents)

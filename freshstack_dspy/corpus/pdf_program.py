@@ -17,8 +17,10 @@ def _limit(seconds: int) -> None:
         import resource
     except ImportError:  # Windows has no such limits; the caller's clock is left
         return
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, _MEMORY)):
+        _, allowed = resource.getrlimit(kind)
+        if allowed == resource.RLIM_INFINITY or allowed > most:  # it cannot be raised
+            resource.setrlimit(kind, (most, most))
 
 
 def _extracted(data: bytes, most: int) -> dict[str, str]:

@@ -65,6 +65,8 @@ def _write(selection: Selection) -> Files:
 def _read(found: Imported) -> None:
     """Read topics, and nuggets with their subtopics, which a document supports (1) or not (0).
 
+    A label below 0 is a judgment without a label, as in BEIR.
+
     Of an export of ours the labels are those that it had.
     """
     whole = found.take_judgments()
@@ -98,7 +100,10 @@ def _read_qrels(found: Imported, nuggets: Mapping[tuple[str, str], Nugget]) -> N
             raise SourceError(f"{file}:{number}: topic {shown(topic)} has no nugget {subtopic}")
         place = Row(f"{file}:{number}", {})
         found.once(place, "judgment", topic, subtopic, document)
-        found.judge(nuggets[topic, subtopic], document, int(int(label) > 0))
+        if int(label) < 0:
+            found.judge(nuggets[topic, subtopic], document, None, "failed", f"label {label}")
+        else:
+            found.judge(nuggets[topic, subtopic], document, int(int(label) > 0))
 
 
 TREC = Format(

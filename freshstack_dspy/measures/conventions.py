@@ -89,6 +89,8 @@ class Conventions:
     """What a query of the qrels counts that is not in the run: 0, or it is left out."""
     empty: Literal["zero", "skip"] = "zero"
     """What a query counts whose ranking is empty."""
+    all_grades: frozenset[str] = frozenset()
+    """Families whose gains are all grades of plain qrels above 0, whatever the lowest relevant one."""
     rounding: Mapping[str, Rounding] = field(default_factory=dict)
     """By family, how the program rounds; nothing is rounded otherwise."""
 
@@ -143,7 +145,7 @@ CONVENTIONS: dict[str, Conventions] = {
     each.name: each
     for each in (
         Conventions("ours"),
-        Conventions("trec_eval", _DESCENDING, absent="skip"),
+        Conventions("trec_eval", _DESCENDING, absent="skip", all_grades=frozenset({"nDCG"})),
         Conventions("ndeval", Order(by="rank"), absent="skip", empty="skip"),
         Conventions("pyndeval", absent="skip", empty="skip"),
         Conventions(

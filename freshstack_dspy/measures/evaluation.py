@@ -279,12 +279,13 @@ def _measured(
     rankings: dict[Order, Sequence[str]] = {}
     values = {}
     for measure, order in measures:
-        if measure.rel not in judged:
-            judged[measure.rel] = qrels.judged(query, measure.rel)
+        rel = 1 if qrels.plain and measure.family in rules.all_grades else measure.rel
+        if rel not in judged:
+            judged[rel] = qrels.judged(query, rel)
         if order not in rankings:
             rankings[order] = order.chunks(run, query)
         try:
-            value = measure(rankings[order], judged[measure.rel])
+            value = measure(rankings[order], judged[rel])
         except CollectionError as error:
             raise CollectionError(f"run {run.name!r:.200}, query {query!r:.200}: {error}") from None
         if value is None:

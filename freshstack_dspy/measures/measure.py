@@ -74,7 +74,8 @@ EVERY: dict[str, Parameter] = {
     "judged_only": Parameter(False, "True or False", lambda value: isinstance(value, bool)),
 }
 """The parameters of every family. `rel`: the lowest label that counts as support; by default the
-collection's. `judged_only`: chunks without a label are taken out before the cut."""
+collection's. `judged_only`: chunks without a label, or with labels below 0 alone, are taken out
+before the cut, as trec_eval does."""
 
 _ALPHA = {"alpha": _number(0.5, 0, 1)}
 _ALPHA_BETA = {**_ALPHA, "beta": _number(0.5, 0, 1)}
@@ -195,7 +196,8 @@ class Measure:
         if of.needs_support and not judged.of.supported:
             return None
         if self._given.get("judged_only"):
-            ranking = [chunk for chunk in ranking if chunk in judged.chunks]
+            rated = judged.not_relevant | judged.supported.keys()
+            ranking = [chunk for chunk in ranking if chunk in rated]
         top = self.top(ranking, judged)
         if self.budget is not None:
             judged = judged.within(self.budget)

@@ -7,6 +7,7 @@ A result is the id of a chunk, or a passage: an object with its text, or with pa
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -133,7 +134,7 @@ def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
     hits = dict.fromkeys(
         hit for steps in found.values() for given in steps.values() for hit in given.results
     )
-    run = SearchRun(path.name.split(".")[0], {})
+    run = SearchRun(re.sub(r"(\.searches)?\.(jsonl?|ndjson)(\.gz)?$", "", path.name), {})
     ids = {hit: hit.chunk_id for hit in hits if hit.chunk_id is not None}
     if any(hit.text is not None or hit.path is not None for hit in hits) and spans is not None:
         run, ids = _placed(run, hits, spans)

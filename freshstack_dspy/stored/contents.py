@@ -131,7 +131,11 @@ class Contents:
         """
         given = self.labels_of_nuggets() if labels is None else labels
         supported = self.supported_nuggets(given) if nuggets == "supported" else frozenset[str]()
-        some = {one.query_id for one in self.nuggets if one.nugget_id in supported}
+        some = {
+            one.query_id
+            for one in self.nuggets
+            if one.nugget_id in supported and (doubtful or not one.doubtful)
+        }
         ids: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
         found: Labels = {}
         for nugget in self.nuggets:
@@ -162,7 +166,7 @@ class Contents:
                 failed[nugget_id] = frozenset(id_ for id_, label in of.items() if label is None)
                 labels[nugget_id] = {id_: label for id_, label in of.items() if label is not None}
         return NuggetQrels(
-            nuggets={query_id: tuple(ids) for query_id, ids in measured.items()},
+            nuggets={query_id: tuple(ids) for query_id, ids in measured.items() if ids},
             labels=labels,
             failed=failed,
             threshold=self.threshold,

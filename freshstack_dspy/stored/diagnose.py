@@ -217,18 +217,20 @@ def depth_curve(pool: Pooled) -> tuple[Depth, ...]:
 def estimated_relevant(pool: Pooled) -> float | None:
     """Estimate how many relevant chunks there are, by the overlap of the techniques; None for one.
 
-    S + f1 (f1 - 1) / 2 (f2 + 1), of S relevant chunks, f1 of them pooled by exactly one technique
-    and f2 by exactly two. Techniques overlap more than independent samples would, so it is a lower
-    bound of what they could reach.
+    S + (t - 1) / t f1 (f1 - 1) / 2 (f2 + 1), of S relevant chunks that t techniques pooled, f1 of
+    them by exactly one and f2 by exactly two. Techniques overlap more than independent samples
+    would, so it is a lower bound of what they could reach.
 
     Source: Chao, Estimating the population size for capture-recapture data with unequal
-    catchability, Biometrics 43, 1987: the bias-corrected form.
+    catchability, Biometrics 43, 1987: Chao2, in the bias-corrected form.
     """
-    if len(pool.techniques) < 2:
+    techniques = len(pool.techniques)
+    if techniques < 2:
         return None
     relevant = pool.relevant
     counts = Counter(len({by.technique for by in each.pooled_by}) for each in relevant.values())
-    return len(relevant) + counts[1] * (counts[1] - 1) / (2 * (counts[2] + 1))
+    missing = counts[1] * (counts[1] - 1) / (2 * (counts[2] + 1))
+    return len(relevant) + (techniques - 1) / techniques * missing
 
 
 class Finder(Record):
@@ -494,7 +496,7 @@ class Diagnosis(Record, Shown):
     relevant_outside: int
     """Relevant pairs that no technique pooled."""
     estimated_relevant: float | None
-    """How many relevant pairs there are at least, by Chao1; None with fewer than two techniques."""
+    """How many relevant pairs there are at least, by Chao2; None with fewer than two techniques."""
     unknown: str | None
     """Why there is nothing below, where there is not."""
     by_fusion: int

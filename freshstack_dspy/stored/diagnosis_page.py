@@ -106,7 +106,7 @@ def _depths(found: "Diagnosis") -> Page:
     ]
     if (least := found.estimated_relevant) is not None and not found.dry_run:
         notes.append(
-            "By the overlap of the techniques (Chao1, which estimates what none found) there are at "
+            "By the overlap of the techniques (Chao2, which estimates what none found) there are at "
             f"least {least:,.0f} relevant chunks, {least - found.relevant:,.0f} of them not pooled."
         )
     header = ("depth", "chunks", "relevant", "nuggets", "at this rank")

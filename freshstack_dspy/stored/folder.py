@@ -219,6 +219,7 @@ class StoredCollection(Contents):
             query_ids=frozenset(query.query_id for query in self.queries),
             left_out=self.left_out(slices, nuggets),
             labels_by=self.labels_by,
+            path=self.path,
             identity={
                 "collection": self.name,
                 "content_hash": self.manifest.content_hash,

@@ -64,6 +64,10 @@ class FileText:
             return None
         return places[found], places[found + len(wanted) - 1] + 1
 
+    def holds(self, text: str) -> bool:
+        """Whether a text is there, once or several times, also by other white space."""
+        return text in self.text or "".join(text.split()) in self._without_space[0]
+
     @staticmethod
     def _only(text: str, wanted: str) -> int | None:
         first = text.find(wanted)
@@ -144,6 +148,13 @@ class Files:
         if hit.path is not None:
             named = self.named(hit.path, hit.source)
             exact = self.exact(hit.path, named)
+            # A text that is in the file of this path is in no other of its base name, and where
+            # the source is named too, there is no other file.
+            if exact and (
+                hit.source is not None
+                or any(self.text(*key).holds(hit.text or "") for key in exact)
+            ):
+                named = exact
         elif hit.text is not None:
             named, exact = self._may_hold(hit.text), []
         else:

@@ -40,6 +40,29 @@ from .small import (
 RUN = Run("r", {"12": (ScoredChunk(B, 2.0), ScoredChunk(A, 1.0)), "123": (ScoredChunk(A, 1.0),)})
 
 
+def test_a_saved_collection_knows_its_folder(tmp_path: Path) -> None:
+    saved = write_small(tmp_path / "c").save(tmp_path / "copy")
+
+    assert saved.path == tmp_path / "copy"
+    assert evaluate(saved, RUN).about.path == saved.path
+
+
+def test_a_query_of_whose_nuggets_only_a_doubtful_one_is_supported_is_measured_on_the_others(
+    tmp_path: Path,
+) -> None:
+    """Where it has no others, it is left out; the other queries are measured."""
+    doubtful = {"12_0", "123_0"}
+    nuggets = tuple(
+        one.model_copy(update={"doubtful": True}) if one.nugget_id in doubtful else one
+        for one in without_support("12_1").nuggets
+    )
+    contents = replace(without_support("12_1"), nuggets=nuggets)
+
+    qrels = write_small(tmp_path / "c", contents).qrels("all")
+
+    assert qrels.nuggets == {"12": ("12_1",), "5": ("5_0",)}
+
+
 def without_support(*nugget_ids: str) -> Contents:
     """The small collection, where no chunk supports these nuggets."""
     judgments = tuple(

@@ -48,6 +48,19 @@ def test_the_curve_by_hand(tmp_path: Path, run: Path) -> None:
     assert (third.empty, third.same, third.tokens) == (1, 1, 6)
 
 
+def test_what_one_search_shows_twice_counts_twice_and_the_run_has_the_name_of_its_file(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "gpt-4.1.jsonl"
+    shown = line("12", 1, "a", D, D, A)  # 12 has no label for D
+    file.write_text(json.dumps(shown) + "\n", encoding="utf-8")
+
+    found = steps(write_small(tmp_path / "c"), file)
+
+    assert found.run == "gpt-4.1"
+    assert (found.steps[0].tokens, found.steps[0].unjudged) == (3, 2 / 3)
+
+
 def test_a_trajectory_says_what_was_found_and_missing(tmp_path: Path, run: Path) -> None:
     found = steps(write_small(tmp_path / "c"), run)
     first, second, third = found.trajectories["12"]

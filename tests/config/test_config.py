@@ -7,7 +7,14 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from freshstack_dspy import BuildConfig, ModelConfig, load_config
-from freshstack_dspy.config import HuggingFaceQueries, JsonlQueries, SyntheticQueries, load_judging
+from freshstack_dspy.config import (
+    OF_THE_QUESTION,
+    HuggingFaceQueries,
+    JsonlQueries,
+    NuggetsConfig,
+    SyntheticQueries,
+    load_judging,
+)
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import TECHNIQUES
 
@@ -356,3 +363,31 @@ def test_what_no_path_can_be_is_one_line(tmp_path: Path, path: str) -> None:
         toml.write_text(f'{key} = "{path}"\n')
         with pytest.raises(ConfigError, match="is no path"):
             load_judging(toml)
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ({"recipe": "freshstack"}, ("support", TECHNIQUES, 10)),
+        ({"recipe": "nuggets"}, ("support", OF_THE_QUESTION, 20)),
+        (
+            {"recipe": "nuggets", "pool": {"techniques": ["question"]}},
+            ("support", ("question",), 20),
+        ),
+        (
+            {"recipe": "nuggets", "nuggets": NuggetsConfig(limit=10)},
+            ("support", OF_THE_QUESTION, 10),
+        ),
+        ({"recipe": "crux"}, ("graded_5", TECHNIQUES, 10)),
+        ({"recipe": "crux", "judge": {"scale": "binary"}}, ("binary", TECHNIQUES, 10)),
+    ],
+)
+def test_python_has_the_defaults_of_a_toml_file(
+    tmp_path: Path, sections: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    needed = {"name": "c", "out": tmp_path, "queries": {"path": "q.jsonl"}}
+    corpus = [{"name": "docs", "path": tmp_path}]
+
+    config = BuildConfig.model_validate({**needed, "corpus": corpus, **sections})
+
+    assert (config.judge.scale, config.pool.techniques, config.nuggets.limit) == expected

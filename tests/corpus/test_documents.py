@@ -1,11 +1,15 @@
 """Documents in JSON Lines, HTML pages and PDFs; and files that are made to do harm."""
 
 import importlib.util
+import json
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.corpus import documents
 from freshstack_dspy.corpus.documents import document_bytes
 from freshstack_dspy.errors import SourceError
 
@@ -119,6 +123,16 @@ def test_a_pdf_is_its_text_page_by_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@needs_pypdf
+def test_a_pdf_is_read_where_the_shell_allows_less_memory() -> None:
+    program = Path(documents.__file__).with_name("pdf_program.py")
+    limited = f"ulimit -v 1500000; exec '{sys.executable}' '{program}' 1000 10"
+
+    done = subprocess.run(["bash", "-c", limited], input=pdf(TEXT), capture_output=True, check=True)
+
+    assert "Rings of oak" in json.loads(done.stdout)["text"]
+
+
 @needs_pypdf
 def test_hostile_pdfs_are_skipped_with_the_reason(tmp_path: Path) -> None:
     bomb = zlib.compress(zlib.compress(bytes(1 << 28), 9), 9)

@@ -1,12 +1,20 @@
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import ir_measures
 import pytest
 
-from freshstack_dspy import Collection, Run, export_collection, read_qrels, write_run
+from freshstack_dspy import (
+    Collection,
+    Run,
+    export_collection,
+    import_collection,
+    read_qrels,
+    write_run,
+)
 from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.records import ScoredChunk
@@ -98,3 +106,20 @@ def test_the_exported_files_give_our_values(
         counted = evaluate(collection.qrels(), run, names).per_query
         for query, values in graded.items():
             assert values == counted[own[query]]
+
+
+def test_a_label_below_0_is_a_judgment_without_a_label(
+    exported: tuple[Collection, Path], tmp_path: Path
+) -> None:
+    theirs = shutil.copytree(exported[1], tmp_path / "theirs")
+    for ours in ("judgments.jsonl", "export.json", "ids.json"):
+        (theirs / ours).unlink(missing_ok=True)
+    qrels = theirs / "diversity_qrels.txt"
+    first, *others = qrels.read_text().splitlines()
+    *words, _ = first.split(" ")
+    qrels.write_text("\n".join([" ".join([*words, "-1"]), *others]) + "\n")
+
+    judgments = import_collection("trec", theirs, tmp_path / "c").judgments
+
+    (failed,) = (one for one in judgments if one.status != "ok")
+    assert (failed.label, failed.status, failed.reason) == (None, "failed", "label -1")

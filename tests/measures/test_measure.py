@@ -134,3 +134,11 @@ def test_chunks_without_a_label_are_taken_out_before_the_cut() -> None:
     assert parse_measure("P(judged_only=True)@2")(ranking, Judged(LABELS)) == 1 / 2
     assert parse_measure("RR(judged_only=True)")(ranking, Judged(LABELS)) == 1 / 2
     assert parse_measure("Judged(judged_only=True)@2")(ranking, Judged(LABELS)) == 1
+
+
+def test_documents_with_labels_below_0_alone_are_taken_out_as_by_trec_eval() -> None:
+    judged = Judged({"n": {"spam": -2, "a": 1, "b": 0}})
+
+    assert parse_measure("P@1")(["spam", "a"], judged) == 0
+    assert parse_measure("P(judged_only=True)@1")(["spam", "a"], judged) == 1
+    assert parse_measure("P(judged_only=True)@1")(["spam", "b", "a"], judged) == 0

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from freshstack_dspy import read_qrels
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
-from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 from tests.measures.at_random import Example, example
 from tests.measures.five import value
 from tests.measures.strategies import SHARED, NuggetLabels, labels, rankings
@@ -206,6 +206,22 @@ def test_grades_below_0_are_taken_as_trec_eval_takes_them(lowest: int) -> None:
     if done.returncode < 0:
         pytest.skip("pytrec_eval ended the process")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_lowest_relevant_grade_changes_no_ndcg_of_trec_eval() -> None:
+    graded = {"q": {"a": 1, "b": 2, "c": 3, "d": 0}}
+    found = {"q": {"a": 4.0, "b": 3.0, "d": 2.0, "c": 1.0}}
+    measures = {"nDCG": "ndcg", "nDCG@3": "ndcg_cut_3", "P@3": "P_3", "AP": "map"}
+    evaluator = pytrec_eval.RelevanceEvaluator(
+        graded, {"ndcg", "ndcg_cut.3", "P.3", "map"}, relevance_level=2
+    )
+    theirs = evaluator.evaluate(found)["q"]
+
+    qrels = NuggetQrels.from_qrels(graded, threshold=2)
+    ours = evaluate(qrels, found, [*measures], conventions="trec_eval").means
+
+    assert ours == pytest.approx({name: theirs[their] for name, their in measures.items()})
+    assert evaluate(qrels, found, "nDCG").means["nDCG"] != pytest.approx(ours["nDCG"])
 
 
 def by_definition(ranking: list[str], labels: NuggetLabels, k: int, alpha: float) -> float:

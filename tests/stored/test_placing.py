@@ -84,19 +84,24 @@ ROOT_AND_FOLDER = Files(
 )
 
 
-@pytest.mark.parametrize("source", [None, "lib"])
 @pytest.mark.parametrize(
-    ("path", "text", "expected"),
+    ("source", "path", "text", "expected"),
     [
-        ("README.md", None, "README.md"),
-        ("docs/README.md", None, "docs/README.md"),
-        ("lib/README.md", None, "lib/README.md"),
-        ("README.md", "The end.", "README.md"),
-        ("README.md", "# More", "docs/README.md"),
+        *(
+            (source, *case)
+            for source in (None, "lib")
+            for case in (
+                ("README.md", None, "README.md"),
+                ("docs/README.md", None, "docs/README.md"),
+                ("lib/README.md", None, "lib/README.md"),
+                ("README.md", "The end.", "README.md"),
+            )
+        ),
+        (None, "README.md", "# More", "docs/README.md"),
     ],
 )
 def test_an_exact_path_is_that_file_though_its_name_occurs_in_a_folder_too(
-    path: str, text: str | None, expected: str, source: str | None
+    source: str | None, path: str, text: str | None, expected: str
 ) -> None:
     offsets = {} if text else {"start": 0, "end": 5, "unit": "bytes"}
     hit = Hit(1.0, source=source, path=path, text=text, **offsets)  # type: ignore[arg-type]
@@ -105,6 +110,23 @@ def test_an_exact_path_is_that_file_though_its_name_occurs_in_a_folder_too(
 
     assert place is not None
     assert place.path == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (None, "How large it is."),  # twice in README.md, once in docs/README.md
+        ("lib", "How large  it is."),
+        ("lib", "# More"),  # in docs/README.md alone
+    ],
+)
+def test_a_text_is_not_placed_in_another_file_than_that_of_its_exact_path(
+    source: str | None, text: str
+) -> None:
+    twice = chunks_of("How large it is.\n\nHow large it is.\n", path="README.md")
+    files = Files([*twice, *chunks_of("# More\n\nHow large it is.\n", path="docs/README.md")])
+
+    assert files.place(Hit(1.0, source=source, path="README.md", text=text)) is None
 
 
 def test_a_base_name_of_several_files_is_placed_by_its_text() -> None:

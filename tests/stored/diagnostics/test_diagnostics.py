@@ -102,6 +102,7 @@ def test_pools_without_anything_relevant_are_diagnosed() -> None:
 
 
 def test_the_overlap_of_techniques_says_how_many_relevant_chunks_there_are(pool: Pooled) -> None:
-    """Three relevant chunks were pooled by one technique, one by two: 4 + 6 / 4."""
-    assert estimated_relevant(pool) == 5.5
+    """Three relevant chunks were pooled by one technique, one by two: 4 + (t - 1) / t 6 / 4."""
+    techniques = len(pool.techniques)
+    assert estimated_relevant(pool) == 4 + (techniques - 1) / techniques * 1.5
     assert estimated_relevant(pooled(contents([POOL[1]]), EVALUATED)) is None
