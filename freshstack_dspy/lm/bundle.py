@@ -1,13 +1,16 @@
 """Bundles: recorded entries as JSON Lines sorted by key, for git and colleagues.
 
-A bundle comes from anybody: every line is validated when it is opened, and its entry checked against
-the key of its request. After that only the places of the lines are in memory, and an entry is read
+A bundle comes from anybody: every line is validated when it is opened, its entry checked against
+the key of its request, and the line against the checksum at its end, which bundles of before 0.3
+lack. After that only the places of the lines are in memory, and an entry is read
 when it is asked for. A bundle whose name ends in `.zst` is compressed.
 """
 
 import contextlib
+import hashlib
 import itertools
 import os
+import re
 import tempfile
 import weakref
 from collections import Counter
@@ -16,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO
 
-from freshstack_dspy.errors import StoreError
+from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.files import LONGEST_LINE, replace_file
 from freshstack_dspy.lm.reply import Entry, entry_json, entry_of_others, same_content
@@ -30,6 +33,7 @@ LARGEST_RATIO = 200
 SMALLEST_BOUND = 64 * 2**20
 """Bytes that are decompressed at any ratio."""
 _PIECE = 2**20
+_CHECKSUM = re.compile(rb',"sha256":"([0-9a-f]{64})"\}\n?\Z')
 
 
 class Bundle(Recorded):
@@ -43,7 +47,7 @@ class Bundle(Recorded):
         file = _opened(path)
         self._file = file.fileno()
         self._close = weakref.finalize(self, file.close)
-        for place, entry in _checked_lines(path, file):
+        for place, _, entry in _checked_lines(path, file):
             if isinstance(entry, StoreError):
                 raise entry
             self._places[entry.key] = place
@@ -55,14 +59,17 @@ class Bundle(Recorded):
     def read(self, key: str) -> bytes | None:
         """The JSON of the entry recorded for a key, or None."""
         place = self._places.get(key)
-        return None if place is None else os.pread(self._file, *place)
+        return None if place is None else self._read(place)
 
     def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
         """Key and JSON of the entries that hold some bytes; see `Recorded`."""
         for key, place in self._places.items():
-            data = os.pread(self._file, *place)
+            data = self._read(place)
             if holding in data:
                 yield key, data
+
+    def _read(self, place: tuple[int, int]) -> bytes:
+        return _without_checksum(os.pread(self._file, *place), str(self.path))
 
     def close(self) -> None:
         """Close the file."""
@@ -102,7 +109,7 @@ def write_bundle(keys: Iterable[str], recorded: Recorded, path: Path) -> int:
         ):
             for key in sorted(set(keys)):
                 if (entry := recorded.entry(key)) is not None:
-                    file.write(entry_json(entry).encode() + b"\n")
+                    file.write(_with_checksum(entry_json(entry).encode()))
                     written += 1
     except OSError as error:
         raise StoreError(f"{path}: the bundle cannot be written: {error}") from error
@@ -159,32 +166,62 @@ class VerifyReport(Record):
     """Valid entries by kind."""
     damaged: dict[str, str]
     """What is wrong with an entry, by its name in a store, or by `line 7` in a bundle."""
+    without_checksum: int = 0
+    """Lines of a bundle in which a changed character would not be noticed."""
 
     def __str__(self) -> str:
         found = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
-        return f"{self.path}: {found or 'empty'}; {len(self.damaged):,} damaged"
+        text = f"{self.path}: {found or 'empty'}; {len(self.damaged):,} damaged"
+        if self.without_checksum:
+            text += (
+                f"; {self.without_checksum:,} without a checksum, as bundles of before 0.3 are: "
+                "freshstack replies export adds them"
+            )
+        return text
 
 
 def verify(path: Path) -> VerifyReport:
     """Validate every entry of a store, which is a folder, and its database; or of a bundle."""
     counts: Counter[str] = Counter()
     damaged: dict[str, str] = {}
+    without = 0
     with contextlib.ExitStack() as stack:
         found: Iterable[tuple[str, str | StoreError]]
         if path.is_dir():
             found = stack.enter_context(closing(ReplyStore(path, read_only=True))).check_rows()
         else:
-            lines = _checked_lines(path, stack.enter_context(_opened(path)))
-            found = (
-                (f"line {number}", item if isinstance(item, StoreError) else item.kind)
-                for number, (_, item) in enumerate(lines, 1)
-            )
+            lines = [
+                (signed, item if isinstance(item, StoreError) else item.kind)
+                for _, signed, item in _checked_lines(path, stack.enter_context(_opened(path)))
+            ]
+            without = sum(not signed and isinstance(item, str) for signed, item in lines)
+            found = ((f"line {number}", item) for number, (_, item) in enumerate(lines, 1))
         for name, item in found:
             if isinstance(item, StoreError):
                 damaged[name] = str(item)
             else:
                 counts[item] += 1
-    return VerifyReport(path=path, counts=dict(sorted(counts.items())), damaged=damaged)
+    return VerifyReport(
+        path=path,
+        counts=dict(sorted(counts.items())),
+        damaged=damaged,
+        without_checksum=without,
+    )
+
+
+def _with_checksum(data: bytes) -> bytes:
+    """Make the line of an entry: its JSON, with the SHA-256 of that as its last key."""
+    return b'%b,"sha256":"%b"}\n' % (data[:-1], hashlib.sha256(data).hexdigest().encode())
+
+
+def _without_checksum(line: bytes, where: str) -> bytes:
+    """Give the JSON of the entry in a line, which must fit its checksum, if it has one."""
+    if (found := _CHECKSUM.search(line)) is None:
+        return line
+    data = line[: found.start()] + b"}"
+    if hashlib.sha256(data).hexdigest().encode() != found[1]:
+        raise DamagedReplyError(f"{where}: damaged: it does not fit its checksum")
+    return data
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -218,8 +255,8 @@ def _decompressed(path: Path) -> IO[bytes]:
 
 def _checked_lines(
     path: Path, file: IO[bytes]
-) -> Iterator[tuple[tuple[int, int], Entry | StoreError]]:
-    """Every line's place, with its entry or with what is wrong with it."""
+) -> Iterator[tuple[tuple[int, int], bool, Entry | StoreError]]:
+    """Every line's place, whether it has a checksum, and its entry or what is wrong with it."""
     keys: set[str] = set()
     number, offset = 0, 0
     while data := file.readline(LONGEST_LINE + 1):
@@ -228,15 +265,17 @@ def _checked_lines(
         offset += len(data)
         if len(data) > LONGEST_LINE:
             raise StoreError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes")
+        signed = _CHECKSUM.search(data) is not None
         try:
+            data = _without_checksum(data, f"{path}:{number}")
             entry = entry_of_others(data, f"{path}:{number}")
             check_keys_differ(data)
         except StoreError as error:
-            yield place, error
+            yield place, signed, error
             continue
         except ValueError as error:
-            yield place, StoreError(f"{path}:{number}: {error}")
+            yield place, signed, StoreError(f"{path}:{number}: {error}")
             continue
         twice = StoreError(f"{path}:{number}: the key {entry.key} comes twice")
-        yield place, twice if entry.key in keys else entry
+        yield place, signed, twice if entry.key in keys else entry
         keys.add(entry.key)

@@ -114,3 +114,8 @@ def every_value(store: ReplyStore) -> dict[str, str]:
     """All entries of a store as they stand there, by name."""
     with rows(store) as table:
         return dict(table.execute("SELECT key, value FROM Cache ORDER BY key"))
+
+
+def write_unsigned(entries: Iterable[Entry], path: Path) -> None:
+    """Write entries as a bundle of before 0.3, whose lines have no checksum."""
+    path.write_text("".join(f"{entry_json(entry)}\n" for entry in entries), encoding="utf-8")

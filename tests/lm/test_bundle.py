@@ -17,7 +17,7 @@ from freshstack_dspy.lm.bundle import (
     verify,
 )
 from freshstack_dspy.lm.reply import Entry, Reply
-from tests.lm.recording import Listed, ask, every_entry, reply, write_bundle
+from tests.lm.recording import Listed, ask, every_entry, reply, write_bundle, write_unsigned
 
 
 def test_a_bundle_is_the_same_file_whatever_the_order(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_bundle_is_the_same_file_whatever_the_order(tmp_path: Path) -> None:
 
     assert plain.path.read_bytes() == data
     assert compressed.path.read_bytes() == packed
-    assert 5 * len(packed) < len(data)
+    assert 4 * len(packed) < len(data)
     assert list(plain.keys()) == sorted(entry.key for entry in entries)
     assert list(plain.entries()) == list(compressed.entries())
     assert len(list(tmp_path.iterdir())) == 3, "nothing is left behind"
@@ -57,7 +57,7 @@ def test_a_line_that_is_no_recorded_entry_is_refused_by_number(
 ) -> None:
     """Among them: an entry whose request was changed, so that it would answer another one."""
     path = tmp_path / "a.jsonl"
-    write_bundle([entry], path)
+    write_unsigned([entry], path)
     path.write_text(path.read_text().replace(old, new))
 
     with pytest.raises(StoreError, match=r"a\.jsonl:1: ") as caught:
@@ -66,6 +66,32 @@ def test_a_line_that_is_no_recorded_entry_is_refused_by_number(
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 500
     assert len(verify(path).damaged) == 1
+
+
+def test_no_flipped_bit_of_a_bundle_changes_what_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_bundle(every_entry(), path)
+    data = path.read_bytes()
+    entries = list(Bundle(path).entries())
+    found = 0
+    for place in range(0, len(data), 5):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+        try:
+            assert list(Bundle(path).entries()) == entries
+        except StoreError:
+            found += 1
+            assert verify(path).damaged
+
+    assert found > len(data) / 5 - 5
+
+
+def test_a_bundle_without_checksums_is_read_and_verify_says_so(tmp_path: Path) -> None:
+    write_unsigned([reply()], tmp_path / "old.jsonl")
+    write_bundle([reply()], tmp_path / "new.jsonl")
+
+    assert list(Bundle(tmp_path / "old.jsonl").entries()) == [reply()]
+    assert "1 without a checksum" in str(verify(tmp_path / "old.jsonl"))
+    assert verify(tmp_path / "new.jsonl").without_checksum == 0
 
 
 def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
@@ -187,7 +213,7 @@ def test_another_reply_is_named_and_taken_only_on_request(
 
 def test_a_line_with_the_same_key_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    write_bundle([reply(to="one"), reply(to="two")], path)
+    write_unsigned([reply(to="one"), reply(to="two")], path)
     first, second = path.read_text().splitlines()
     path.write_text(f"{first}\n" + second.replace('"text":', '"text":"other","text":') + "\n")
 
