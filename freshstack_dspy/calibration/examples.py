@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import mode
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import dspy
 from pydantic import BaseModel, TypeAdapter
@@ -17,10 +18,20 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import read_lines
 from freshstack_dspy.lm.baseline.support import support
 from freshstack_dspy.programs.nuggetizer import likeness
-from freshstack_dspy.records import AnswerLabel, HumanLabel, NuggetList, Query, Scale
+from freshstack_dspy.programs.support_judge import judge_inputs, whole
+from freshstack_dspy.records import (
+    AnswerLabel,
+    Chunk,
+    HumanLabel,
+    Nugget,
+    NuggetList,
+    Query,
+    Scale,
+    ScaleName,
+)
 from freshstack_dspy.signatures.answers import ReferenceAnswer
 from freshstack_dspy.signatures.checks import ShownQuestion
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget, verdicts_on
+from freshstack_dspy.signatures.judge_support import verdicts_on
 from freshstack_dspy.signatures.nuggets import NuggetText
 from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
 from freshstack_dspy.text import find_quotation, restates
@@ -35,21 +46,27 @@ _SAME_FACT = 0.5
 SUPPORT = Scale()
 
 
+ExampleT = TypeVar("ExampleT")
+
+
 class LabelledExample(NamedTuple):
     """One call of a program with the answer that people gave."""
 
     query_id: str
     question: ShownQuestion
     example: dspy.Example
+    """Inputs and answer by the fields of its signature; or an example of one's own."""
+    inputs: Mapping[str, Any] = MappingProxyType({})
+    """What the program itself takes, as records; none of an example of one's own."""
 
 
-class Split(NamedTuple):
+class Split(NamedTuple, Generic[ExampleT]):
     """Examples divided by query: no query is on both sides."""
 
-    train: list[LabelledExample]
-    dev: list[LabelledExample]
+    train: list[ExampleT]
+    dev: list[ExampleT]
     """What candidates are chosen on."""
-    test: list[LabelledExample]
+    test: list[ExampleT]
 
 
 def judge_examples(
@@ -84,8 +101,7 @@ def judge_examples(
         for nugget_ids, chunk_ids in groups.items():
             for start in range(0, len(chunk_ids), batch):
                 some = {chunk_id: chunks[chunk_id] for chunk_id in chunk_ids[start : start + batch]}
-                example = _example(query_id, nugget_ids, some, texts, scale)
-                examples.append(LabelledExample(query_id, example.question, example))
+                examples.append(_example(query_id, nugget_ids, some, texts, scale))
     return examples
 
 
@@ -126,7 +142,8 @@ def nugget_examples(
             limit=max(limit, len(nuggets)),
             nuggets=nuggets,
         ).with_inputs("question", "answer", "limit")
-        examples.append(LabelledExample(one.query_id, example.question, example))
+        inputs = {"query": query}
+        examples.append(LabelledExample(one.query_id, example.question, example, inputs))
     return examples
 
 
@@ -151,26 +168,25 @@ def answer_examples(
     Raises:
         CollectionError: A label lacks one of its texts.
     """
-    asked = (
-        {one.query_id: ShownQuestion.of(one) for one in collection.queries} if collection else {}
-    )
+    asked = {one.query_id: one for one in collection.queries} if collection else {}
     examples = []
     for one in labels:
-        own = ShownQuestion(body=one.question) if one.question else None
-        question = asked.get(one.query_id, own)
-        if question is None or one.answer is None or one.gold_answer is None:
+        own = Query(query_id=one.query_id, title="", body=one.question) if one.question else None
+        query = asked.get(one.query_id, own)
+        if query is None or one.answer is None or one.gold_answer is None:
             raise CollectionError(
                 f"the label of the answer of {one.run_id!r} to query {one.query_id!r} lacks texts: "
                 "give its 'answer' and 'gold_answer', and its 'question' or the collection"
             )
         example = dspy.Example(
-            question=question,
+            question=ShownQuestion.of(query),
             references=[ReferenceAnswer(number=1, text=one.gold_answer)],
             answer=one.answer,
             reason=one.note or "A person compared them.",
             agrees="yes" if one.agrees else "no",
         ).with_inputs("question", "references", "answer")
-        examples.append(LabelledExample(one.query_id, example.question, example))
+        inputs = {"query": query, "references": [one.gold_answer], "answer": one.answer}
+        examples.append(LabelledExample(one.query_id, example.question, example, inputs))
     return examples
 
 
@@ -229,7 +245,7 @@ def as_text(example: Any) -> str:
     return dumped.decode()
 
 
-def split_by_query(examples: Sequence[LabelledExample]) -> Split:
+def split_by_query(examples: Sequence[LabelledExample]) -> Split[LabelledExample]:
     """Divide examples by query, 40 % to train, 20 to dev, 40 to test, the same on every machine.
 
     Queries that ask nearly the same are on one side, or the test would be on what was trained.
@@ -275,16 +291,30 @@ def _taken(groups: Sequence[Sequence[str]], count: int, leaving: int) -> set[str
 def _texts(
     labels: Sequence[HumanLabel], collection: Collection | None
 ) -> dict[tuple[str, ...], Any]:
-    """The texts of labels by kind and ids, the collection's or else their own; and marked words."""
+    """The records of labels by kind and ids, the collection's or else their own; and marked words."""
     texts: dict[tuple[str, ...], Any] = {}
     needed: set[tuple[str, ...]] = set()
     for label in labels:
-        shown = None if label.chunk is None else (label.chunk_id, label.chunk, ())
-        asked = None if label.question is None else ShownQuestion(body=label.question)
         own: dict[tuple[str, ...], Any] = {
-            ("question", label.query_id): asked,
-            ("nugget", label.query_id, label.nugget_id): label.nugget,
-            ("chunk", label.chunk_id): shown,
+            ("question", label.query_id): label.question
+            and Query(query_id=label.query_id, title="", body=label.question),
+            ("nugget", label.query_id, label.nugget_id): label.nugget
+            and Nugget(
+                nugget_id=label.nugget_id,
+                query_id=label.query_id,
+                text=label.nugget,
+                call_id=None,
+            ),
+            ("chunk", label.chunk_id): label.chunk
+            and Chunk(
+                chunk_id=label.chunk_id,
+                source="",
+                path=label.chunk_id,
+                start_byte=0,
+                end_byte=len(label.chunk.encode()),
+                text=label.chunk,
+                tokens=0,
+            ),
         }
         needed |= own.keys()
         for key, text in own.items():
@@ -293,15 +323,12 @@ def _texts(
                     f"two labels give {key[0]} {key[-1]!r} different texts; one id is one {key[0]}"
                 )
     if collection is not None:
-        texts |= {("question", one.query_id): ShownQuestion.of(one) for one in collection.queries}
-        texts |= {("nugget", one.query_id, one.nugget_id): one.text for one in collection.nuggets}
+        texts |= {("question", one.query_id): one for one in collection.queries}
+        texts |= {("nugget", one.query_id, one.nugget_id): one for one in collection.nuggets}
         chunks = {
             one.chunk_id: one for one in collection.chunks() if ("chunk", one.chunk_id) in needed
         }
-        texts |= {
-            ("chunk", id_): (f"{one.source}/{one.path}", one.passage, one.headings)
-            for id_, one in chunks.items()
-        }
+        texts |= {("chunk", id_): one for id_, one in chunks.items()}
         texts |= {
             ("marked", one.query_id, one.nugget_id, one.chunk_id): [
                 chunks[one.chunk_id].text_at(*span) for span in one.evidence[:_MOST_QUOTES]
@@ -328,40 +355,46 @@ def _example(
     chunks: Mapping[str, Mapping[str, int]],
     texts: Mapping[tuple[str, ...], Any],
     scale: Scale,
-) -> dspy.Example:
-    question = texts["question", query_id]
-    statements = [texts["nugget", query_id, nugget_id] for nugget_id in nugget_ids]
-    shown: list[NumberedChunk] = []
+) -> LabelledExample:
+    query = texts["question", query_id]
+    nuggets = [texts["nugget", query_id, nugget_id] for nugget_id in nugget_ids]
+    shown = [texts["chunk", chunk_id] for chunk_id in chunks]
+    statements = [one.text for one in nuggets]
     said: list[dict[str, Any]] = []
     for number, (chunk_id, labels) in enumerate(chunks.items(), 1):
-        path, text, headings = texts["chunk", chunk_id]
-        shown.append(NumberedChunk(number=number, path=path, headings=headings, text=text))
-        grades = [
-            {"nugget": place, "grade": labels[nugget]} for place, nugget in enumerate(nugget_ids, 1)
-        ]
-        supported = [one for one in grades if one["grade"]]
-        verdict = {"chunk": number, "reason": _REASON[bool(supported)]}
-        if scale.name == "binary":
-            said.append({**verdict, "supported": [one["nugget"] for one in supported]})
-        elif scale.name == "support":
-            nearest = support(question.text, statements, [text])[0].nearest
-            quoted = []
-            for one in supported:
-                place = one["nugget"] - 1
-                marked = texts.get(("marked", query_id, nugget_ids[place], chunk_id), ())
-                quotes = [words for words in marked if find_quotation(words, text)]
-                quoted.append({**one, "quotes": quotes or [nearest[place]]})
-            said.append({**verdict, "supported": quoted})
-        else:
-            said.append({**verdict, "grades": grades})
-    return dspy.Example(
-        question=question,
-        nuggets=[
-            NumberedNugget(number=number, text=text) for number, text in enumerate(statements, 1)
-        ],
-        chunks=shown,
-        verdicts=verdicts_on(scale.name).validate_python(said),
-    ).with_inputs("question", "nuggets", "chunks")
+        grades = [labels[nugget_id] for nugget_id in nugget_ids]
+        quotes: list[Sequence[str]] = []
+        if scale.name == "support":
+            text = texts["chunk", chunk_id].passage
+            nearest = support(query.text, statements, [text])[0].nearest
+            for nugget_id, words in zip(nugget_ids, nearest, strict=True):
+                marked = texts.get(("marked", query_id, nugget_id, chunk_id), ())
+                quotes.append([one for one in marked if find_quotation(one, text)] or [words])
+        said.append(verdict_on(scale.name, number, _REASON[any(grades)], grades, quotes))
+    inputs = {"query": query, "nuggets": nuggets, "chunks": shown}
+    asked = judge_inputs(query, nuggets, [whole(chunk) for chunk in shown])
+    verdicts = verdicts_on(scale.name).validate_python(said)
+    example = dspy.Example(**asked, verdicts=verdicts).with_inputs(*asked)
+    return LabelledExample(query_id, example.question, example, inputs)
+
+
+def verdict_on(
+    scale: ScaleName,
+    number: int,
+    reason: str,
+    grades: Sequence[int],
+    quotes: Sequence[Sequence[str]],
+) -> dict[str, Any]:
+    """A verdict on a chunk in the form of a scale's judge, from each nugget's grade and quotes."""
+    graded = [{"nugget": place, "grade": grade} for place, grade in enumerate(grades, 1)]
+    supported = [one for one in graded if one["grade"]]
+    answer: dict[str, Any] = {"grades": graded}
+    if scale == "binary":
+        answer = {"supported": [one["nugget"] for one in supported]}
+    elif scale == "support":
+        quoted = [{**one, "quotes": [*quotes[one["nugget"] - 1]]} for one in supported]
+        answer = {"supported": quoted}
+    return {"chunk": number, "reason": reason, **answer}
 
 
 def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[tuple[str, str, str], int]:

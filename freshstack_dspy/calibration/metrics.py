@@ -1,15 +1,15 @@
 """What a program is optimized by: the mean of a function's scores, or its agreement with people."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
 import dspy
 
 from freshstack_dspy.calibration.agreement import binary
-from freshstack_dspy.calibration.examples import LabelledExample, same_facts
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.calibration.examples import LabelledExample, same_facts, verdict_on
+from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.measures.kappa import (
     LabelPair,
     Tables,
@@ -20,8 +20,7 @@ from freshstack_dspy.measures.kappa import (
     share_of,
     table_of,
 )
-from freshstack_dspy.records import Scale
-from freshstack_dspy.signatures.judge_support import verdicts_on
+from freshstack_dspy.records import Judgment, Scale
 
 MetricName = Literal["kappa", "agreement", "f1", "balanced_accuracy", "expected_cost"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
@@ -33,6 +32,9 @@ Metric = Callable[..., Any]
 
 GOOD_ENOUGH = 0.8
 """From which score on an answer becomes a demonstration."""
+
+LEAST_QUERIES = 10
+"""Of fewer test queries no interval is given: resamples of so few tell too little."""
 
 Tallies = list[Any]
 """For each example an array, which a metric sums over examples; None where there was no valid answer."""
@@ -120,6 +122,14 @@ class AgreementMetric(MeanMetric):
         }
         return {name: values[name] for name in dict.fromkeys((self.name, *self.shown))}
 
+    def answer_of(self, inputs: Mapping[str, Any], made: Any) -> dict[str, Any]:
+        """What a program made of its inputs, as JSON by the fields of our signature.
+
+        Raises:
+            ReplyError: A part of it has no valid answer.
+        """
+        return {"agrees": "yes" if made.agrees else "no", "reason": made.reason}
+
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         """What program and person say, 1 or 0, of each part of an answer."""
         return [(int(answer.agrees == "yes"), int(example.agrees == "yes"))]
@@ -154,6 +164,21 @@ class NuggetAgreement(AgreementMetric):
     names = OF_NUGGETS
     shown = ("f1", "precision", "recall")
 
+    def answer_of(self, inputs: Mapping[str, Any], made: Any) -> dict[str, Any]:
+        """The nuggets, with what they quote of the answer."""
+        answer = inputs["query"].answer
+        return {
+            "nuggets": [
+                {
+                    "quote": answer[slice(*one.answer_span)] if one.answer_span else "",
+                    "text": one.text,
+                    "importance": one.importance,
+                    "doubtful": one.doubtful,
+                }
+                for one in made.nuggets
+            ]
+        }
+
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         """Of each nugget, whether the program wrote it and whether a person listed it."""
         found, listed, same = self._matched(example, answer)
@@ -178,30 +203,65 @@ class JudgeAgreement(AgreementMetric):
         self, scale: Scale, metric: MetricName | None = None, miss_cost: float = 1.0
     ) -> None:
         super().__init__(metric, miss_cost)
-        self._threshold = scale.threshold
-        self._read = verdicts_on(scale.name).validate_python
+        self._scale = scale
+
+    def answer_of(self, inputs: Mapping[str, Any], made: Any) -> dict[str, Any]:
+        """The verdict on each chunk, with the quotes that are in it."""
+        given = {(one.nugget_id, one.chunk_id): one for one in made.judgments}
+        verdicts = []
+        for number, chunk in enumerate(inputs["chunks"], 1):
+            judged = [given.get((nugget.nugget_id, chunk.chunk_id)) for nugget in inputs["nuggets"]]
+            grades, quotes = [], []
+            for one in judged:
+                if one is None or one.label is None:
+                    raise _unjudged(one, number)
+                grades.append(one.label)
+                quotes.append([chunk.text_at(*span) for span in one.evidence])
+            reason = judged[0].reason if judged and judged[0] else ""
+            verdicts.append(verdict_on(self._scale.name, number, reason, grades, quotes))
+        return {"verdicts": verdicts}
 
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         """The judge's and the person's label of each pair, as support or none."""
-        labels = self._labels(example, answer)
-        return [(binary(a, self._threshold), binary(b, self._threshold)) for *_, a, b in labels]
+        return [(self._binary(a), self._binary(b)) for *_, a, b in self._labels(example, answer)]
 
     def faults(self, example: Any, answer: Any) -> Iterable[str]:
         """The pairs that they do not agree on, with the judge's reason and quotes."""
-        for nugget, verdict, judge, person in self._labels(example, answer):
-            if binary(judge, self._threshold) != binary(person, self._threshold):
-                quotes = "".join(f' "{quote}"' for quote in verdict.quotes_of(nugget))
+        for number, verdict, judge, person in self._labels(example, answer):
+            if self._binary(judge) != self._binary(person):
+                found = _graded(verdict).get(number, {}).get("quotes", ())
+                quotes = "".join(f' "{quote}"' for quote in found)
                 yield (
-                    f"Nugget {nugget}, chunk {verdict.chunk}: a person's label is {person}, and the "
-                    f"answer's {judge}. Its reason: {verdict.reason} Its quotes:{quotes or ' none'}"
+                    f"Nugget {number}, chunk {verdict['chunk']}: a person's label is {person}, and "
+                    f"the answer's {judge}. Its reason: {verdict['reason']} "
+                    f"Its quotes:{quotes or ' none'}"
                 )
 
+    def _binary(self, label: int) -> int:
+        return binary(label, self._scale.threshold)
+
     def _labels(self, example: Any, answer: Any) -> Iterable[tuple[int, Any, int, int]]:
-        judged = {one.chunk: one for one in self._read(answer.verdicts)}
-        for verdict in self._read(example.verdicts):
-            found = judged[verdict.chunk]
-            for number in (nugget["number"] for nugget in example.nuggets):
-                yield number, found, found.label_of(number), verdict.label_of(number)
+        """Number of the nugget, verdict on the chunk, its grade, and the person's."""
+        judged = {one["chunk"]: one for one in answer.verdicts}
+        for verdict in example.verdicts:
+            found = judged[verdict["chunk"]]
+            for number in range(1, len(example.nuggets) + 1):
+                grades = (_graded(one).get(number, {}).get("grade", 0) for one in (found, verdict))
+                yield number, found, *grades
+
+
+def _graded(verdict: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """The nuggets that a verdict lists, on any scale, by number."""
+    listed = verdict.get("grades", verdict.get("supported", ()))
+    graded = (one if isinstance(one, Mapping) else {"nugget": one, "grade": 1} for one in listed)
+    return {one["nugget"]: one for one in graded}
+
+
+def _unjudged(judgment: Judgment | None, number: int) -> ReplyError:
+    if judgment is None:
+        return ReplyError(f"no judgment of chunk {number}", status="failed", call_id=None)
+    status: Any = judgment.status
+    return ReplyError(judgment.reason, status=status, call_id=judgment.call_id)
 
 
 def own_name(own: Any) -> str:

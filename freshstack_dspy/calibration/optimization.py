@@ -4,7 +4,9 @@ import copy
 import importlib.util
 import inspect
 import json
+import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -25,6 +27,7 @@ from freshstack_dspy.calibration.examples import (
 )
 from freshstack_dspy.calibration.metrics import (
     GOOD_ENOUGH,
+    LEAST_QUERIES,
     AgreementMetric,
     JudgeAgreement,
     MeanMetric,
@@ -43,18 +46,19 @@ from freshstack_dspy.errors import (
     FreshstackError,
     ReplyError,
 )
-from freshstack_dspy.lm.client import Client, RecordedLM, as_recorded
-from freshstack_dspy.lm.dspy_parts import AdapterParseError
+from freshstack_dspy.lm.client import Client, RecordedLM, as_recorded, model_of
+from freshstack_dspy.lm.dspy_parts import AdapterParseError, engine_of
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.typed import Program, TypedAdapter, plain
-from freshstack_dspy.lm.usage import step
+from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.measures.kappa import Values
+from freshstack_dspy.measures.kappa import Values, share_of
 from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.own import check_takes
 from freshstack_dspy.programs.saved import copy_state, state_of
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.progress import Progress, showing
@@ -108,14 +112,25 @@ class OptimizationReport(Record, Shown):
     new_settings: bool
     """Whether cuts, thresholds or weights of decisions, or the `config` of requests, are others."""
     test: dict[str, OnTest]
-    """By metric: the one that programs were chosen by, and others."""
+    """By metric: the one that programs were chosen by, and others. `answered` is the share of all
+    its examples that a program answered."""
     pairs: int
     """On the test split; with a metric of one's own, examples."""
-    failed: tuple[int, int]
-    """Examples of it without a valid answer, before and after."""
+    failures: tuple[dict[str, int], dict[str, int]]
+    """Examples of it without a valid answer, before and after, by status."""
+    unwritten: int
+    """The optimizer's own questions, as for an instruction, that brought no valid reply."""
+    calls: int
+    """All replies used, recorded ones too."""
     tokens: int
     cost: float | None
     """Of all replies used, recorded ones too; None where the price is not known."""
+
+    @property
+    def failed(self) -> tuple[int, int]:
+        """Examples of the test split without a valid answer, before and after."""
+        before, after = self.failures
+        return sum(before.values()), sum(after.values())
 
     def __repr__(self) -> str:
         found = next(
@@ -155,6 +170,8 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     collection: Collection | None = None,
     scale: Scale | None = None,
     limit: int = 10,
+    prompt_model: dspy.LM | None = None,
+    compile_options: Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
 ) -> Optimized:
     """Compile a program with a DSPy optimizer, on labels of people or on examples of one's own.
@@ -171,20 +188,25 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         lm: The model to optimize for, by default that of `dspy.configure`; one that `connect` did
             not make is recorded in its default store.
         program: What is optimized, any `dspy.Module`, also a recipe; by default the one that labels
-            are of, in whose place one of its kind may stand. It is not changed.
+            are of, in whose place one may stand that takes and gives the same. It is run as it is,
+            and not changed.
         optimizer: One of `OPTIMIZERS`, see `docs/trust.md`; or an optimizer of DSPy's with settings
             of your own, as `dspy.GEPA(…)`, or a function that makes it from a metric.
         metric: Of labels `kappa` (the default), `agreement` (the share of pairs), `f1`,
             `balanced_accuracy` or `expected_cost` of a pair; of nuggets `f1` (the default) or
             `expected_cost`. Optimizers then credit each example with the share of its pairs on
             which program and person agree. Or a function, see `Metric`, whose mean counts: of an
-            example and the program's prediction, with labels both as JSON, by the fields of the
-            program's signature.
+            example and the program's prediction, with labels both as JSON, by the fields of our
+            signature.
         miss_cost: For `expected_cost`: what a missed support costs where a false one costs 1.
         collection: Where texts are looked up first; the nuggetizer needs one.
         scale: Of the judge, and the lowest label, also of people, that is support; by default
             `support` from 1 on. There, labels that are all 0 or 1 mean no and yes.
         limit: The largest number of nuggets.
+        prompt_model: What writes instructions for an optimizer that is named, with `max_tokens` and
+            settings of its own; by default `lm`. An optimizer of one's own names its own.
+        compile_options: What else the optimizer's `compile` is given, as `{"num_trials": 20}` for
+            `dspy.MIPROv2(auto=None, …)`.
         progress: Notified of every step and its score. True: bars, or lines in a pipe; False:
             nothing; by default bars on a terminal and in a notebook.
 
@@ -192,18 +214,19 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         ConfigError: The optimizer or metric is unknown, is not installed, or does not go with the
             program or model, or the labels are on another scale.
         CollectionError: There are no labels, or they cannot be split, or lack texts.
-        ModelError: The model cannot be asked.
+        ModelError: The model cannot be asked, or answered none of the train and dev examples.
     """
     lm = as_recorded(lm)
-    _check_optimizer(optimizer, lm.model)
-    tuned, asked, examples, measure = _task(
-        labels, program, metric, miss_cost, collection, scale or Scale(), limit
+    writer = lm if prompt_model is None else as_recorded(prompt_model)
+    _check_optimizer(optimizer, writer.model)
+    tuned, run, examples, measure = _task(
+        labels, program, metric, miss_cost, collection, scale, limit
     )
     split = split_by_query(examples)
     if isinstance(measure, AgreementMetric):
         measure.weigh(split.train)
     asking = _EndingLM(lm.client)
-    student = _Student(asked, dspy.settings.adapter or TypedAdapter())
+    student = _Student(tuned, dspy.settings.adapter or TypedAdapter(), run)
     with (
         showing(progress) as shown,
         dspy.context(
@@ -215,8 +238,8 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
             max_errors=sys.maxsize,
         ),
     ):
-        task = _Task(measure, asking, shown)
-        best, chosen = _choose(optimizer, student, split, task)
+        task = _Task(measure, asking, shown, asking if writer is lm else asking.of(writer))
+        best, chosen = _choose(optimizer, student, split, task, compile_options or {})
         before = task.answers("test before", student, split.test)
         after = task.answers("test after", best, split.test)
     plain_state, best_state = state_of(tuned), state_of(best)
@@ -233,6 +256,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         new_instructions=_differs("signature", plain_state, best_state),
         new_settings=any(_differs(of, plain_state, best_state) for of in ("fields", "config")),
         **_on_test(split.test, before, after, measure),
+        unwritten=len(asking.failures),
         **_spent([lm.client, *asking.clients]),
     )
     copy_state(best, to=tuned)
@@ -244,43 +268,52 @@ def _differs(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
 
 def _spent(clients: Sequence[Client]) -> dict[str, Any]:
-    """Tokens and dollars of all replies that were used."""
+    """All replies that were used, and their tokens and dollars."""
     distinct = {id(one): one for one in clients}.values()
     used = [client.reusable(key) for client in distinct for key in client.used_replies()]
     replies = [one for one in used if one is not None and not one.is_dead_end]
     costs = [reply.cost for reply in replies]
     tokens = sum(reply.tokens for reply in replies)
-    return {"tokens": tokens, "cost": None if None in costs else sum(cost or 0.0 for cost in costs)}
+    cost = None if None in costs else sum(cost or 0.0 for cost in costs)
+    return {"calls": len(used), "tokens": tokens, "cost": cost}
 
 
 def _choose(
-    optimizer: Any, student: "_Student", split: Split, task: "_Task"
+    optimizer: Any,
+    student: "_Student",
+    split: Split[LabelledExample],
+    task: "_Task",
+    options: Mapping[str, Any],
 ) -> tuple["_Student", dict[str, Any]]:
     """Make candidates, and take the best on dev; a tie leaves the one that is there."""
     measure, lm, metric = task.measure, task.lm, task.measure.name
     dev = task.answers("dev", student, split.dev)
-    known = measure.value([*dev, *task.answers("train", student, split.train)])
-    best, best_value, candidates = student, (plain_value := measure.value(dev)), []
-    if plain_value is None:
+    train = task.answers("train", student, split.train)
+    _raise_if_unanswered([dev, train])
+    plain_value = measure.value(dev.tallies)
+    known = measure.value([*dev.tallies, *train.tallies])
+    best, best_value, fewest, candidates = student, plain_value, dev.failed, []
+    if plain_value is None and dev.failed < len(split.dev):
         unchanged = f"{metric} is undefined on the dev queries: label more, or name another metric"
-    elif known == measure.top:
+    elif known == measure.top and not dev.failed + train.failed:
         unchanged = f"{metric} is {known:g} already on the train and dev queries"
     else:
         name = f"compile with {own_name(optimizer)}"
         task.progress.start(name, 0)
         with step(name):
-            lm.answered = lambda: task.progress.advance(name, lm.ledger.of(name).spent)
-            candidates = _candidates(optimizer, student, split, task)
+            lm.answered = lambda: task.progress.advance(name, lm.account(name).spent)
+            candidates = _candidates(optimizer, student, split, task, options)
         lm.answered = lambda: None
-        note = f"{len(candidates)} programs; {lm.ledger.of(name).line}"
+        note = f"{len(candidates)} programs; {lm.account(name).line}"
         task.progress.finish(name, note)
         for number, candidate in enumerate(candidates, 1):
-            part = f"dev, {number} of {len(candidates)}"
-            answers = task.answers(part, candidate, split.dev)
-            value, fails_more = measure.value(answers), _failed(answers) > _failed(dev)
-            better = value is not None and measure.sign * (value - (best_value or 0)) > 0
-            if better and not fails_more:
-                best, best_value = candidate, value
+            answers = task.answers(f"dev, {number} of {len(candidates)}", candidate, split.dev)
+            value = measure.value(answers.tallies)
+            if value is None or answers.failed > fewest:
+                continue
+            ahead = math.inf if best_value is None else measure.sign * (value - best_value)
+            if ahead > 0 or (ahead == 0 and answers.failed < fewest):
+                best, best_value, fewest = candidate, value, answers.failed
         made = f"programs that {own_name(optimizer)} made ({len(candidates)})"
         unchanged = f"none of the {made} has a better {metric} on the dev queries"
     return best, {
@@ -288,6 +321,19 @@ def _choose(
         "dev": (plain_value, best_value),
         "unchanged": unchanged if best is student else None,
     }
+
+
+def _raise_if_unanswered(parts: Sequence["_Answers"]) -> None:
+    """Raise a FatalModelError where no example has an answer: there is nothing to choose by."""
+    failures = sum((one.failures for one in parts), Counter[str]())
+    count = sum(len(one.tallies) for one in parts)
+    if failures.total() == count:
+        kinds = ", ".join(f"{number} {status}" for status, number in failures.most_common())
+        first = next(one.first for one in parts if one.first)
+        raise FatalModelError(
+            f"none of the {count} examples to train and to choose by was answered: {kinds}; the "
+            f"first: {first}"
+        )
 
 
 def _check_optimizer(optimizer: Any, model: str) -> None:
@@ -314,10 +360,10 @@ def _task(
     metric: Any,
     miss_cost: float,
     collection: Collection | None,
-    scale: Scale,
+    scale: Scale | None,
     limit: int,
-) -> tuple[Any, Any, list[LabelledExample], MeanMetric]:
-    """The program, what asks as it does, examples of its inputs, and the metric."""
+) -> tuple[Any, "_Run", list[LabelledExample], MeanMetric]:
+    """The program, how it is run on an example's inputs, examples of these, and the metric."""
     if not labels:
         raise CollectionError("there are no labels; give those of at least three queries")
     own: Program
@@ -329,12 +375,12 @@ def _task(
                     f"metric, a function of an example and a prediction, not {program!r:.40} and "
                     f"{metric!r:.40}"
                 )
-            program = program.deepcopy()
-            return program, program, own_examples(labels), MeanMetric(metric)
+            return program.deepcopy(), _as_called, own_examples(labels), MeanMetric(metric)
         case AnswerLabel():
             own, examples = AnswerComparer(), answer_examples(labels, collection)
             agreement: Any = AgreementMetric
         case HumanLabel():
+            scale = scale or Scale(name=getattr(program, "scale", Scale().name))
             _check_scales(labels, collection, scale)
             own = SupportJudge(scale.name)
             examples = judge_examples(labels, collection, _CHUNKS, scale)
@@ -349,14 +395,42 @@ def _task(
                 f"nothing is optimized on a {type(other).__name__}; give HumanLabel, NuggetList or "
                 "AnswerLabel records, or dspy.Example objects"
             )
-    if program is not None and not isinstance(program, type(own)):
+    if program is None:
+        program = own
+    elif getattr(program, "scale", own_scale := getattr(own, "scale", None)) != own_scale:
         raise ConfigError(
-            f"{type(labels[0]).__name__} records are for a {type(own).__name__}, or a subclass of "
-            f"it; for this {type(program).__name__} give dspy.Example objects with its inputs"
+            f"the program judges on the scale {program.scale}, and the labels are read on {own_scale}"
         )
-    program = own if program is None else program.deepcopy()
-    measure = MeanMetric(metric) if callable(metric) else agreement(metric, miss_cost)
-    return program, _OnJson(program), [_plain(one) for one in examples], measure
+    else:
+        check_takes(program, own, f"the program for {type(labels[0]).__name__} records")
+        program = program.deepcopy()
+    reader: AgreementMetric = agreement(None if callable(metric) else metric, miss_cost)
+    measure = MeanMetric(metric) if callable(metric) else reader
+    examples = [_plain(one) for one in examples]
+    return program, _on_records(examples, reader), examples, measure
+
+
+_Run = Callable[[Any, dict[str, Any]], Any]
+"""From a program and the inputs of an example to a prediction."""
+
+
+def _as_called(program: Any, inputs: dict[str, Any]) -> Any:
+    return program(**inputs)
+
+
+def _on_records(examples: Sequence[LabelledExample], reader: AgreementMetric) -> _Run:
+    """Run a program on the records that an example's JSON stands for; it answers as JSON."""
+
+    def key(inputs: Any) -> str:
+        return json.dumps(dict(inputs.items()), sort_keys=True)
+
+    records = {key(one.example.inputs()): one.inputs for one in examples}
+
+    def run(program: Any, inputs: dict[str, Any]) -> Any:
+        given = records[key(inputs)]
+        return dspy.Prediction(**reader.answer_of(given, program(**given)))
+
+    return run
 
 
 def _check_scales(
@@ -383,61 +457,64 @@ def _plain(labelled: LabelledExample) -> LabelledExample:
     return labelled._replace(example=values.with_inputs(*example.inputs().keys()))
 
 
-def _failed(answers: Tallies) -> int:
-    return sum(one is None for one in answers)
-
-
 def _on_test(
-    examples: Sequence[LabelledExample], before: Tallies, after: Tallies, measure: MeanMetric
+    examples: Sequence[LabelledExample],
+    before: "_Answers",
+    after: "_Answers",
+    measure: MeanMetric,
 ) -> dict[str, Any]:
     import numpy as np
 
     by_query: dict[str, Any] = {}
-    for one, old, new in zip(examples, before, after, strict=True):
-        if old is not None and new is not None:
-            by_query[one.query_id] = by_query.get(one.query_id, 0) + np.stack([old, new])
+    answered: dict[str, Any] = {}
+    for one, *sides in zip(examples, before.tallies, after.tallies, strict=True):
+        counts = np.array([[float(side is not None), 1.0] for side in sides])
+        answered[one.query_id] = answered.get(one.query_id, 0) + counts
+        if all(side is not None for side in sides):
+            by_query[one.query_id] = by_query.get(one.query_id, 0) + np.stack(sides)
+    stacked = np.stack([*by_query.values()] or [np.zeros((2, *measure.shape))])
+    return {
+        "test": {
+            **_paired(stacked, measure.values),
+            **_paired(
+                np.stack([*answered.values()]),
+                lambda sums: {"answered": share_of(sums[..., 0], sums[..., 1])},
+            ),
+        },
+        "pairs": sum(measure.size(of[0]) for of in stacked),
+        "failures": (dict(before.failures), dict(after.failures)),
+    }
+
+
+def _paired(stacked: Any, metrics: Callable[[Any], dict[str, Values]]) -> dict[str, OnTest]:
+    """Metrics before and after, and their differences, over queries; of few without intervals."""
 
     def values(sums: Any) -> dict[str, Values]:
-        old, new = (measure.values(sums[:, side]) for side in (0, 1))
+        old, new = (metrics(sums[:, side]) for side in (0, 1))
         sides = {"before": old, "after": new}
         sides["difference"] = {name: new[name] - old[name] for name in old}
         return {f"{side} {name}": of[name] for side, of in sides.items() for name in of}
 
-    stacked = np.stack([*by_query.values()] or [np.zeros((2, *measure.shape))])
     found = bootstrap_sums(stacked, values)
+    if len(stacked) < LEAST_QUERIES:
+        without = {"low": None, "high": None, "reason": f"fewer than {LEAST_QUERIES} queries"}
+        found = {name: one.model_copy(update=without) for name, one in found.items()}
     return {
-        "test": {
-            name: OnTest(**{side: found[f"{side} {name}"] for side in OnTest.model_fields})
-            for name in measure.values(stacked[0, 0])
-        },
-        "pairs": sum(measure.size(of[0]) for of in stacked),
-        "failed": (_failed(before), _failed(after)),
+        name: OnTest(**{side: found[f"{side} {name}"] for side in OnTest.model_fields})
+        for name in metrics(stacked[0, 0])
     }
 
 
-class _OnJson(Program):
-    """Asks what a program asks, with the inputs and outputs of its signature, as plain JSON."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program.signature)
-        self.predict = program.predict
-
-    def forward(self, **inputs: Any) -> Any:
-        reply = self.ask(**inputs)
-        outputs = {name: reply[name] for name in self.signature.output_fields}
-        return dspy.Prediction(**plain(outputs))
-
-
 class _Student(dspy.Module):
-    """A program as optimizers see it, which copy it and change instructions and demonstrations.
+    """A program as optimizers see it, which copy it and change its predictors.
 
     It asks by its own adapter, and not by that of the optimizers' questions. Its traces, of which
     they make demonstrations and what they show a model, are plain JSON, without keys of replies.
     """
 
-    def __init__(self, program: Any, adapter: Any) -> None:
+    def __init__(self, program: Any, adapter: Any, run: _Run) -> None:
         super().__init__()
-        self.program, self._adapter = program.deepcopy(), adapter
+        self.program, self._adapter, self._run = program.deepcopy(), adapter, run
 
     def named_parameters(self) -> Any:
         """Those of the program, by its own names."""
@@ -447,11 +524,25 @@ class _Student(dspy.Module):
         outer = [] if dspy.settings.trace is None else dspy.settings.trace
         with dspy.context(adapter=self._adapter, trace=[]):
             try:
-                return self.program(**inputs)
+                return self._run(self.program, inputs)
             finally:
                 for predictor, given, reply in dspy.settings.trace or ():
                     said = {k: v for k, v in reply.items() if k not in ("call_id", "call_ids")}
                     outer.append((predictor, plain(given), dspy.Prediction(**plain(said))))
+
+
+class _Answers(NamedTuple):
+    """What a program answered on a part of the examples."""
+
+    tallies: Tallies
+    failures: Counter[str]
+    """Examples without a valid answer, by status."""
+    first: str
+    """What the first failure says."""
+
+    @property
+    def failed(self) -> int:
+        return self.failures.total()
 
 
 class _Task(NamedTuple):
@@ -460,8 +551,10 @@ class _Task(NamedTuple):
     measure: MeanMetric
     lm: "_EndingLM"
     progress: Progress
+    writer: "_EndingLM"
+    """What writes instructions."""
 
-    def answers(self, part: str, program: Any, examples: Sequence[LabelledExample]) -> Tallies:
+    def answers(self, part: str, program: Any, examples: Sequence[LabelledExample]) -> _Answers:
         """Run a program on a part of the examples."""
         lm, measure = self.lm, self.measure
         self.progress.start(part, len(examples))
@@ -469,21 +562,30 @@ class _Task(NamedTuple):
         def run(labelled: LabelledExample) -> Any:
             try:
                 answer = program(**labelled.example.inputs())
-            except (ReplyError, AdapterParseError, FatalModelError):
+            except (ReplyError, AdapterParseError, FatalModelError) as error:
                 lm.raise_if_ended()  # the model itself; else it is about this example
                 lm.ledger.enter(failed=1)
-                return None
+                return error
             return measure.tally(labelled.example, answer)
 
         def advance() -> None:
-            self.progress.advance(part, lm.ledger.of(part).spent)
+            self.progress.advance(part, lm.account(part).spent)
 
         with step(part):
-            answers = map_in_order(run, examples, workers=lm.client.model.concurrency, done=advance)
-        value = measure.value(answers)
+            found = map_in_order(run, examples, workers=lm.client.model.concurrency, done=advance)
+        errors = [one for one in found if isinstance(one, Exception)]
+        tallies = [None if isinstance(one, Exception) else one for one in found]
+        value = measure.value(tallies)
         score = "undefined" if value is None else f"{value:.3f}"
-        self.progress.finish(part, f"{measure.name} {score}; {lm.ledger.of(part).line}")
-        return answers
+        self.progress.finish(part, f"{measure.name} {score}; {lm.account(part).line}")
+        failures = Counter[str](map(_status_of, errors))
+        return _Answers(tallies, failures, " ".join(str(errors[0]).split()) if errors else "")
+
+
+def _status_of(error: Exception) -> str:
+    if isinstance(error, ReplyError):
+        return error.status
+    return "unparsed" if isinstance(error, AdapterParseError) else "failed"
 
 
 # DSPy's optimizers
@@ -502,8 +604,11 @@ class _EndingLM(RecordedLM):
         """Called after each reply."""
         self.errors: list[FreshstackError] = []
         self.failures: list[ReplyError] = []
+        """Of the optimizer's own questions."""
+        self.written: list[bool] = []
+        """Not empty where one of these was answered."""
         self.clients: list[Client] = []
-        """Of other models that an optimizer of one's own asks."""
+        """Of other models that an optimizer asks."""
 
     def __deepcopy__(self, _: object) -> Self:
         return self
@@ -511,13 +616,20 @@ class _EndingLM(RecordedLM):
     def of(self, other: RecordedLM) -> "_EndingLM":
         """Another model whose errors are those of this one."""
         self.clients.append(other.client)
-        ending = copy.copy(self)
-        ending.__dict__ |= _EndingLM(other.client).__dict__ | {
-            "kwargs": other.kwargs,
-            "errors": self.errors,
-            "failures": self.failures,
-        }
+        ending = _EndingLM(other.client)
+        ending.kwargs = other.kwargs
+        ending.errors, ending.failures = self.errors, self.failures
+        ending.written, ending.clients = self.written, self.clients
+        ending.answered = lambda: self.answered()  # noqa: PLW0108 - it may change
         return ending
+
+    def account(self, name: str) -> StepLedger:
+        """What a step asked of this model and of the others."""
+        ledgers = {id(one): one.ledger for one in (self.client, *self.clients)}.values()
+        accounts = [one.of(name) for one in ledgers]
+        return StepLedger(
+            **{key: sum(getattr(one, key) for one in accounts) for key in StepLedger.model_fields}
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.raise_if_ended()
@@ -563,49 +675,76 @@ class _Reasking(dspy.ChatAdapter):
 
     def __call__(self, lm: Any, lm_kwargs: Any, *args: Any, **question: Any) -> Any:
         failed: Exception | None = None
+        first = lm_kwargs.get("rollout_id") or lm.kwargs.get("rollout_id") or 0
         for sample in range(1, 1 + _SAMPLES):
             try:
-                return super().__call__(lm, lm_kwargs, *args, **question)
+                answer = super().__call__(lm, lm_kwargs, *args, **question)
             except (AdapterParseError, ReplyError) as error:
                 failed = error
-            lm_kwargs = {**lm_kwargs, "rollout_id": sample, "temperature": 1.0}
+            else:
+                self._asking.written.append(True)
+                return answer
+            lm_kwargs = {**lm_kwargs, "rollout_id": first + sample, "temperature": 1.0}
         self._asking.ledger.enter(failed=1)
         fault = " ".join(str(failed).split())[:200]
         message = f"no valid instruction in {_SAMPLES} attempts; the last reply: {fault}"
         unwritten = ReplyError(message, status="unparsed", call_id=None)
-        self._asking.failures.append(unwritten)
-        if len(self._asking.failures) == _MOST_FAILURES:
+        failures = self._asking.failures
+        failures.append(unwritten)
+        if len(failures) >= _MOST_FAILURES and not self._asking.written:
             self._asking.errors.append(unwritten)
+        if kept := question["inputs"].get("basic_instruction"):
+            return [{"proposed_instruction": kept}]  # MIPROv2 would end at the first
         raise unwritten
 
 
-def _candidates(optimizer: Any, student: _Student, split: Split, task: _Task) -> list[Any]:
+def _candidates(
+    optimizer: Any,
+    student: _Student,
+    split: Split[LabelledExample],
+    task: _Task,
+    options: Mapping[str, Any],
+) -> list[Any]:
     """The programs that an optimizer makes, its best first, without the plain one."""
     train, dev = ([one.example for one in part] for part in (split.train, split.dev))
     try:
-        if isinstance(optimizer, str):
-            optimizer = _by_name(optimizer, student, train, task)
-        elif isinstance(optimizer, type) or not hasattr(optimizer, "compile"):
-            optimizer = optimizer(metric=task.measure.metric)
-        else:
-            optimizer = copy.copy(optimizer)
-        for name, value in vars(optimizer).items():
-            if isinstance(value, RecordedLM) and not isinstance(value, _EndingLM):
-                setattr(optimizer, name, task.lm.of(value))
+        optimizer = _prepared(optimizer, student, train, task)
         given: dict[str, Any] = {}
         if "valset" in inspect.signature(optimizer.compile).parameters:
             given["valset"] = dev
-        if hasattr(optimizer, "require_cache"):
-            optimizer.require_cache = False  # every reply is recorded
         if isinstance(optimizer, dspy.MIPROv2):
             given["program_aware_proposer"] = False  # it would show the source of our student
-        compiled = optimizer.compile(student, trainset=train, **given)
+        compiled = optimizer.compile(student, trainset=train, **{**given, **options})
     finally:  # also where DSPy goes on after an error
         task.lm.raise_if_ended()
+    if not isinstance(compiled, _Student) or "forward" in vars(compiled):
+        raise ConfigError(
+            f"{own_name(optimizer)} makes a program of another kind, not one with other "
+            "instructions, demonstrations or settings: compile with it directly, and give the "
+            "result to a build as a program"
+        )
     made = [compiled, *(one["program"] for one in getattr(compiled, "candidate_programs", ()))]
     if details := getattr(compiled, "detailed_results", None):
         made += details.candidates
     return _distinct([student, *made])[1:]
+
+
+def _prepared(optimizer: Any, student: _Student, train: list[Any], task: _Task) -> Any:
+    """The optimizer as an object of its own, whose models are recorded."""
+    if isinstance(optimizer, str):
+        optimizer = _by_name(optimizer, student, train, task)
+    elif isinstance(optimizer, type) or not hasattr(optimizer, "compile"):
+        optimizer = optimizer(metric=task.measure.metric)
+    else:
+        optimizer = copy.copy(optimizer)
+    for name, value in vars(optimizer).items():
+        if isinstance(value, dspy.BaseLM):
+            setattr(optimizer, name, _ending(value, task.lm))
+        elif isinstance(value, dict) and isinstance(value.get("lm"), dspy.BaseLM):
+            setattr(optimizer, name, {**value, "lm": _ending(value["lm"], task.lm)})
+    if hasattr(optimizer, "require_cache"):
+        optimizer.require_cache = False  # every reply is recorded
+    return optimizer
 
 
 def _distinct(programs: Sequence[Any]) -> list[Any]:
@@ -618,12 +757,22 @@ def _distinct(programs: Sequence[Any]) -> list[Any]:
     return list(distinct.values())
 
 
+def _ending(lm: Any, asking: _EndingLM) -> _EndingLM:
+    """An optimizer's own model, recorded and paid as the one that is optimized for."""
+    if isinstance(lm, _EndingLM):
+        return lm
+    if not isinstance(lm, RecordedLM):
+        client = Client(model_of(lm), asking.client.access, provider=engine_of(lm))
+        lm = RecordedLM(client, lm.callbacks)
+    return asking.of(lm)
+
+
 def _by_name(name: str, student: _Student, train: list[Any], task: _Task) -> Any:
     """Make one of `OPTIMIZERS`."""
     from dspy import teleprompt
     from dspy.teleprompt.gepa import InstructionProposer
 
-    lm, measure = task.lm, task.measure
+    lm, writer, measure = task.lm, task.writer, task.measure
 
     def over(state: Any) -> bool:
         best = max(state.program_full_scores_val_set)
@@ -643,7 +792,7 @@ def _by_name(name: str, student: _Student, train: list[Any], task: _Task) -> Any
     small = {"bsize": min(len(train), 8), "num_candidates": 4, "max_steps": 4}
     gepa = {
         "auto": "light",
-        "reflection_lm": lm,
+        "reflection_lm": writer,
         "instruction_proposer": InstructionProposer(adapter=_Reasking(lm)),
         "track_stats": True,
         "gepa_kwargs": {"stop_callbacks": [over]},
@@ -655,9 +804,15 @@ def _by_name(name: str, student: _Student, train: list[Any], task: _Task) -> Any
             "BootstrapFewShotWithRandomSearch",
             {"num_candidate_programs": 8, **credit, **threads},
         ),
-        "mipro": ("MIPROv2", {"auto": "light", "seed": 0, **credit, **threads}),
+        "mipro": (
+            "MIPROv2",
+            {"auto": "light", "seed": 0, "prompt_model": writer, **credit, **threads},
+        ),
         "gepa": ("GEPA", {**gepa, **feedback, **threads}),
-        "simba": ("SIMBA", {"demo_input_field_maxlen": 0, **small, **feedback, **threads}),
+        "simba": (
+            "SIMBA",
+            {"demo_input_field_maxlen": 0, "prompt_model": writer, **small, **feedback, **threads},
+        ),
     }
     made_of, settings = table[name]
     return getattr(teleprompt, made_of)(**settings)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from freshstack_dspy.calibration.metrics import LEAST_QUERIES
 from freshstack_dspy.pages.page import Page, Table, Text, Value, counted, interval, money
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def optimization_page(report: "OptimizationReport", program: str, path: Path | N
             interval(of.difference, "+.3f", "+.3f"),
         )
         for name, of in report.test.items()
+        if name != "answered" or any(report.failed)
     ]
     return Page(
         f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
@@ -37,14 +39,34 @@ def optimization_page(report: "OptimizationReport", program: str, path: Path | N
     )
 
 
+def _by_status(failures: dict[str, int]) -> str:
+    kinds = ", ".join(f"{count} {status}" for status, count in failures.items())
+    return f"{sum(failures.values())} ({kinds})" if kinds else "0"
+
+
 def _notes(report: "OptimizationReport", program: str, path: Path | None) -> Iterator[str]:
     if any(interval.difference.low is not None for interval in report.test.values()):
         yield "in brackets: the 95 % interval, over queries"
     if report.unchanged is not None:
         yield f"the plain program stays: {report.unchanged}"
     if any(report.failed):
-        yield "failed examples: {} before, {} after".format(*report.failed)
-    tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
+        before, after = (_by_status(of) for of in report.failures)
+        yield (
+            f"test examples without an answer: {before} before, {after} after; all rows but the "
+            "last are of those that both programs answered"
+        )
+    if report.unwritten:
+        yield (
+            f"{counted(report.unwritten, 'question')} of the optimizer itself brought no valid "
+            "reply: a prompt model of its own, or more max_tokens, may write instructions"
+        )
+    tested = report.queries["test"]
+    if tested < LEAST_QUERIES:
+        yield (
+            f"caution: {counted(tested, 'test query', 'test queries')} tell little and have no "
+            f"interval; one needs {LEAST_QUERIES}, of some {LEAST_QUERIES * 5 // 2} labelled queries"
+        )
+    tokens = f", {report.calls:,} calls, {report.tokens:,} tokens" if report.calls else ""
     cost = f", {money(report.cost)}" if report.cost else ""
     instructions = "new" if report.new_instructions else "the plain"
     demonstrations = counted(report.demonstrations, "demonstration")

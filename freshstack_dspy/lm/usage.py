@@ -1,15 +1,17 @@
 """The ledger: what each step of a build asked, found recorded, asked again and paid."""
 
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
 from pydantic import Field
 
 from freshstack_dspy.records import Record
 
-_step: ContextVar[str] = ContextVar("freshstack_step", default="other")
+_SETTING = "freshstack_step"
+_step: ContextVar[str | None] = ContextVar(_SETTING, default=None)
 
 
 class StepLedger(Record):
@@ -76,14 +78,24 @@ class Ledger:
 
 def current_step() -> str:
     """Name of the step that asks."""
-    return _step.get()
+    name = _step.get()
+    if name is None and "dspy" in sys.modules:
+        import dspy
+
+        name = dspy.settings.get(_SETTING)  # in one of its threads
+    return name or "other"
 
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
     """Enter all that is asked inside under this step's name."""
-    token = _step.set(name)
+    token, inside = _step.set(name), nullcontext()
+    if "dspy" in sys.modules:  # its threads see its settings, and no context variable of ours
+        import dspy
+
+        inside = dspy.context(**{_SETTING: name})
     try:
-        yield
+        with inside:
+            yield
     finally:
         _step.reset(token)

@@ -56,6 +56,12 @@ def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
         program = program()
     if not isinstance(program, dspy.Module):
         raise ConfigError(f"programs.{name} is {program!r:.80}, and no dspy.Module")
+    check_takes(program, own, f"programs.{name}")
+    return program if state is None else load_program(program.deepcopy(), Path(state))
+
+
+def check_takes(program: dspy.Module, own: dspy.Module, what: str) -> None:
+    """Raise a ConfigError where a program does not take what ours takes, in whose place it is."""
     # Of the classes: DSPy warns of whoever looks at an object's `forward`.
     kind: Any = type(program)
     _, *taken = inspect.signature(type(own).forward).parameters.values()
@@ -64,7 +70,6 @@ def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
         inspect.signature(kind.forward).bind(program, **needed)
     except TypeError as error:
         raise ConfigError(
-            f"programs.{name}: {kind.__name__}.forward must take {', '.join(needed)}, as "
+            f"{what}: {kind.__name__}.forward must take {', '.join(needed)}, as "
             f"that of {type(own).__name__} does: {error}"
         ) from None
-    return program if state is None else load_program(program.deepcopy(), Path(state))

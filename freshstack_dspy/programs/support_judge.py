@@ -46,7 +46,8 @@ class ChunkPart(NamedTuple):
     @property
     def path(self) -> str:
         """The path that the judge is shown; a text that is in no file has none."""
-        return f"{self.chunk.source}/{self.chunk.path}" if self.chunk.path else ""
+        path = f"{self.chunk.source}/{self.chunk.path}" if self.chunk.path else ""
+        return path.removeprefix("/")  # of a label that came with its text, which has no source
 
 
 def whole(chunk: Chunk) -> ChunkPart:

@@ -14,6 +14,7 @@ import pytest
 
 from freshstack_dspy import (
     HumanLabel,
+    Judgment,
     ModelConfig,
     Query,
     ReplyStore,
@@ -102,7 +103,7 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
 
     # Per query 2 nuggets x 3 chunks, of which 2 are supported.
     assert report.pairs == 12
-    assert list(report.test) == ["kappa", "agreement", "precision", "recall"]
+    assert list(report.test) == ["kappa", "agreement", "precision", "recall", "answered"]
     assert report.test["agreement"].before.value == pytest.approx(8 / 12)
     assert report.test["recall"].after.value == 1
     kappa = report.test["kappa"]
@@ -138,11 +139,6 @@ def test_in_a_pipe_each_step_and_candidate_has_a_line_with_its_score(
             "kappa is 1 already on the train and dev queries",
         ),
         (
-            ScriptedProvider(JudgeSupportLevel=lambda _: Said("", "content_filter")),
-            synthetic_labels(),
-            "kappa is undefined on the dev queries",
-        ),
-        (
             Pupil(),
             [one.model_copy(update={"label": 1}) for one in synthetic_labels()],
             "none of the programs that labeled made (1) has a better kappa on the dev queries",
@@ -158,6 +154,171 @@ def test_a_metric_that_cannot_be_raised_leaves_the_plain_program_and_says_why(
     assert optimized.report.unchanged.startswith(said)
     assert (optimized.program.predict.demos, optimized.report.new_instructions) == ([], False)
     assert all(of.before == of.after for of in optimized.report.test.values())
+
+
+def test_a_model_that_answers_nothing_stops_it_and_the_failures_are_counted(
+    lm_to: Connect,
+) -> None:
+    provider = ScriptedProvider(JudgeSupportLevel=lambda _: Said("{", "length"))
+
+    with pytest.raises(FatalModelError, match=r"none of the 4 examples .*: 4 truncated; the first"):
+        optimize(synthetic_labels(), lm_to(provider))
+
+    assert provider.calls.total() == 4
+
+
+class Bounded(SupportJudge):
+    """Looks again at what it finds, with words of its own."""
+
+    def ask(self, **inputs: Any) -> Any:
+        chunks = [one for one in inputs["chunks"] if "Unrelated" not in one.text]
+        assert chunks
+        return super().ask(**inputs)
+
+    def forward(self, query: Query, nuggets: Any, chunks: Any, **options: Any) -> Any:
+        judged = super().forward(query, nuggets, chunks, **options)
+        judgments = (
+            one.model_copy(update={"label": 2 if "a" in one.chunk_id else one.label})
+            for one in judged.judgments
+            if query.body.startswith("What is new")
+        )
+        return dspy.Prediction(judgments=(*judgments,), failure=judged.failure)
+
+
+def test_a_judge_that_overrides_ask_and_forward_is_run_as_it_is(lm_to: Connect) -> None:
+    """It calls every first chunk supported: of the three pairs that people say no to, one more."""
+    report = optimize(
+        synthetic_labels(), lm_to(ScriptedProvider()), program=Bounded(), optimizer="labeled"
+    ).report
+
+    assert report.test["precision"].before.value == pytest.approx(2 / 3)
+    assert report.test["recall"].before.value == 1
+
+
+def test_any_module_may_stand_for_the_judge(lm_to: Connect) -> None:
+    class Lenient(dspy.Module):
+        """Asks in its own words whether a chunk is of any use."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.useful = dspy.Predict("question, chunk -> useful: bool")
+
+        def forward(
+            self, query: Query, nuggets: Any, chunks: Any, *, vote: int = 1, step: str = "support"
+        ) -> Any:
+            found = [self.useful(question=query.body, chunk=one.text).useful for one in chunks]
+            return dspy.Prediction(
+                judgments=[
+                    Judgment(
+                        query_id=query.query_id,
+                        nugget_id=nugget.nugget_id,
+                        chunk_id=chunk.chunk_id,
+                        label=2 * useful,
+                        status="ok",
+                        reason="",
+                        call_id=None,
+                    )
+                    for useful, chunk in zip(found, chunks, strict=True)
+                    for nugget in nuggets
+                ]
+            )
+
+    class Useful(Pupil):
+        def complete(self, request: Any) -> Any:
+            self._scripts = {"answer": lambda given: {"useful": "Unrelated" not in given["chunk"]}}
+            return ScriptedProvider.complete(self, request)
+
+    report = optimize(
+        synthetic_labels(), lm_to(Useful()), program=Lenient(), optimizer="labeled"
+    ).report
+
+    assert report.test["precision"].before.value == 0.5
+    assert report.test["recall"].before.value == 1
+
+
+def test_failures_stand_next_to_the_metric_before_and_after(lm_to: Connect) -> None:
+    """The plain judge does not answer for one query; a demonstration lets it."""
+    labels = synthetic_labels(12)
+    number = split_by_query(judge_examples(labels, None, 5)).test[0].query_id.removeprefix("q")
+
+    class Shaky(Pupil):
+        def complete(self, request: Any) -> Any:
+            bad = f"version {number}?" in str(request.messages[-1].text)
+            response = super().complete(request)
+            return (
+                response
+                if len(request.messages) > 1 or not bad
+                else replace(response, finish_reason="length")
+            )
+
+    found = optimize(labels, lm_to(Shaky()), optimizer="labeled").report
+
+    assert found.failures == ({"truncated": 1}, {})
+    answered = found.test["answered"]
+    assert (answered.before.value, answered.after.value) == (4 / 5, 1)
+    assert answered.difference.reason == "fewer than 10 queries", "no interval of so few"
+    shown = " ".join(str(found.page().parts).split())
+    assert "1 (1 truncated) before, 0 after" in shown
+    assert "tell little and have no interval" in shown
+
+
+@pytest.mark.parametrize("optimizer", ["gepa", "bootstrap_random"])
+def test_every_call_is_counted_under_its_step_whatever_thread_makes_it(
+    lm_to: Connect, optimizer: Any
+) -> None:
+    provider = Pupil()
+    lm = lm_to(provider)  # concurrency 2
+
+    report = optimize(synthetic_labels(8), lm, optimizer=optimizer).report
+
+    steps = lm.ledger.steps()
+    assert "other" not in steps
+    assert sum(one.calls for one in steps.values()) == provider.calls.total()
+    assert steps[f"compile with {optimizer}"].calls > 0
+    assert report.calls == provider.calls.total()
+
+
+def test_instructions_are_written_by_a_model_of_its_own(lm_to: Connect) -> None:
+    """The judge's replies are short; its model cannot write an instruction."""
+    provider, writer = Pupil(), Pupil()
+    model = ModelConfig(name="openai/writer", retries=0, max_tokens=9000)
+    lm = lm_to(provider)
+    prompt_model = connect(model, store=lm.client.access.store, provider=writer)
+
+    report = optimize(synthetic_labels(8), lm, optimizer="gepa", prompt_model=prompt_model).report
+
+    assert report.new_instructions
+    assert (provider.calls["instructions"], writer.calls["instructions"]) == (0, 1)
+    assert writer.calls.total() == 1
+    assert report.calls == provider.calls.total() + 1
+
+
+@pytest.mark.slow
+def test_mipro_goes_on_where_an_instruction_is_none_and_takes_options_of_compile(
+    lm_to: Connect,
+) -> None:
+    class Rambling(Pupil):
+        def complete(self, request: Any) -> Any:
+            response = super().complete(request)
+            if request.config.response_format is None:
+                return replace(response, finish_reason="length")
+            return response
+
+    provider = Rambling()
+
+    def mipro(metric: Any) -> Any:
+        return dspy.MIPROv2(metric=metric, auto=None, num_candidates=2, num_threads=1, seed=0)
+
+    report = optimize(
+        synthetic_labels(8),
+        lm_to(provider),
+        optimizer=mipro,
+        compile_options={"num_trials": 2, "minibatch": False},
+    ).report
+
+    assert report.unwritten > 0
+    assert not report.new_instructions
+    assert "of the optimizer itself brought no valid reply" in str(report.page().parts)
 
 
 def test_an_example_without_a_valid_reply_is_counted_and_in_no_metric(lm_to: Connect) -> None:
@@ -203,8 +364,7 @@ def test_what_stops_the_model_stops_the_optimizer(
     assert provider.calls.total() == 10
 
 
-@pytest.mark.parametrize("optimizer", ["mipro", "gepa"])
-def test_a_model_that_writes_no_instruction_ends_it(lm_to: Connect, optimizer: Any) -> None:
+def test_a_model_that_writes_no_instruction_ends_it(lm_to: Connect) -> None:
     """A truncated instruction is none; GEPA would go on with the next, hundreds of times."""
 
     class Rambling(Pupil):
@@ -217,7 +377,7 @@ def test_a_model_that_writes_no_instruction_ends_it(lm_to: Connect, optimizer: A
     provider = Rambling()
 
     with pytest.raises(ReplyError, match=r"no valid instruction in 3 attempts; .* was truncated"):
-        optimize(synthetic_labels(8), lm_to(provider), optimizer=optimizer)
+        optimize(synthetic_labels(8), lm_to(provider), optimizer="gepa")
 
     assert provider.calls["instructions"] <= 30
 
@@ -438,7 +598,7 @@ def test_the_nuggetizer_is_optimized_on_peoples_lists(lm_to: Connect) -> None:
     report = optimize(lists, lm_to(Pupil()), optimizer="labeled", collection=collection).report
 
     assert report.metric == "f1"
-    assert list(report.test) == ["f1", "precision", "recall"]
+    assert list(report.test) == ["f1", "precision", "recall", "answered"]
     f1 = report.test["f1"]
     assert f1.before.value == pytest.approx(2 / 3), "every second one is invented"
     assert f1.after.value == 1

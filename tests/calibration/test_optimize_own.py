@@ -38,7 +38,7 @@ from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.programs.saved import load_program, save_program, state_of
 from freshstack_dspy.records import NuggetLabel
 from tests.recipes.domain import domain
-from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider
+from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider
 
 from .people import synthetic_labels
 
@@ -315,14 +315,20 @@ def test_a_judge_that_thinks_first_by_an_own_metric_of_labels(store: ReplyStore)
     assert "reasoning" in found.program.predict.predict.signature.output_fields
 
 
-def test_where_nothing_is_answered_nothing_is_measured(store: ReplyStore) -> None:
-    lm = lm_of(store, ScriptedProvider(NuggetizeAnswer=lambda _: Said("", "content_filter")))
+def test_an_optimizer_that_makes_a_program_of_another_kind_is_refused(store: ReplyStore) -> None:
+    class Replacing:
+        def compile(self, student: Any, *, trainset: Any) -> Any:
+            return dspy.Predict("query -> nuggets")
 
     examples = [of_query(one) for one in QUERIES]
-    report = optimize(examples, lm, program=Nuggetizer(), optimizer=gepa, metric=few).report
-
-    assert (report.failed, report.pairs, report.dev) == ((3, 3), 0, (None, None))
-    assert report.test["few"].before.value is None
+    with pytest.raises(ConfigError, match="Replacing makes a program of another kind"):
+        optimize(
+            examples,
+            lm_of(store, Pupil()),
+            program=Nuggetizer(),
+            optimizer=Replacing(),
+            metric=few,
+        )
 
 
 def test_a_recipe_is_optimized_as_a_whole(store: ReplyStore, tmp_path: Path) -> None:
@@ -393,7 +399,7 @@ def test_an_invalid_reply_is_feedback_to_gepa_that_asks_for_it(store: ReplyStore
         ([], {}, CollectionError, "there are no labels"),
         (synthetic_labels(), {"lm": None}, ConfigError, "no model; give connect"),
         (synthetic_labels(), {"optimizer": 7}, ConfigError, "optimizer 7 has no compile"),
-        (synthetic_labels(), {"program": Nuggetizer()}, ConfigError, "are for a SupportJudge"),
+        (synthetic_labels(), {"program": Nuggetizer()}, ConfigError, "must take query, nuggets"),
         (
             [of_query(QUERIES[0])],
             {},
