@@ -1,7 +1,9 @@
 from .calibration.agreement import agree as agree
 from .calibration.correction import correct as correct
+from .calibration.examples import examples as examples
 from .calibration.label_files import import_labels as import_labels
 from .calibration.labels import read_labels as read_labels
+from .calibration.metrics import agreement as agreement
 from .calibration.optimization import optimize as optimize
 from .calibration.sampling import sample as sample
 from .collection.analyze import analyze as analyze
@@ -37,6 +39,9 @@ from .programs.expansion import ClosedBookAnswerer as ClosedBookAnswerer
 from .programs.expansion import QuestionDecomposer as QuestionDecomposer
 from .programs.nuggetizer import Nuggetizer as Nuggetizer
 from .programs.support_judge import SupportJudge as SupportJudge
+from .programs.without_answers import ImportanceRater as ImportanceRater
+from .programs.without_answers import NuggetUpdater as NuggetUpdater
+from .programs.without_answers import RelevanceGrader as RelevanceGrader
 from .recipes.build import build as build
 from .recipes.extend import extend as extend
 from .recipes.freshstack import FreshStack as FreshStack

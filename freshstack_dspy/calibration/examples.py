@@ -7,16 +7,18 @@ from itertools import product
 from pathlib import Path
 from statistics import mode
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import dspy
 from pydantic import BaseModel, TypeAdapter
 
 from freshstack_dspy.calibration.agreement import binary
+from freshstack_dspy.calibration.labels import Paths, read_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import read_lines
 from freshstack_dspy.lm.baseline.support import support
+from freshstack_dspy.lm.typed import plain
 from freshstack_dspy.programs.nuggetizer import likeness
 from freshstack_dspy.programs.support_judge import judge_inputs, whole
 from freshstack_dspy.records import (
@@ -44,6 +46,8 @@ _TEST_SHARE, _DEV_SHARE = 0.4, 0.2
 _SAME_FACT = 0.5
 
 SUPPORT = Scale()
+CHUNKS = 5
+"""Most chunks in one example of the judge."""
 
 
 ExampleT = TypeVar("ExampleT")
@@ -67,6 +71,61 @@ class Split(NamedTuple, Generic[ExampleT]):
     dev: list[ExampleT]
     """What candidates are chosen on."""
     test: list[ExampleT]
+
+
+def examples(
+    labels: Paths | Sequence[HumanLabel | NuggetList | AnswerLabel],
+    collection: Collection | Path | str | None = None,
+    *,
+    kind: Literal["support", "nugget_list", "answer"] = "support",
+    scale: Scale | None = None,
+    limit: int = 10,
+) -> Split[dspy.Example]:
+    """Make the examples that DSPy's optimizers and `dspy.Evaluate` take of people's labels.
+
+        train, dev, test = examples("labels.jsonl", "collections/mine")
+        tuned = dspy.GEPA(metric=agreement, …).compile(SupportJudge(), trainset=train, valset=dev)
+
+    The inputs of an example are those of the program: `query`, `nuggets` and `chunks` of a
+    `SupportJudge`; `query` of a `Nuggetizer`; `query`, `references` and `answer` of an
+    `AnswerComparer`. Next to them is what people said, which `agreement` reads.
+
+    Args:
+        labels: A file of labels, several, or records of one kind.
+        collection: Where texts are looked up first; lists of nuggets need one.
+        kind: Which labels of a file are meant.
+        scale: Of the judge; by default that of the collection, or else `support`.
+        limit: The largest number of nuggets.
+
+    Returns:
+        `train`, `dev` and `test`, divided by query: 40, 20 and 40 %, the same on every machine.
+
+    Raises:
+        CollectionError: As `read_labels`; a text is in no label and not in the collection; or there
+            are fewer than three queries.
+        ConfigError: Lists of nuggets are given without a collection.
+    """
+    if isinstance(collection, Path | str):
+        collection = Collection.load(collection)
+    records: Any = labels
+    if isinstance(labels, Path | str) or all(isinstance(one, Path | str) for one in labels):
+        records = read_labels(cast("Paths", labels), kind)
+    scale = scale or (collection.manifest.scale if collection else SUPPORT)
+    match records[0]:
+        case NuggetList():
+            if collection is None:
+                raise ConfigError("nuggets are of the answers of a collection; name it")
+            labelled = nugget_examples(records, collection, limit)
+        case AnswerLabel():
+            labelled = answer_examples(records, collection)
+        case _:
+            labelled = judge_examples(records, collection, CHUNKS, scale)
+    return Split(*([_public(one, scale) for one in part] for part in split_by_query(labelled)))
+
+
+def _public(labelled: LabelledExample, scale: Scale) -> dspy.Example:
+    people = plain(dict(labelled.example.labels().items()))
+    return dspy.Example(**labelled.inputs, people=people, scale=scale).with_inputs(*labelled.inputs)
 
 
 def judge_examples(
@@ -295,30 +354,10 @@ def _texts(
     texts: dict[tuple[str, ...], Any] = {}
     needed: set[tuple[str, ...]] = set()
     for label in labels:
-        own: dict[tuple[str, ...], Any] = {
-            ("question", label.query_id): label.question
-            and Query(query_id=label.query_id, title="", body=label.question),
-            ("nugget", label.query_id, label.nugget_id): label.nugget
-            and Nugget(
-                nugget_id=label.nugget_id,
-                query_id=label.query_id,
-                text=label.nugget,
-                call_id=None,
-            ),
-            ("chunk", label.chunk_id): label.chunk
-            and Chunk(
-                chunk_id=label.chunk_id,
-                source="",
-                path=label.chunk_id,
-                start_byte=0,
-                end_byte=len(label.chunk.encode()),
-                text=label.chunk,
-                tokens=0,
-            ),
-        }
+        own = _own_texts(label)
         needed |= own.keys()
         for key, text in own.items():
-            if text is not None and texts.setdefault(key, text) != text:
+            if text and texts.setdefault(key, text) != text:
                 raise CollectionError(
                     f"two labels give {key[0]} {key[-1]!r} different texts; one id is one {key[0]}"
                 )
@@ -349,6 +388,27 @@ def _texts(
     return texts
 
 
+def _own_texts(label: HumanLabel) -> dict[tuple[str, ...], Any]:
+    """The records of a label's own texts; None where it lacks one."""
+    query_id, nugget_id, chunk_id = label.query_id, label.nugget_id, label.chunk_id
+    return {
+        ("question", query_id): label.question
+        and Query(query_id=query_id, title="", body=label.question),
+        ("nugget", query_id, nugget_id): label.nugget
+        and Nugget(nugget_id=nugget_id, query_id=query_id, text=label.nugget, call_id=None),
+        ("chunk", chunk_id): label.chunk
+        and Chunk(
+            chunk_id=chunk_id,
+            source="",
+            path=chunk_id,
+            start_byte=0,
+            end_byte=len(label.chunk.encode()),
+            text=label.chunk,
+            tokens=0,
+        ),
+    }
+
+
 def _example(
     query_id: str,
     nugget_ids: Sequence[str],
@@ -358,7 +418,7 @@ def _example(
 ) -> LabelledExample:
     query = texts["question", query_id]
     nuggets = [texts["nugget", query_id, nugget_id] for nugget_id in nugget_ids]
-    shown = [texts["chunk", chunk_id] for chunk_id in chunks]
+    shown = [whole(texts["chunk", chunk_id]) for chunk_id in chunks]  # as in a build
     statements = [one.text for one in nuggets]
     said: list[dict[str, Any]] = []
     for number, (chunk_id, labels) in enumerate(chunks.items(), 1):
@@ -372,7 +432,7 @@ def _example(
                 quotes.append([one for one in marked if find_quotation(one, text)] or [words])
         said.append(verdict_on(scale.name, number, _REASON[any(grades)], grades, quotes))
     inputs = {"query": query, "nuggets": nuggets, "chunks": shown}
-    asked = judge_inputs(query, nuggets, [whole(chunk) for chunk in shown])
+    asked = judge_inputs(query, nuggets, shown)
     verdicts = verdicts_on(scale.name).validate_python(said)
     example = dspy.Example(**asked, verdicts=verdicts).with_inputs(*asked)
     return LabelledExample(query_id, example.question, example, inputs)

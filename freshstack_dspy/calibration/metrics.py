@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
@@ -209,14 +210,16 @@ class JudgeAgreement(AgreementMetric):
         """The verdict on each chunk, with the quotes that are in it."""
         given = {(one.nugget_id, one.chunk_id): one for one in made.judgments}
         verdicts = []
-        for number, chunk in enumerate(inputs["chunks"], 1):
-            judged = [given.get((nugget.nugget_id, chunk.chunk_id)) for nugget in inputs["nuggets"]]
+        for number, passage in enumerate(inputs["chunks"], 1):
+            judged = [
+                given.get((nugget.nugget_id, passage.chunk_id)) for nugget in inputs["nuggets"]
+            ]
             grades, quotes = [], []
             for one in judged:
                 if one is None or one.label is None:
                     raise _unjudged(one, number)
                 grades.append(one.label)
-                quotes.append([chunk.text_at(*span) for span in one.evidence])
+                quotes.append([passage.chunk.text_at(*span) for span in one.evidence])
             reason = judged[0].reason if judged and judged[0] else ""
             verdicts.append(verdict_on(self._scale.name, number, reason, grades, quotes))
         return {"verdicts": verdicts}
@@ -262,6 +265,37 @@ def _unjudged(judgment: Judgment | None, number: int) -> ReplyError:
         return ReplyError(f"no judgment of chunk {number}", status="failed", call_id=None)
     status: Any = judgment.status
     return ReplyError(judgment.reason, status=status, call_id=judgment.call_id)
+
+
+def agreement(
+    example: dspy.Example,
+    prediction: dspy.Prediction | None,
+    trace: Any = None,
+    pred_name: str | None = None,
+    pred_trace: Any = None,
+) -> Any:
+    """How far a program agrees with people on an example of `examples`: a metric for DSPy.
+
+    It is the share of the example's parts on which both say the same: pairs of a nugget and a
+    chunk, read as support from the scale's threshold on, or not; nuggets; or the whole answer.
+    What has no valid answer agrees on none.
+
+    Returns:
+        A `dspy.Prediction` of `score`, from 0 to 1, and `feedback`, what people find wrong. While
+        demonstrations are collected (`trace` of all predictors), whether the share is at least 0.8.
+    """
+    people = example.people
+    measure: AgreementMetric
+    if "verdicts" in people:
+        measure = JudgeAgreement(example.scale)
+    else:
+        measure = NuggetAgreement() if "nuggets" in people else AgreementMetric()
+    answer = None
+    if prediction is not None:
+        with suppress(ReplyError):
+            answer = dspy.Prediction(**measure.answer_of(example, prediction))
+    said = dspy.Example(**{**dict(example.inputs().items()), **people})
+    return measure.feedback(said, answer, trace, pred_name, pred_trace)
 
 
 def own_name(own: Any) -> str:

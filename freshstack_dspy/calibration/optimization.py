@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import dspy
 
 from freshstack_dspy.calibration.examples import (
+    CHUNKS,
     LabelledExample,
     Split,
     answer_examples,
@@ -69,7 +70,6 @@ OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
 WRITERS = ("mipro", "gepa", "simba")
 """The optimizers that let the model write instructions."""
 
-_CHUNKS = 5
 _SAMPLES = 3
 """How often an optimizer's own question is asked until there is a valid reply."""
 _MOST_FAILURES = 10
@@ -383,7 +383,7 @@ def _task(
             scale = scale or Scale(name=getattr(program, "scale", Scale().name))
             _check_scales(labels, collection, scale)
             own = SupportJudge(scale.name)
-            examples = judge_examples(labels, collection, _CHUNKS, scale)
+            examples = judge_examples(labels, collection, CHUNKS, scale)
             agreement = partial(JudgeAgreement, scale)
         case NuggetList():
             if collection is None:

@@ -18,7 +18,7 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import present
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.session import Session
 
 _KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
 
@@ -36,8 +36,9 @@ def optimize(
         str,
         typer.Option(
             help="support_judge, nuggetizer or comparer, tuned on labels of kind support, "
-            "nugget_list or answer; or another of the recipe's, or MODULE:NAME, or recipe, all of it, on lines with the "
-            "query_id of a query of --collection."
+            "nugget_list or answer, as is MODULE:NAME of a subclass; or another of the recipe's, "
+            "or any MODULE:NAME, or recipe, all of it, on lines with the query_id of a query of "
+            "--collection."
         ),
     ] = "support_judge",
     optimizer: Annotated[
@@ -49,6 +50,10 @@ def optimize(
             "MODULE:NAME of one, or of what makes it from metric=."
         ),
     ] = "bootstrap",
+    prompt_model: Annotated[
+        Path | None,
+        typer.Option(help="TOML file whose [model] writes instructions, in place of CONFIG's."),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -81,7 +86,9 @@ def optimize(
     from freshstack_dspy.programs.saved import save_program
 
     check_out(out, replace=replace)
-    kind = _KINDS.get(program)
+    module = _own(program, "--program", config.parent)
+    module = module() if isinstance(module, type) else module
+    kind = _KINDS.get(program) or _kind_of(module)
     texts = Collection.load(collection) if collection else None
     given = read_labels(labels, kind) if kind else ()
     dspy.disable_logging()
@@ -90,13 +97,14 @@ def optimize(
         optimized = compile_program(
             given or read_examples(labels, texts),
             session.lm,
-            program=None if kind else _program(session.recipe, program, config.parent),
+            program=_program(session, program) if module is program else module,
             optimizer=_own(optimizer, "--optimizer", config.parent),
             metric=_own(metric, "--metric", config.parent),
             miss_cost=miss_cost,
             collection=texts,
             scale=session.config.judge.graded,
             limit=session.config.nuggets.limit,
+            prompt_model=_prompt_model(session, prompt_model),
             progress=session.progress,
         )
     save_program(optimized.program, out, optimized.report)
@@ -110,15 +118,35 @@ def _own(name: Any, option: str, folder: Path) -> Any:
     return imported(name, option, folder) if is_imported(name) else name
 
 
-def _program(recipe: "FreshStack", name: str, folder: Path) -> Any:
+def _kind_of(module: Any) -> str | None:
+    """The kind of the labels that one of our programs, or a subclass, is tuned on."""
+    from freshstack_dspy.programs.answers import AnswerComparer
+    from freshstack_dspy.programs.nuggetizer import Nuggetizer
+    from freshstack_dspy.programs.support_judge import SupportJudge
+
+    kinds = {SupportJudge: "support", Nuggetizer: "nugget_list", AnswerComparer: "answer"}
+    return next((kind for of, kind in kinds.items() if isinstance(module, of)), None)
+
+
+def _prompt_model(session: "Session", path: Path | None) -> Any:
+    if path is None:
+        return None
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.lm.client import Client, RecordedLM
+
+    return RecordedLM(Client(load_judging(path).model, session.lm.client.access))
+
+
+def _program(session: "Session", name: str) -> Any:
     import dspy
 
+    from freshstack_dspy.answering.comparing import answer_comparer
     from freshstack_dspy.errors import ConfigError
 
-    found = _own(name, "--program", folder)
-    if found is name:
-        found = recipe if name == "recipe" else getattr(recipe, name, None)
-    found = found() if isinstance(found, type) else found
+    recipe = session.recipe
+    if name == "comparer":
+        return answer_comparer(session, "yes_no")
+    found = recipe if name == "recipe" else getattr(recipe, name, None)
     if not isinstance(found, dspy.Module):
         there = {key for key, one in vars(recipe).items() if isinstance(one, dspy.Module)}
         allowed = ", ".join(sorted({*_KINDS, *there, "recipe"}))

@@ -37,6 +37,11 @@ class ChunkPart(NamedTuple):
     """Of how many."""
 
     @property
+    def chunk_id(self) -> str:
+        """That of its chunk."""
+        return self.chunk.chunk_id
+
+    @property
     def text(self) -> str:
         """What the judge is shown; a copy, which a list of calls to be made does not hold."""
         titled = self.chunk.titled
@@ -54,6 +59,11 @@ def whole(chunk: Chunk) -> ChunkPart:
     """All of a chunk."""
     start = chunk.passage_start
     return ChunkPart(chunk, start, start + len(chunk.passage))
+
+
+def parts_of(chunks: Sequence[Chunk | ChunkPart]) -> list[ChunkPart]:
+    """Chunks as they are shown, whole ones too."""
+    return [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in chunks]
 
 
 class SupportJudge(Program):
@@ -97,7 +107,7 @@ class SupportJudge(Program):
         """
         if not nuggets or not chunks:
             return dspy.Prediction(judgments=(), failure=None)
-        passages = [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in chunks]
+        passages = parts_of(chunks)
         # The first vote is the plain request: judging once asks for nothing else.
         config = {"rollout_id": vote} if vote > 1 else {}
         error: IncompleteReplyError | None = None

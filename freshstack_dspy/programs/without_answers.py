@@ -10,8 +10,8 @@ import dspy
 
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import Program
-from freshstack_dspy.programs.support_judge import ChunkPart, numbered
-from freshstack_dspy.records import Nugget, Query, Relevance
+from freshstack_dspy.programs.support_judge import ChunkPart, numbered, parts_of
+from freshstack_dspy.records import Chunk, Nugget, Query, Relevance
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import NumberedNugget
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
@@ -23,16 +23,23 @@ class RelevanceGrader(Program):
     def __init__(self) -> None:
         super().__init__(GradeRelevance)
 
-    def forward(self, query: Query, passages: Sequence[ChunkPart]) -> dspy.Prediction:
+    def forward(self, query: Query, passages: Sequence[Chunk | ChunkPart]) -> dspy.Prediction:
         """Grade.
 
+        Args:
+            query: What is asked; its answer is not shown.
+            passages: Chunks, in the order in which they are shown; without any nothing is asked.
+
         Returns:
-            A prediction with `grades`, a `Relevance` for each passage, or None where every reply
-            left it out; `error` is then the `ReplyError` that says so, and else None.
+            A prediction with `grades`, a `Relevance` (grade, reason, `call_id`) for each passage,
+            in the given order, or None where every reply left it out; `error` is then the
+            `ReplyError` that says so, and else None.
         """
+        if not passages:
+            return dspy.Prediction(grades=[], error=None)
         error: IncompleteReplyError | None = None
         try:
-            outputs: Any = self.ask(**passage_inputs(query, passages))
+            outputs: Any = self.ask(**passage_inputs(query, parts_of(passages)))
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         found = {
@@ -51,14 +58,23 @@ class NuggetUpdater(Program):
         self.limit = limit
 
     def forward(
-        self, query: Query, nuggets: Sequence[Nugget], passages: Sequence[ChunkPart]
+        self,
+        query: Query,
+        nuggets: Sequence[Nugget],
+        passages: Sequence[Chunk | ChunkPart],
     ) -> dspy.Prediction:
         """Update.
+
+        Args:
+            query: What is asked.
+            nuggets: Those so far; none at first.
+            passages: The window of chunks, in the order in which they are shown.
 
         Returns:
             A prediction with `nuggets`, most important first. Each has the ids of the chunks that
             it comes from: of those listed that it takes up, and of the passages that state it.
         """
+        passages = parts_of(passages)
         reply = self.ask(**update_inputs(query, nuggets, passages, self.limit))
         made = []
         for number, one in enumerate(reply.found):
@@ -83,7 +99,14 @@ class ImportanceRater(Program):
         super().__init__(RateImportance)
 
     def forward(self, query: Query, nuggets: Sequence[Nugget]) -> dspy.Prediction:
-        """Rate; `error` is the `ReplyError` that says which were left out, or None."""
+        """Rate; `error` is the `ReplyError` that says which were left out, or None.
+
+        Args:
+            query: What is asked.
+            nuggets: Those of the query; without any nothing is asked.
+        """
+        if not nuggets:
+            return dspy.Prediction(importances=[], error=None)
         error: IncompleteReplyError | None = None
         try:
             outputs: Any = self.ask(question=ShownQuestion.of(query), nuggets=_numbered(nuggets))

@@ -1,19 +1,26 @@
 """From labels to examples: majorities, ties, batches, texts, and the split by query."""
 
+from dataclasses import replace
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import dspy
 import pytest
+from dspy.lm15 import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import freshstack_dspy as fs
 from freshstack_dspy import Collection, HumanLabel
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Scale
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import encode_records
+from freshstack_dspy.records import AnswerLabel, ListedNugget, NuggetList, Scale
 from freshstack_dspy.signatures.checks import ShownQuestion
 from tests.collection.small import A, write_small
 
-from .people import FACTS, label, synthetic_labels
+from .people import FACTS, Pupil, label, synthetic_labels
 
 label_of = label
 
@@ -244,3 +251,79 @@ def test_questions_that_ask_nearly_the_same_are_on_one_side() -> None:
         assert any({f"{prefix}1", f"{prefix}2"} <= side for side in sides)
     with pytest.raises(CollectionError, match="do not ask nearly the same"):
         split_by_query(judge_examples(labels[:3], None, 2))
+
+
+def test_labels_are_examples_for_any_optimizer_of_dspy(tmp_path: Path) -> None:
+    """Public names alone: from a file of labels to a judge that DSPy compiled and measured."""
+    (tmp_path / "labels.jsonl").write_bytes(encode_records(synthetic_labels(8)))
+    train, dev, test = fs.examples(tmp_path / "labels.jsonl")
+
+    assert [len(part) for part in (train, dev, test)] == [3, 2, 3]
+    asked = [{one.query.query_id for one in part} for part in (train, dev, test)]
+    assert len(set[str]().union(*asked)) == 8
+    assert test[0].inputs().keys() == ["query", "nuggets", "chunks"]
+
+    class Writer(Pupil):
+        """Writes an instruction as DSPy's GEPA asks for it."""
+
+        def complete(self, request: Any) -> Any:
+            response = super().complete(request)
+            if "new_instruction" not in str(response.message.text):
+                return response
+            text = Message.assistant('{"new_instruction": "Be careful."}')
+            return replace(response, message=text)
+
+    lm = fs.connect(fs.ModelConfig(name="openai/x"), store=tmp_path / "store", provider=Writer())
+    judge = fs.SupportJudge()
+    with dspy.context(lm=lm):
+        evaluate = dspy.Evaluate(devset=test, metric=fs.agreement, display_progress=False)
+        before = evaluate(judge).score
+        optimizer = dspy.GEPA(metric=fs.agreement, reflection_lm=lm, max_metric_calls=30)
+        tuned = optimizer.compile(judge, trainset=train, valset=dev)
+        after = evaluate(tuned).score
+        wrong = fs.agreement(test[0], judge(**test[0].inputs()))
+
+    assert before == pytest.approx(100 * 4 / 6, abs=0.01)
+    assert after == 100
+    assert wrong.score == 4 / 6
+    assert "a person's label is 2, and the answer's 0" in wrong.feedback
+    assert fs.agreement(test[0], None).score == 0
+
+
+def test_examples_of_compared_answers_and_of_lists_of_nuggets() -> None:
+    answers = [
+        AnswerLabel(
+            query_id=str(n),
+            annotator="ada",
+            run_id="a",
+            agrees=False,
+            question=f"What of {n * 7}?",
+            answer="A dial.",
+            gold_answer="A bell.",
+        )
+        for n in range(4)
+    ]
+    example = fs.examples(answers).train[0]
+    assert example.inputs().keys() == ["query", "references", "answer"]
+    said = dspy.Prediction(agrees=True, reason="so it seems")
+    assert fs.agreement(example, said).score == 0
+
+    collection = fs.Collection.of(
+        queries=[
+            {"query_id": str(n), "title": f"What of {n * 7}?", "body": "", "answer": "It rings."}
+            for n in range(4)
+        ],
+        nuggets=[{"nugget_id": "0_0", "query_id": "0", "text": "It rings."}],
+        judgments=[{"nugget_id": "0_0", "chunk_id": "a", "label": 1}],
+        chunks=[{"id": "a", "text": "It rings."}],
+    )
+    lists = [
+        NuggetList(query_id=str(n), annotator="ada", nuggets=(ListedNugget(text="It rings."),))
+        for n in range(4)
+    ]
+    example = fs.examples(lists, collection).train[0]
+    found = fs.Nugget(nugget_id="0_0", query_id="0", text="It rings.", call_id=None)
+    assert fs.agreement(example, dspy.Prediction(nuggets=(found,))).score == 1
+    assert "Missing" in fs.agreement(example, dspy.Prediction(nuggets=())).feedback
+    with pytest.raises(ConfigError, match="name it"):
+        fs.examples(lists)

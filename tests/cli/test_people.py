@@ -171,3 +171,40 @@ def test_any_program_is_tuned_by_a_metric_of_ones_own(
         imported.out.split()
     )
     assert "no program 'bogus'; allowed: closed_book_answerer, comparer, " in unknown.err
+
+
+def test_a_subclass_of_the_judge_is_tuned_on_labels_and_run_as_it_is(
+    freshstack: Command, labels: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bounded.py").write_text(
+        "import dspy\nfrom freshstack_dspy import SupportJudge\n\n\n"
+        "class BoundedJudge(SupportJudge):\n"
+        "    def forward(self, query, nuggets, chunks, **options):\n"
+        "        judged = super().forward(query, nuggets, chunks, **options)\n"
+        "        of = {'label': 0, 'evidence': ()}\n"
+        "        found = tuple(one.model_copy(update=of) for one in judged.judgments)\n"
+        "        return dspy.Prediction(judgments=found, failure=judged.failure)\n"
+    )
+    named = ("--program", "bounded:BoundedJudge", "--json")
+    report = json.loads(optimize(freshstack, labels, *named).out)
+    Path("tune.toml").write_text(
+        '[model]\nname = "extractive/baseline"\n'
+        '[programs]\nsupport_judge = "bounded:BoundedJudge"\n'
+    )
+    configured = freshstack("optimize", "tune.toml", labels, "--out", "other.json", "--json")
+
+    assert report["test"]["recall"]["before"]["value"] == 0
+    assert json.loads(configured.out) == report
+
+
+def test_instructions_are_written_by_the_model_of_another_file(
+    freshstack: Command, labels: Path
+) -> None:
+    Path("writer.toml").write_text('[model]\nname = "extractive/baseline"\n')
+    done = optimize(
+        freshstack, labels, "--optimizer", "gepa", "--prompt-model", "writer.toml", "--replace"
+    )
+    gone = optimize(freshstack, labels, "--optimizer", "gepa", "--prompt-model", "gone.toml")
+
+    assert "gepa needs a model that can write instructions" in done.err
+    assert "gone.toml: " in gone.err

@@ -9,13 +9,17 @@ from freshstack_dspy import (
     AnswerGenerator,
     Chunk,
     ClosedBookAnswerer,
+    ImportanceRater,
     Nugget,
     Nuggetizer,
+    NuggetUpdater,
     PassageDecontextualizer,
     QuerySynthesizer,
     QuestionDecomposer,
+    RelevanceGrader,
 )
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
+from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.records import Answer, CitedSentence, Expansion, Failure
 
 from .conftest import Answering
@@ -39,6 +43,38 @@ SHOWN = {"title": "Widths?", "body": "How are they read?"}
 
 def said(text: str, quote: str = "", importance: str = "vital") -> dict[str, Any]:
     return {"quote": quote, "text": text, "importance": importance, "doubtful": text == "first"}
+
+
+def test_plain_chunks_are_graded_make_nuggets_and_these_are_rated(answering: Answering) -> None:
+    """The programs of recipe `nuggets`, alone; a chunk or a part of one is the same to them."""
+    model = answering(
+        GradeRelevance={
+            "grades": [
+                {"passage": 2, "reason": "Off.", "grade": 0},
+                {"passage": 1, "reason": "It says so.", "grade": 3},
+            ]
+        },
+        UpdateNuggets={"found": [{"text": "Use width.", "nuggets": [], "passages": [1]}]},
+        RateImportance={"ratings": [{"nugget": 1, "importance": "vital"}]},
+    )
+    chunks = [chunk("a.md", "Use width."), chunk("b.md", "Unrelated.")]
+
+    graded = RelevanceGrader()(query=QUERY, passages=chunks)
+    made = NuggetUpdater()(query=QUERY, nuggets=[], passages=[whole(one) for one in chunks])
+    rated = ImportanceRater()(query=QUERY, nuggets=made.nuggets)
+
+    assert [(one.grade, one.reason) for one in graded.grades] == [(3, "It says so."), (0, "Off.")]
+    assert [one.chunk_ids for one in made.nuggets] == [("xylo/a.md_0_4",)]
+    assert (rated.importances, rated.error) == (["vital"], None)
+    assert model.inputs[0]["passages"] == model.inputs[1]["passages"]
+    assert model.inputs[0]["passages"][0] == {
+        "number": 1,
+        "path": "xylo/a.md",
+        "text": "Use width.",
+    }
+    assert RelevanceGrader()(query=QUERY, passages=[]).grades == []
+    assert ImportanceRater()(query=QUERY, nuggets=[]).importances == []
+    assert len(model.inputs) == 3, "without passages or nuggets nothing is asked"
 
 
 def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: Answering) -> None:
