@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from statistics import mode
 from types import MappingProxyType
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import dspy
 from pydantic import BaseModel, TypeAdapter
@@ -50,9 +50,6 @@ CHUNKS = 5
 """Most chunks in one example of the judge."""
 
 
-ExampleT = TypeVar("ExampleT")
-
-
 class LabelledExample(NamedTuple):
     """One call of a program with the answer that people gave."""
 
@@ -64,13 +61,23 @@ class LabelledExample(NamedTuple):
     """What the program itself takes, as records; none of an example of one's own."""
 
 
-class Split(NamedTuple, Generic[ExampleT]):
+class Split(NamedTuple):
     """Examples divided by query: no query is on both sides."""
 
-    train: list[ExampleT]
-    dev: list[ExampleT]
+    train: list[LabelledExample]
+    dev: list[LabelledExample]
     """What candidates are chosen on."""
-    test: list[ExampleT]
+    test: list[LabelledExample]
+
+
+class Examples(NamedTuple):
+    """Examples for DSPy, divided by query: no query is on both sides."""
+
+    train: list[dspy.Example]
+    dev: list[dspy.Example]
+    """What an optimizer chooses by, its `valset`."""
+    test: list[dspy.Example]
+    """What no optimizer sees."""
 
 
 def examples(
@@ -80,7 +87,7 @@ def examples(
     kind: Literal["support", "nugget_list", "answer"] = "support",
     scale: Scale | None = None,
     limit: int = 10,
-) -> Split[dspy.Example]:
+) -> Examples:
     """Make the examples that DSPy's optimizers and `dspy.Evaluate` take of people's labels.
 
         train, dev, test = examples("labels.jsonl", "collections/mine")
@@ -120,7 +127,7 @@ def examples(
             labelled = answer_examples(records, collection)
         case _:
             labelled = judge_examples(records, collection, CHUNKS, scale)
-    return Split(*([_public(one, scale) for one in part] for part in split_by_query(labelled)))
+    return Examples(*([_public(one, scale) for one in part] for part in split_by_query(labelled)))
 
 
 def _public(labelled: LabelledExample, scale: Scale) -> dspy.Example:
@@ -304,7 +311,7 @@ def as_text(example: Any) -> str:
     return dumped.decode()
 
 
-def split_by_query(examples: Sequence[LabelledExample]) -> Split[LabelledExample]:
+def split_by_query(examples: Sequence[LabelledExample]) -> Split:
     """Divide examples by query, 40 % to train, 20 to dev, 40 to test, the same on every machine.
 
     Queries that ask nearly the same are on one side, or the test would be on what was trained.

@@ -281,7 +281,7 @@ def _spent(clients: Sequence[Client]) -> dict[str, Any]:
 def _choose(
     optimizer: Any,
     student: "_Student",
-    split: Split[LabelledExample],
+    split: Split,
     task: "_Task",
     options: Mapping[str, Any],
 ) -> tuple["_Student", dict[str, Any]]:
@@ -701,7 +701,7 @@ class _Reasking(dspy.ChatAdapter):
 def _candidates(
     optimizer: Any,
     student: _Student,
-    split: Split[LabelledExample],
+    split: Split,
     task: _Task,
     options: Mapping[str, Any],
 ) -> list[Any]:
