@@ -1,7 +1,16 @@
 """What is imported when: nothing heavy before it is needed."""
 
+import importlib
+import pkgutil
 import subprocess
 import sys
+import warnings
+from pathlib import Path
+
+import freshstack_dspy
+from freshstack_dspy import build
+
+from .recipes.domain import domain
 
 HEAVY = {
     "bm25s",
@@ -64,3 +73,14 @@ def test_what_asks_no_model_waits_for_none() -> None:
     code = "import freshstack_dspy.recipes.build, freshstack_dspy.collection.retrieve"
 
     assert imported(code).isdisjoint(HEAVY)
+
+
+def test_nothing_is_used_that_dspy_3_5_removes(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", r"(?s).*\b3\.5\b", DeprecationWarning)
+        for module in pkgutil.walk_packages(freshstack_dspy.__path__, "freshstack_dspy."):
+            if module.name != "freshstack_dspy.__main__":
+                importlib.import_module(module.name)
+        collection = build(domain(tmp_path, model={"name": "extractive/baseline"}))
+
+    assert collection.judgments

@@ -45,7 +45,7 @@ _MOST_OF_UNKNOWN = 16_384
 _OPENAI_NAME = re.compile(r"(ft:)?(o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use|chat-latest)")
 """Names of models that refuse what others ignore, at whichever provider."""
 _LOCAL = (
-    "hosted_vllm vllm ollama ollama_chat sglang llamafile lm_studio xinference docker_model_runner"
+    "hosted_vllm vllm ollama ollama_chat sglang llamafile lm_studio xinference fireworks_ai"
 ).split()
 """Servers that constrain a reply by a grammar of any schema."""
 _STRICT = ("openai", "azure", "openrouter", "xai", "mistral", "cerebras")
@@ -220,21 +220,31 @@ def _found(model: ModelConfig) -> Capabilities:
             structured=model.structured or "json_schema",
             model=model,
         )
+    is_openai = bool(_OPENAI_NAME.match(_last(model.name).rpartition("openai.")[2]))
+    maker = entry_of(f"openai/{_last(model.name)}") if is_openai or provider == "azure" else {}
+    if entry:  # what the table leaves out of another provider's entry is as at OpenAI
+        entry = {**maker, "default_reasoning_effort": None, **entry}
     alike = [entry] if entry else _namesakes(model.name)
     if provider == "openai" and not alike and (model.api_base or base_from_environment(model.name)):
         provider = _LOCAL[0]  # a server that speaks OpenAI's protocol
-    reasons = any(each.get("supports_reasoning") for each in alike)
-    is_openai = bool(_OPENAI_NAME.match(_last(model.name).rpartition("openai.")[2]))
     unknown = not alike and provider in ("openai", "azure")  # a deployment of Azure has any name
-    efforts = _efforts(model.name, alike, is_openai=is_openai) if reasons else () if entry else None
-    effort = model.reasoning_effort or _default_effort(model.name, alike)
-    thinks = (
-        (reasons and effort != "none") or unknown or model.reasoning_effort not in (None, "none")
+
+    def says(key: str, value: Any = True) -> bool:
+        return any(each.get(key) == value for each in alike)
+
+    reasons = is_openai or says("supports_reasoning")
+    efforts = _efforts([*alike, maker], is_openai=is_openai) if reasons else () if entry else None
+    by_itself = not (
+        says("default_reasoning_effort", "none")
+        or (
+            "claude" in model.name
+            and not (says("thinking_always_on") or says("thinking_on_by_default"))
+        )
+        or (provider == "mistral" and "none" in (efforts or ()))
     )
-    samples = not (
-        any(each.get("supports_sampling_params") is False for each in alike)
-        or (is_openai and (thinks or (reasons and not _can_stop(alike))))
-    )
+    effort = model.reasoning_effort
+    thinks = unknown or (effort != "none" if effort else reasons and by_itself)
+    samples = not (says("supports_sampling_params", False) or (is_openai and thinks))
     structured = model.structured or _structured(provider, entry)
     endpoints = entry.get("supported_endpoints", ["/v1/batch"])
     return Capabilities(
@@ -242,7 +252,7 @@ def _found(model: ModelConfig) -> Capabilities:
         samples=samples,
         efforts=efforts,
         max_output=entry.get("max_output_tokens") or (_MOST_OF_UNKNOWN if unknown else None),
-        context=model.context or longest_input_of(model.name),
+        context=model.context or entry.get("max_input_tokens") or None,
         structured=structured,
         strict=provider in _STRICT or (provider == "groq" and "gpt-oss" in model.name),
         bounds=provider not in _COMPILED,
@@ -252,43 +262,20 @@ def _found(model: ModelConfig) -> Capabilities:
 
 
 def _structured(provider: str, entry: Mapping[str, Any]) -> Structured:
+    """How far a provider holds a reply to a schema: as the table says, where that is to be had."""
     if provider in _OBJECT_ONLY:
         return "json_object"
-    native = "supports_native_structured_output"
-    if provider in _LOCAL or not entry or entry.get(native):
-        return "json_schema"
-    if provider != "anthropic" and entry.get("supports_response_schema"):
-        return "json_schema"
-    return "json_object" if provider == "groq" else "none"
-
-
-def _can_stop(alike: list[dict[str, Any]]) -> bool:
-    return any(
-        each.get("supports_none_reasoning_effort") or each.get("default_reasoning_effort") == "none"
-        for each in alike
+    takes = not entry or any(
+        entry.get(f"supports_{what}") for what in ("native_structured_output", "response_schema")
     )
+    if provider == "groq":
+        return "json_schema" if entry and takes else "json_object"
+    if provider == "anthropic":
+        takes = not entry or entry.get("supports_native_structured_output")
+    return "json_schema" if (takes and provider != "cohere") or provider in _LOCAL else "none"
 
 
-def _default_effort(name: str, alike: list[dict[str, Any]]) -> str | None:
-    """The effort of a model that reasons, where none is asked for; None: some."""
-
-    def says(key: str, value: Any = True) -> bool:
-        return any(each.get(key) == value for each in alike)
-
-    if says("default_reasoning_effort", "none"):
-        return "none"
-    if "claude" in name and not (says("thinking_always_on") or says("thinking_on_by_default")):
-        return "none"
-    if name.startswith("mistral/") and any(
-        "none" in each.get("reasoning_effort_levels", ()) for each in alike
-    ):
-        return "none"
-    return None
-
-
-def _efforts(name: str, alike: list[dict[str, Any]], *, is_openai: bool) -> tuple[str, ...] | None:
-    if is_openai:
-        alike = [*alike, entry_of(f"openai/{_last(name)}")]
+def _efforts(alike: list[dict[str, Any]], *, is_openai: bool) -> tuple[str, ...] | None:
     for each in alike:
         if each.get("reasoning_effort_levels"):
             return tuple(each["reasoning_effort_levels"])
@@ -322,7 +309,7 @@ def _check(model: ModelConfig, found: Capabilities) -> None:
     ):
         takes = f"takes {', '.join(efforts)}" if efforts else "does not reason; leave it out"
         refuse(f"reasoning_effort is {effort!r}", takes)
-    most = entry_of(model.name).get("max_output_tokens")
+    most = found.max_output
     if model.max_tokens is not None and most and model.max_tokens > most:
         refuse(
             f"max_tokens is {model.max_tokens:,}",
@@ -337,7 +324,8 @@ def longest_input_of(model: str) -> int | None:
 
 
 @functools.lru_cache(maxsize=1)
-def _table() -> dict[str, Any]:
+def table() -> dict[str, Any]:
+    """LiteLLM's table of models, as it is."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}
@@ -346,14 +334,14 @@ def _table() -> dict[str, Any]:
 
 
 def _entry(name: str) -> dict[str, Any]:
-    entry: dict[str, Any] = _table().get(name) or {}
-    return _table().get(entry["alias_of"], {}) if "alias_of" in entry else entry
+    entry: dict[str, Any] = table().get(name) or {}
+    return table().get(entry["alias_of"], {}) if "alias_of" in entry else entry
 
 
 @functools.lru_cache(maxsize=1)
 def _by_last_name() -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
-    for name, entry in _table().items():
+    for name, entry in table().items():
         if entry.get("mode") in _CHAT:
             names.setdefault(_last(name), []).append(name)
     return names

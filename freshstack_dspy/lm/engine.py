@@ -82,7 +82,7 @@ def provider_for(model: ModelConfig) -> Provider:
     if native is not None:
         return native
     imported_litellm(model)
-    return NetworkProvider(_litellm_engine()(**litellm_address(model)), model)
+    return NetworkProvider(litellm_engine()(**litellm_address(model)), model)
 
 
 def check_model(model: ModelConfig) -> None:
@@ -233,13 +233,17 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
 
 
 @functools.cache
-def _litellm_engine() -> "type[LiteLLMEngine]":
+def litellm_engine() -> "type[LiteLLMEngine]":
     """DSPy's engine over LiteLLM, which makes one attempt and keeps refusals."""
     from freshstack_dspy.lm.dspy_parts import LiteLLMEngine, lm15
 
     class _LiteLLM(LiteLLMEngine):
         def _arguments(self, request: "Request", *, streaming: bool = False) -> dict[str, Any]:
-            return {**super()._arguments(request, streaming=streaming), "max_retries": 0}
+            data: dict[str, Any] = super()._arguments(request, streaming=streaming)
+            taken = _litellm().get_supported_openai_params(request.model) or ()
+            if "max_completion_tokens" in data and "max_completion_tokens" not in taken:
+                data["max_tokens"] = data.pop("max_completion_tokens")
+            return {**data, "max_retries": 0}
 
         def complete(self, request: "Request") -> "Response":
             response: Response = super().complete(request)

@@ -4,6 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import llguidance
+import outlines_core.json_schema
+
 from .chat_server import Scripted
 
 _CLOSED = "additionalProperties"
@@ -41,7 +44,7 @@ def refusal(message: str, status: int = 400) -> Scripted:
 def openai_faults(body: dict[str, Any]) -> Iterator[str]:
     """What the chat completions of OpenAI and Azure refuse, of a model that reasons."""
     known = set("model messages max_completion_tokens reasoning_effort response_format".split())
-    for name in sorted(body.keys() - known - {"stream"}):
+    for name in sorted(body.keys() - known - {"stream", "n"}):
         yield f"Unsupported parameter: '{name}' is not supported with this model."
     if body.get("stream"):
         yield "no stream was asked for"
@@ -82,10 +85,47 @@ def gemini_faults(body: dict[str, Any]) -> Iterator[str]:
         yield f'Invalid JSON payload received. Unknown name "{name}"'
     if config.get("responseMimeType") != "application/json":
         yield "responseMimeType: application/json is required with a schema"
-    stack = [config.get("responseJsonSchema")]
-    while stack:
-        schema = stack.pop()
-        if isinstance(schema, dict):
-            yield from (f'Unknown name "{name}"' for name in sorted(schema.keys() - _GEMINI))
-            stack += [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
-            stack += [schema.get("items"), *schema.get("anyOf", ())]
+    yield from gemini_schema_faults(config.get("responseJsonSchema"))
+
+
+def gemini_schema_faults(schema: Any) -> Iterator[str]:
+    """What Gemini refuses in a schema."""
+    if isinstance(schema, dict):
+        yield from (f'Unknown name "{name}"' for name in sorted(schema.keys() - _GEMINI))
+        inner = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
+        for each in [*inner, schema.get("items"), *schema.get("anyOf", ())]:
+            yield from gemini_schema_faults(each)
+
+
+def grammar_faults(body: dict[str, Any]) -> Iterator[str]:
+    """What a server refuses that makes a grammar of any schema, as vLLM and llama.cpp do."""
+    schema = body["response_format"]["json_schema"]["schema"]
+    for fault in compiled(schema):
+        yield f"Grammar error: {fault}"
+
+
+def compiled(schema: Any) -> Iterator[str]:
+    """What two grammar compilers say of a schema."""
+    grammar = llguidance.LLMatcher.grammar_from_json_schema(schema)
+    if fault := llguidance.LLMatcher.validate_grammar(grammar):
+        yield fault
+    try:
+        outlines_core.json_schema.build_regex_from_schema(json.dumps(schema))
+    except ValueError as error:
+        yield str(error)
+
+
+def object_only_faults(body: dict[str, Any]) -> Iterator[str]:
+    """What DeepSeek refuses, and Groq of most models."""
+    if body.get("response_format") != {"type": "json_object"}:
+        yield "This response_format type is unavailable now"
+    if "json" not in json.dumps(body["messages"]).lower():
+        yield "Prompt must contain the word 'json' in some form"
+    if body.get("max_tokens", 10**6) > 8192:
+        yield "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"
+
+
+def prompt_alone_faults(body: dict[str, Any]) -> Iterator[str]:
+    """What a model refuses that has no structured output."""
+    if "response_format" in body or "tools" in body:
+        yield "response_format: Extra inputs are not permitted"

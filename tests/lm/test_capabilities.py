@@ -14,7 +14,15 @@ from freshstack_dspy.lm.capabilities import capabilities_of
 from .asking import BERN, ask_cities
 from .chat_server import ChatServer, Scripted
 from .conftest import Connect
-from .strict_servers import anthropic_faults, gemini_faults, openai_faults, refusal
+from .strict_servers import (
+    anthropic_faults,
+    gemini_faults,
+    grammar_faults,
+    object_only_faults,
+    openai_faults,
+    prompt_alone_faults,
+    refusal,
+)
 
 Faults = Callable[[dict[str, Any]], Iterator[str]]
 
@@ -54,6 +62,7 @@ def gemini_reply(text: str) -> Scripted:
         ("anthropic/claude-sonnet-5", anthropic_faults, anthropic_reply),
         ("anthropic/claude-sonnet-5-5", anthropic_faults, anthropic_reply),
         ("gemini/gemini-3.8-flash", gemini_faults, gemini_reply),
+        ("azure/gpt-5-mini", openai_faults, openai_reply),
     ],
 )
 @pytest.mark.parametrize("effort", [None, "low"])
@@ -73,6 +82,30 @@ def test_a_strict_server_takes_the_defaults(
     lm = client_for(name=name, reasoning_effort=effort, api_key="sk-none")
 
     assert ask_cities(lm).cities[0].name == "Bern"
+
+
+@pytest.mark.parametrize(
+    ("name", "faults"),
+    [
+        ("hosted_vllm/me", grammar_faults),
+        ("hosted_vllm/Qwen/Qwen3-32B", grammar_faults),
+        ("openai/my-model", grammar_faults),
+        ("ollama/llama3.1", grammar_faults),
+        ("deepseek/deepseek-chat", object_only_faults),
+        ("groq/llama-3.3-70b-versatile", object_only_faults),
+        ("openai/gpt-3.5-turbo", prompt_alone_faults),
+    ],
+)
+def test_a_server_of_ones_own_or_a_lesser_one_takes_the_defaults(
+    name: str, faults: Faults, server: ChatServer, client_for: Connect
+) -> None:
+    def answer(body: dict[str, Any]) -> Scripted:
+        refused = "; ".join(faults(body))
+        return refusal(refused) if refused else Scripted(BERN)
+
+    server.script = answer
+
+    assert ask_cities(client_for(name=name, api_key="sk-none")).cities[0].name == "Bern"
 
 
 @pytest.mark.parametrize(
