@@ -186,7 +186,6 @@ def fits_strict_modes(schema: Any) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=256)
 def capabilities_of(model: ModelConfig) -> Capabilities:
     """What a model takes, with what its configuration says of it.
 
@@ -271,7 +270,7 @@ def _structured(provider: str, entry: Mapping[str, Any]) -> Structured:
     if provider == "groq":
         return "json_schema" if entry and takes else "json_object"
     if provider == "anthropic":
-        takes = not entry or entry.get("supports_native_structured_output")
+        takes = not entry or bool(entry.get("supports_native_structured_output"))
     return "json_schema" if (takes and provider != "cohere") or provider in _LOCAL else "none"
 
 

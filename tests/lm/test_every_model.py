@@ -104,7 +104,7 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Request:
 
 def _asked_of(name: str, judging: Request) -> Request:
     capabilities = capabilities_of(ModelConfig(name=name))
-    answer: int = judging.config.max_tokens  # type: ignore[assignment]  # of a model that does not think
+    answer = judging.config.max_tokens or 0
     most = capabilities.reply_tokens(answer)
     config = replace(judging.config, max_tokens=most)
     return capabilities.fitted(replace(judging, model=name, config=config))
