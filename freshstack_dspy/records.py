@@ -88,6 +88,8 @@ SCALES: dict[ScaleName, ScaleDefinition] = {
 }
 
 
+DEPENDS = "depends on what is unjudged"
+"""The verdict on a difference of runs that their judged chunks alone do not show."""
 DRY_RUN = "dry run: labels by a word counter"
 """What stands in place of a conclusion where the embedded baseline made labels."""
 
@@ -203,7 +205,8 @@ class GivenLabel(Record):
 class HumanLabel(GivenLabel):
     """The label that a person gave a (nugget, chunk) pair.
 
-    The three texts are for optimization without a collection; else they are taken from it.
+    The texts are what it is of: by them it is found again in a collection whose ids have changed,
+    and programs are optimized on them without a collection.
     """
 
     kind: Literal["support", "answerability"] = "support"
@@ -217,6 +220,11 @@ class HumanLabel(GivenLabel):
     question: str | None = None
     nugget: str | None = None
     chunk: str | None = None
+    """The passage."""
+    path: str | None = Field(default=None, exclude_if=operator.not_)
+    """Of its file, behind the name of its source."""
+    marked: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """The words at `evidence`."""
 
 
 class NuggetLabel(GivenLabel):

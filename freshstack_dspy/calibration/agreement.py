@@ -2,14 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 from pydantic import Field
 
 from freshstack_dspy.calibration.annotators import random_annotators
+from freshstack_dspy.calibration.following import follow
 from freshstack_dspy.calibration.labels import (
     ItemId,
     PairId,
@@ -22,6 +24,7 @@ from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.grouping import groupings
 from freshstack_dspy.config import TrustConfig
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.measures.kappa import (
@@ -136,6 +139,8 @@ class AgreementReport(Record, Shown):
     """What labels are of whose judgment failed; they are left out."""
     unjudged: tuple[ItemId, ...] = ()
     """What labels are of that was not judged; they are left out."""
+    lost: dict[str, tuple[ItemId, ...]] = Field(default_factory=dict)
+    """What labels are of that is no pair of the collection any more, by the reason; left out."""
     labels_by: str = ""
     """Who made the labels of the collection, in a line; of answers nothing."""
 
@@ -197,7 +202,8 @@ def agree(
     Each labelled pair counts for the judged pairs that it was sampled from, shared by the labels
     that it has; where labels name no stratum, every pair counts the same. People label on the
     scale of the collection; both their labels and the judge's are support from its threshold on.
-    Labels of answerability are 0 and 1, and the judge's are read as these.
+    Labels of answerability are 0 and 1, and the judge's are read as these. Labels with texts are
+    compared with what says the same now, under whatever ids (`freshstack_dspy.calibration.following`).
 
     Args:
         collection: Or its folder.
@@ -209,9 +215,9 @@ def agree(
             scale.
     """
     collection = Collection.load(collection)
-    given = pair_labels(labels)
+    given, lost = follow(pair_labels(labels), collection, collection.corpus)
     groups = _no_groups if by is None else slicing(collection, by)
-    report = compare(collection, collection.manifest.scale, collection.name, given, groups)
+    report = compare(collection, collection.manifest.scale, collection.name, given, groups, lost)
     found = {
         "disagreements": _in_words(collection, given, report),
         "labels_by": collection.labels_by,
@@ -236,12 +242,11 @@ def _in_words(
     def in_words(one: Disagreement) -> Disagreement:
         chunk = collection.chunk(one.item[2])
         judgment = judged[one.item]
-        evidence = () if judgment.same_as else judgment.evidence  # in another chunk
         return one.model_copy(
             update={
                 "question": questions.get(one.item[0], ""),
                 "passage": chunk.text,
-                "evidence": tuple(chunk.text_at(*span) for span in evidence),
+                "evidence": tuple(chunk.text_at(*span) for span in judgment.evidence),
                 "marked": tuple(chunk.text_at(*of) for of in marked[one.item, one.annotator]),
             }
         )
@@ -255,10 +260,14 @@ def compare(
     name: str,
     labels: Sequence[HumanLabel],
     groups: Callable[[ItemId], Iterable[str]] = _no_groups,
+    lost: Mapping[str, Sequence[HumanLabel]] = MappingProxyType({}),
 ) -> AgreementReport:
-    """Compare records that may not be a collection on disk yet; see `agree`."""
+    """Compare records that may not be a collection on disk yet; see `agree`.
+
+    `labels` are under the ids of these records; `lost` are those that are of none, by the reason.
+    """
     _check_scale(scale, name, labels)
-    kind = labels[0].kind if labels else "support"
+    kind = next((one.kind for one in chain(labels, *lost.values())), "support")
     highest, threshold = SCALES[scale.name].highest, scale.threshold
     yes_no = kind == "answerability"
 
@@ -266,15 +275,13 @@ def compare(
         return binary(label, threshold) if yes_no else label
 
     pair = "query_id", "nugget_id", "chunk_id"
-    fields = *pair, "label", "reason", "same_as", "evidence"
+    fields = *pair, "label", "reason", "evidence"
     judged = rows(contents.judgments, *fields)
     verdicts: dict[PairId, _Judged] = {
         (query_id, nugget_id, chunk_id): _Judged(
-            None if label is None else read(label),
-            reason,
-            () if same_as else evidence,  # in another chunk
+            None if label is None else read(label), reason, evidence
         )
-        for query_id, nugget_id, chunk_id, label, reason, same_as, evidence in judged
+        for query_id, nugget_id, chunk_id, label, reason, evidence in judged
     }
     if yes_no:
         highest = threshold = 1
@@ -283,11 +290,20 @@ def compare(
         for one in labels
     ]
     of_judged = [one for one in labels if verdicts.get(pair_of(one), _NONE).label is not None]
+    if lost and not of_judged:
+        number = len(labels) + sum(map(len, lost.values()))
+        reasons = [f"{len(of):,} {why}" for why, of in lost.items()]
+        if labels:
+            reasons.append(f"{len(labels):,} of pairs without a judgment")
+        raise CollectionError(
+            f"none of the {number} labels is of a pair with a label of {name!r}: {', '.join(reasons)}"
+        )
     design = _Design(weights(of_judged, strata(contents), pair_of), _drawn_singly(of_judged))
     report = _report(kind, name, verdicts, people, highest, threshold, design=design, groups=groups)
     texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
     return report.model_copy(
         update={
+            "lost": {why: tuple(map(pair_of, of)) for why, of in lost.items()},
             "weighted": any(one.stratum for one in of_judged),
             "random": random_annotators(
                 labels, {pair: one.label for pair, one in verdicts.items()}, threshold
@@ -301,7 +317,7 @@ def compare(
 
 
 def measured_trust(
-    contents: Contents, scale: Scale, name: str, settings: TrustConfig
+    contents: Contents, corpus: ChunkFile, scale: Scale, name: str, settings: TrustConfig
 ) -> Trust | None:
     """Measure how far labels agree with people, for the manifest; None without labels of people.
 
@@ -310,9 +326,9 @@ def measured_trust(
     """
     if not settings.labels:
         return None
-    labels = read_labels(settings.labels)
+    labels, lost = follow(read_labels(settings.labels), contents, corpus)
     try:
-        report = compare(contents, scale, name, labels)
+        report = compare(contents, scale, name, labels, lost=lost)
     except CollectionError as error:
         return Trust(calibrated=False, min_kappa=settings.min_kappa, reason=str(error))
     kappas = report.metrics["kappa"]

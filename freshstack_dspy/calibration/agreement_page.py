@@ -50,11 +50,11 @@ def agreement_page(report: "AgreementReport", disagreements: int) -> Page:
     return Page(
         title,
         (
+            *_left_out(report),
             *metrics_parts(report),
             *(Text(line, "note") for line in _notes(report)),
             confusion_table(report, "judge", "people"),
             *_slices(report),
-            *(Text(line, "note") for line in _left_out(report)),
             *map(_disagreement, worst),
             *([Text(report.labels_by, "note")] if report.labels_by else []),
             *_next(report),
@@ -139,12 +139,20 @@ def _slices(report: "AgreementReport") -> Iterator[Table | Text]:
         yield Text("in brackets: the 95 % interval", "note")
 
 
-def _left_out(report: "AgreementReport") -> Iterator[str]:
-    left_out = {"that were not judged": report.unjudged, "whose judgment failed": report.failed}
+def _left_out(report: "AgreementReport") -> Iterator[Text]:
+    """Say first how many labels are not in the tables, and why."""
+    left_out = {
+        "of pairs that were not judged": report.unjudged,
+        "of pairs whose judgment failed": report.failed,
+        **report.lost,
+    }
+    number = sum(map(len, left_out.values()))
+    if number:
+        labels = counted(report.labels + number, "label")
+        yield Text(f"{number:,} of {labels} left out, so that the tables say less:", "warning")
     for what, items in left_out.items():
         if items:
-            label = counted(len(items), "label")
-            yield f"{label} left out, of pairs {what}: the first is of {_named(items[0])}"
+            yield Text(f"{len(items):,} {what}: the first is of {_named(items[0])}", "item")
 
 
 def _disagreement(one: "Disagreement") -> Page:

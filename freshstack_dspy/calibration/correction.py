@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, NamedTuple
 
+from freshstack_dspy.calibration.following import follow
 from freshstack_dspy.calibration.labels import PairId, check_labels, pair_labels, pair_of
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
@@ -124,7 +125,8 @@ def correct(
             pair; or as `evaluate`.
     """
     collection = Collection.load(collection)
-    found = _labelled(collection, pair_labels(labels, collection))
+    given, lost = follow(pair_labels(labels), collection, collection.corpus)
+    found = _labelled(collection, given, lost)
     by_people = _by_people(collection, found.labels)
     queries = sorted({query for query, _, _ in found.strata} - set(excluded))
     evaluated: dict[str, tuple[Evaluation, Evaluation]] = {}
@@ -158,8 +160,14 @@ def correct(
     )
 
 
-def _labelled(collection: Collection, labels: Sequence[HumanLabel]) -> _Labelled:
-    check_labels(((f"label {n}", label) for n, label in enumerate(labels, 1)), collection)
+def _labelled(
+    collection: Collection,
+    labels: Sequence[HumanLabel],
+    lost: Mapping[str, Sequence[HumanLabel]],
+) -> _Labelled:
+    # Where none is of this collection, the fault of the first of them says why.
+    of_any = labels or [label for of in lost.values() for label in of]
+    check_labels(((f"label {n}", label) for n, label in enumerate(of_any, 1)), collection)
     of_judged = strata(collection)
     highest = SCALES[collection.manifest.scale.name].highest
     by_pair: defaultdict[PairId, list[HumanLabel]] = defaultdict(list)
@@ -167,8 +175,9 @@ def _labelled(collection: Collection, labels: Sequence[HumanLabel]) -> _Labelled
         by_pair[pair_of(label)].append(label)
     judged = {pair: by_pair[pair] for pair in sorted(by_pair) if pair in of_judged}
     if not judged:
+        reasons = "".join(f"; {len(of)} {why}" for why, of in lost.items())
         raise CollectionError(
-            f"none of the {len(labels)} labels is of a judged pair of {collection.name!r}"
+            f"none of the {len(of_any)} labels is of a judged pair of {collection.name!r}{reasons}"
         )
     drawn = {
         pair: next((one.stratum for one in of if one.stratum and one.probability), "")
@@ -189,6 +198,7 @@ def _labelled(collection: Collection, labels: Sequence[HumanLabel]) -> _Labelled
         "drawn pairs not labelled yet": missing,
         "drawn queries not labelled in full yet, left out": len(queries - whole),
         "pairs labelled by several people": sum(len(of) > 1 for of in judged.values()),
+        **{f"labels {why}, left out": len(of) for why, of in lost.items()},
         "labelled pairs not judged, left out": len(by_pair) - len(judged),
         "labelled pairs that no sample drew, left out": undrawn * (len(judged) < len(of_judged)),
     }

@@ -41,11 +41,14 @@ def correction_page(found: "Correction") -> Page:
     for reason, values in reasons.items():
         more = f" and {len(values) - 2} more" if len(values) > 2 else ""
         lines.append(f"{reason} ({'; '.join(values[:2])}{more})")
+    left_out = [note for note in found.notes if note.endswith("left out")]
+    notes = [note for note in found.notes if note not in left_out]
     resting = [f"labels of people of {counted(found.pairs, 'judged pair')}"]
     if found.whole_queries:
         resting.append(f"{counted(found.whole_queries, 'query', 'queries')} labelled in full")
-    lines.append("; ".join((*resting, *found.notes)))
+    lines.append("; ".join((*resting, *notes)))
     parts += (Text(line, "note") for line in lines)
+    parts[:0] = (Text(line, "warning") for line in left_out)
     return Page("corrected by labels of people", tuple(parts), data=found)
 
 

@@ -5,6 +5,7 @@ in `spans`; one function makes labels of these.
 """
 
 import csv
+import hashlib
 import io
 import json
 import re
@@ -15,11 +16,11 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
+from freshstack_dspy.calibration.following import follow_all, in_full
 from freshstack_dspy.calibration.labels import (
     LABELS,
     AnyLabel,
     all_labels,
-    check_labels,
     once,
     task_id,
 )
@@ -92,7 +93,8 @@ def import_labels(
 
     A nugget is named by its id or its text. Marked words become byte spans of the chunk's file:
     where the characters at the offsets are others (tools count them differently), the nearest
-    place with the marked words.
+    place with the marked words. Labels of pairs get the texts that they are of, so that they can be
+    followed when ids change.
 
     Args:
         paths: The files.
@@ -131,7 +133,8 @@ def import_labels(
         raise CollectionError(
             f"{', '.join(map(str, paths))}: there is no label in it, read as {format}{why}"
         )
-    check_labels(placed, collection)
+    labels, lost = follow_all(placed, collection)
+    left_out.update({f"labels {why}": len(of) for why, of in lost.items()})
     asked = {task_id(task): task for task in tasks}
 
     def sampled(label: AnyLabel) -> AnyLabel:
@@ -139,8 +142,8 @@ def import_labels(
         fields = ("stratum", "probability") if task else ()
         return label.model_copy(update={name: getattr(task, name) for name in fields})
 
-    labels = tuple(sampled(label) for _, label in placed)
-    return ImportedLabels(labels, {what: n for what, n in sorted(left_out.items()) if n})
+    whole = in_full([sampled(label) for label in labels], collection)
+    return ImportedLabels(whole, {what: n for what, n in sorted(left_out.items()) if n})
 
 
 class _Labels:
@@ -173,6 +176,8 @@ class _Labels:
             "stratum": row.optional("stratum"),
             "probability": row.values.get("probability"),
         }
+        if drawn := row.optional("drawn"):
+            fields |= _drawn(row, drawn)
         grade = self._grade(row, kind)
         if kind == "answer":
             fields |= {"run_id": row.id("run_id", "run"), "agrees": grade > 0}
@@ -335,6 +340,21 @@ _READERS: Mapping[str, Callable[[Path, Counter[str]], Iterator[Row]]] = {
 # Tasks for them
 
 
+def _masked(data: bytes, salt: bytes) -> bytes:
+    """Hide text from whoever labels, as a stratum names the judge's label; or read it again."""
+    mask = hashlib.shake_256(salt).digest(len(data))
+    return bytes(one ^ other for one, other in zip(data, mask, strict=True))
+
+
+def _drawn(row: Row, written: str) -> dict[str, Any]:
+    try:
+        data = bytes.fromhex(written)
+        probability, _, stratum = _masked(data[4:], data[:4]).decode().partition(" ")
+        return {"stratum": stratum or None, "probability": float(probability)}
+    except ValueError:
+        raise row.fault("drawn", "what `freshstack sample` wrote there, or nothing") from None
+
+
 def tasks_as(format: TaskFormat, tasks: Sequence[LabelTask], collection: Collection) -> str:  # noqa: A002
     """Write tasks with their texts, to be labelled with another tool; then import its labels."""
     questions = {one.query_id: one.text for one in collection.queries}
@@ -352,6 +372,9 @@ def tasks_as(format: TaskFormat, tasks: Sequence[LabelTask], collection: Collect
         else:
             texts |= {"answer": task.answer or "", "gold_answer": task.gold_answer or ""}
         ids = {name: value for name, value in fields.items() if value is not None}
+        drawn = f"{ids.pop('probability', 1)} {ids.pop('stratum')}".encode()
+        salt = hashlib.sha256(repr(task_id(task)).encode()).digest()[:4]
+        ids["drawn"] = (salt + _masked(drawn, salt)).hex()
         rows.append({**ids, **texts})
     if format == "label-studio":
         return json.dumps([{"data": row} for row in rows], ensure_ascii=False, indent=1) + "\n"

@@ -57,10 +57,10 @@ def task_id(one: LabelTask | AnyLabel) -> TaskId:
     return kind, one.query_id, *(getattr(one, name) for name in names)
 
 
-def pair_labels(labels: Any, collection: "Collection | None" = None) -> Sequence[HumanLabel]:
+def pair_labels(labels: Any) -> Sequence[HumanLabel]:
     """Give labels of pairs, or read them from files of labels of support."""
     if isinstance(labels, Path | str) or any(isinstance(one, Path | str) for one in labels):
-        labels = read_labels(labels, collection=collection)
+        labels = read_labels(labels)
     given: Sequence[HumanLabel] = labels
     return given
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
+from pydantic import Field
 
 from freshstack_dspy.calibration.examples import (
     CHUNKS,
@@ -26,6 +27,7 @@ from freshstack_dspy.calibration.examples import (
     own_examples,
     split_by_query,
 )
+from freshstack_dspy.calibration.following import follow, lost_lines
 from freshstack_dspy.calibration.metrics import (
     GOOD_ENOUGH,
     LEAST_QUERIES,
@@ -122,6 +124,8 @@ class OptimizationReport(Record, Shown):
     """The optimizer's own questions, as for an instruction, that brought no valid reply."""
     calls: int
     """All replies used, recorded ones too."""
+    left_out: dict[str, int] = Field(default_factory=dict)
+    """How many labels are of no pair of the collection, by the reason."""
     tokens: int
     cost: float | None
     """Of all replies used, recorded ones too; None where the price is not known."""
@@ -219,6 +223,14 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     lm = as_recorded(lm)
     writer = lm if prompt_model is None else as_recorded(prompt_model)
     _check_optimizer(optimizer, writer.model)
+    lost: Mapping[str, Sequence[HumanLabel]] = {}
+    if collection is not None and labels and isinstance(labels[0], HumanLabel):
+        people: Any = labels
+        labels, lost = follow(people, collection, collection.corpus)
+        if not labels:
+            raise CollectionError(
+                f"no label is of {collection.name!r}: {'; '.join(lost_lines(lost))}"
+            )
     tuned, run, examples, measure = _task(
         labels, program, metric, miss_cost, collection, scale, limit
     )
@@ -257,6 +269,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         new_settings=any(_differs(of, plain_state, best_state) for of in ("fields", "config")),
         **_on_test(split.test, before, after, measure),
         unwritten=len(asking.failures),
+        left_out={why: len(of) for why, of in lost.items()},
         **_spent([lm.client, *asking.clients]),
     )
     copy_state(best, to=tuned)

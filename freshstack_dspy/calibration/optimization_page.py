@@ -32,6 +32,10 @@ def optimization_page(report: "OptimizationReport", program: str, path: Path | N
         f"{queries['dev']} to choose by, {queries['test']} to test "
         f"({counted(report.pairs, 'pair' if program in _OF_PAIRS else 'example')})",
         (
+            *(
+                Text(f"{counted(number, 'label')} left out, {why}", "warning")
+                for why, number in report.left_out.items()
+            ),
             Table(("on the test split", "before", "after", "difference"), rows),
             *map(Text, _notes(report, program, path)),
         ),

@@ -98,7 +98,8 @@ def _opened(
     target: Path, labels: list[Path] | None, query: str, annotator: str | None, *, blind: bool
 ) -> "Tasks":
     """Open tasks, or the judgments of a collection; check what is asked of either."""
-    from freshstack_dspy.calibration.labels import read_labels
+    from freshstack_dspy.calibration.following import follow_all, lost_lines
+    from freshstack_dspy.calibration.labels import all_labels
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.labelling.judged import Judged
@@ -118,7 +119,10 @@ def _opened(
     else:
         collection = Collection.load(target)
         tasks = judged = Judged(collection)
-        judged.add(read_labels(labels, collection=collection) if labels else ())
+        people, lost = follow_all(all_labels(labels or ()), collection)
+        judged.add(people)
+        for line in lost_lines(lost):
+            complain(line)
     if not tasks.by_id:
         raise ConfigError(f"{target}: there is nothing to label")
     return tasks

@@ -140,7 +140,7 @@ def _judgments(
     path: Path, slices: "Slices", nuggets: "NuggetsName", exclude: float | None = None
 ) -> _Judgments:
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.evaluating import qrels_of_file
+    from freshstack_dspy.collection.evaluating import qrels_of_file, without_contaminated
     from freshstack_dspy.formats.description import EXPORT_FILE
     from freshstack_dspy.measures.qrels import About
 
@@ -162,19 +162,8 @@ def _judgments(
         )
     collection = Collection.load(path)
     qrels = collection.qrels(slices, nuggets)
-    excluded: tuple[str, ...] = ()
-    if exclude is not None:
-        contaminated = set(collection.contaminated(exclude))
-        excluded = tuple(query for query in qrels.nuggets if query in contaminated)
-        qrels = qrels.without(excluded)
-        if not qrels.nuggets:
-            raise CollectionError(
-                f"all {len(excluded)} queries are contaminated; raise --exclude-contaminated"
-            )
-    about, without = qrels.about, f", without {len(excluded)} contaminated" if excluded else ""
-    identity = {**about.identity, "excluded": excluded}
-    updated = {"choice": about.choice + without, "identity": identity, "path": path}
-    about = about.model_copy(update=updated)
+    qrels, excluded = without_contaminated(collection, qrels, exclude)
+    about = qrels.about.model_copy(update={"path": path})
     return _Judgments(replace(qrels, about=about), slices, nuggets, excluded, collection)
 
 
@@ -196,7 +185,11 @@ def _evaluations(
             warnings.simplefilter("always")
             try:
                 found[name] = evaluate(
-                    judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules
+                    judgments.qrels,
+                    run,
+                    measures or FRESHSTACK_MEASURES,
+                    judged_only=len(runs) > 1,
+                    **rules,
                 )
             except CollectionError as error:
                 raise CollectionError(f"{path}: {error}") from None
@@ -229,6 +222,8 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate runs on a collection, or on qrels."""
+    from freshstack_dspy.measures.compare import best_of, compare_evaluations
+    from freshstack_dspy.measures.comparison_page import unjudged_parts
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
     from freshstack_dspy.measures.evaluation_page import evaluation_page
     from freshstack_dspy.measures.groups import grouped
@@ -247,6 +242,9 @@ def evaluate(
     by_name = dict(zip(found, runs, strict=True))
     correction = measured_on.corrected(labels, by_name, measure, form, **rules)
     page = evaluation_page(found, groups, by_name)
+    if len(found) > 1:
+        comparison = compare_evaluations(found, baseline=best_of(found))
+        page = replace(page, parts=(*unjudged_parts(comparison, by_name), *page.parts))
     present(_with_correction(page, correction), form, as_json=as_json)
     _fail_if(
         f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under{measured_on.gate})"
@@ -333,6 +331,7 @@ def compare(
     slices: SlicesOption = None,
     nuggets: NuggetsOption = "supported",
     unknown_ids: UnknownIdsOption = "error",
+    exclude_contaminated: ContaminatedOption = None,
     covered: CoveredOption = 1.0,
     labels: LabelsOption = None,
     fail_on_regression: Annotated[
@@ -350,6 +349,7 @@ def compare(
     from freshstack_dspy.measures.comparison_page import comparison_page
     from freshstack_dspy.measures.groups import grouped
     from freshstack_dspy.pages.page import p_value
+    from freshstack_dspy.records import DEPENDS
 
     if fail_on_regression and baseline is None:
         raise ConfigError("--fail-on-regression needs the run to compare with: --baseline RUN")
@@ -359,7 +359,7 @@ def compare(
         runs = runs if baseline in runs else [baseline, *runs]
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
-    measured_on = _judgments(judgments, slices_named(slices), nuggets)
+    measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
     rules = {"unknown_ids": unknown_ids, "covered": covered}
     evaluations = _evaluations(runs, measured_on, measure, **rules)
     names = dict(zip(runs, evaluations, strict=True))
@@ -381,10 +381,13 @@ def compare(
     page = comparison_page(comparison, limit or 0, by_name, groups)
     present(_with_correction(page, correction), form, as_json=as_json)
     if fail_on_regression:
+        for each in comparison.differences:
+            if each.verdict in ("dry run", DEPENDS) and (each.interval.value or 0) < 0:
+                complain(f"not decided: {each.run}, {each.measure}: {each.conclusion}")
         _fail_if(
             f"{each.run}: {each.measure} is {comparison.means[each.run][each.measure]:.6g}, below "
             f"{comparison.means[each.against][each.measure]:.6g} of {each.against} "
-            f"(adjusted p {p_value(each.adjusted_p)}{measured_on.gate})"
+            f"(adjusted p {p_value(each.adjusted_p)})"
             for each in comparison.differences
-            if each.is_worse
+            if each.verdict == "lower"
         )

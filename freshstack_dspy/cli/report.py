@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from freshstack_dspy.cli.measure import MeasureOption
+from freshstack_dspy.cli.measure import ContaminatedOption, MeasureOption
 from freshstack_dspy.cli.options import CollectionArgument, ReplaceOption, check_out
 from freshstack_dspy.cli.printing import complain, say
 
@@ -27,6 +27,7 @@ def report(
         Path | None, typer.Option(help="Folder that freshstack answer wrote, of these runs.")
     ] = None,
     measure: MeasureOption = None,
+    exclude_contaminated: ContaminatedOption = None,
     replace: ReplaceOption = False,
 ) -> None:
     """Write a report: may I trust it, which retriever, where does it lose, what next."""
@@ -45,6 +46,7 @@ def report(
             measure or FRESHSTACK_MEASURES,
             labels=labels or (),
             answers=answers,
+            exclude_contaminated=exclude_contaminated,
         )
     for line in dict.fromkeys(str(one.message) for one in warned):
         complain(f"warning: {line}")

@@ -69,7 +69,7 @@ def _chunk(found: "Explanation") -> Iterator[Text]:
     places = [
         (title + chunk.place_at(start), title + chunk.place_at(end))
         for one in found.nuggets
-        if one.judgment is not None and not one.judgment.same_as
+        if one.judgment is not None
         for start, end in one.judgment.evidence
     ]
     yield Text(tuple(marked(chunk.titled, places)), "excerpt")

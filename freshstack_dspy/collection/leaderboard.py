@@ -9,7 +9,9 @@ leaderboard_data.json    the same as the data file of the official FreshStack le
 import hashlib
 import json
 import math
+import operator
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
@@ -21,6 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import write_file
+from freshstack_dspy.measures.compare import best_of, compare_evaluations
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
     MEASURES_VERSION,
@@ -31,7 +34,7 @@ from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.statistics import Interval, macro_interval
 from freshstack_dspy.pages.page import Page, counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import Record
+from freshstack_dspy.records import DEPENDS, Record
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_dry_run, makers
 
@@ -134,6 +137,8 @@ class TopicResult(Record):
     """Queries of the run that are not in the collection: passed over."""
     tied: int
     """Queries all of whose chunks have one score, so that the ids decide their order."""
+    undecided: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """The measures in which its difference from the topic's best run depends on what is unjudged."""
 
 
 class EntryResult(Record):
@@ -228,7 +233,8 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
                 f"{folder}: topic {topic} is of content hash {named.content_hash}, and "
                 f"{named.path} has {found}"
             )
-    entries = []
+    entries: list[EntryResult] = []
+    by_topic: defaultdict[str, dict[str, Evaluation]] = defaultdict(dict)
     for entry in sorted(board.entries, key=lambda entry: entry.name):
         evaluations: dict[str, Evaluation] = {}
         topics: dict[str, TopicResult] = {}
@@ -238,12 +244,18 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
             except CollectionError as error:
                 raise CollectionError(f"entry {entry.name!r}, topic {topic!r}: {error}") from None
             topics[topic] = _topic_result(run, sha256, evaluations[topic])
+            by_topic[topic][entry.name] = evaluations[topic]
             if measured is not None:
                 measured()
         missing = tuple(sorted(board.collections.keys() - entry.runs.keys()))
         info = EntryInfo(**{name: getattr(entry, name) for name in EntryInfo.model_fields})
         average = None if missing else _average(board.measures, evaluations)
         entries.append(EntryResult(info=info, topics=topics, missing=missing, average=average))
+    undecided = _undecided(by_topic)
+    for result in entries:
+        for topic, of_topic in result.topics.items():
+            depends = {"undecided": tuple(undecided.get((topic, result.info.name), ()))}
+            result.topics[topic] = of_topic.model_copy(update=depends)
     data = {
         topic: TopicData(
             collection=each.name,
@@ -259,6 +271,19 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
     )
 
 
+def _undecided(
+    by_topic: Mapping[str, Mapping[str, Evaluation]],
+) -> dict[tuple[str, str], list[str]]:
+    """By topic and entry, in which measures it cannot be told from the topic's best run."""
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for topic, of in by_topic.items():
+        if len(of) > 1:
+            for each in compare_evaluations(of, baseline=best_of(of)).differences:
+                if each.verdict == DEPENDS:
+                    found[topic, each.run].append(each.measure)
+    return found
+
+
 def _evaluate(
     folder: Path, run: str, collection: StoredCollection, board: Board
 ) -> tuple[Evaluation, str]:
@@ -270,7 +295,7 @@ def _evaluate(
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    return evaluate(collection.qrels(), path, board.measures), sha256
+    return evaluate(collection.qrels(), path, board.measures, judged_only=True), sha256
 
 
 def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from freshstack_dspy.measures.measure import parse_measure
-from freshstack_dspy.pages.page import Cell, Page, Table, Text, interval, percent
-from freshstack_dspy.records import DRY_RUN
+from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, interval, percent
+from freshstack_dspy.records import DEPENDS, DRY_RUN
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.leaderboard import EntryResult, Mean, Results, TopicResult
@@ -48,7 +48,7 @@ def _average(results: "Results") -> Iterator[Page]:
 
 def _topic(results: "Results", topic: str) -> Page:
     data = results.collections[topic]
-    rows, notes = [], []
+    rows, notes, runs = [], [], list[str]()
     for entry in results.ranked():
         found = entry.topics.get(topic)
         note = "no run" if found is None else _odd(found)
@@ -56,6 +56,13 @@ def _topic(results: "Results", topic: str) -> Page:
         rows.append(_row(results, entry, *values))
         if note:
             notes.append(Text(f"{entry.info.name}: {note}", "note"))
+        if found is not None and found.undecided:
+            line = f"{', '.join(found.undecided)}: the difference from the best run {DEPENDS}"
+            notes.append(Text(f"{entry.info.name}: {line}", "warning"))
+            runs.append(found.run)
+    if runs:
+        command = f"freshstack extend COLLECTION {' '.join(runs)} --config FILE"
+        notes.append(Text(("to judge it: ", Span(command, "code"))))
     title = f"{topic}: {data.queries:,} queries, content hash {data.content_hash[:12]}"
     return Page(
         f"{DRY_RUN}. {title}" if data.dry_run else title,

@@ -12,9 +12,9 @@ from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
 from freshstack_dspy.corpus.encodings import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
-from freshstack_dspy.measures.passage_labels import chunks_under, held_labels
+from freshstack_dspy.measures.passage_labels import chunks_under, label_under
 from freshstack_dspy.measures.qrels import ChunkLabels
-from freshstack_dspy.measures.spans import Place, Span, shared
+from freshstack_dspy.measures.spans import Place, Span
 from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, SourceFile
@@ -224,21 +224,17 @@ class _Projection:
 
     def _judgment(self, near: Sequence[ChunkLabels], nugget: str, span: Span) -> Judgment | None:
         """Give the judgment of a part of a file, but for its chunk."""
-        held = held_labels(near, nugget, span, 1)
-        self.held.update((nugget, chunk_id) for chunk_id, _ in held)
-        new = {"parts": 1, "votes": (), "same_as": None}
-        if held:
-            best = max(held, key=lambda one: one[1])  # the first of several
-            return self._judgments[nugget, best[0]].model_copy(update=new)
-        sources = [of for of in near if nugget in of.labels]
-        if shared([span], [of.span for of in sources]) < span[1] - span[0]:
+        found = label_under(near, nugget, span)
+        if found is None:
             return None
-        judgments = [self._judgments[nugget, of.chunk_id] for of in sources]
-        first = next((one for one in judgments if one.label is None), judgments[0])
-        if first.label:
-            new["reason"] = f"the evidence is not, or not all, in this part of {first.chunk_id}"
-        new |= {"label": None if first.label is None else 0, "evidence": ()}
-        return first.model_copy(update=new)
+        self.held.update((nugget, chunk_id) for chunk_id in found.held)
+        source = self._judgments[nugget, found.of]
+        new: dict[str, Any] = {"parts": 1, "votes": (), "same_as": None}
+        if not found.held:
+            if source.label:
+                new["reason"] = f"the evidence is not, or not all, in this part of {found.of}"
+            new |= {"label": found.label, "evidence": ()}
+        return source.model_copy(update=new)
 
 
 def _pool(

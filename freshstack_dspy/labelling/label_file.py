@@ -5,13 +5,14 @@ import fcntl
 import os
 from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
+from freshstack_dspy.calibration.following import follow_all
 from freshstack_dspy.calibration.labels import (
     AnyLabel,
     TaskId,
-    check_labels,
     once,
     read_label,
     task_id,
@@ -30,12 +31,13 @@ class LabelFile:
     What is new is appended; a change replaces the file in one step.
 
     Attributes:
-        labels: What the annotator gave for each task, the latest last.
+        labels: What the annotator gave for each task, the latest last; also where its passage
+            has another id now.
         others: Those of other tasks and people.
 
     Raises:
         ConfigError: Another process has opened it, or it cannot be opened.
-        CollectionError: As `all_labels` and `check_labels`.
+        CollectionError: As `all_labels` and `follow_all`.
     """
 
     def __init__(
@@ -50,17 +52,18 @@ class LabelFile:
                 found = _content(path)
                 self._content = _whole_lines(found)
                 placed = list(once(_placed(self._content, path)))
-                check_labels(placed, collection)
+                labels, lost = follow_all(placed, collection)
                 if self._content != found:
                     write_file(path, self._content)
                 opened.pop_all()
         except OSError as error:
             raise ConfigError(f"{path}: cannot be opened: {error.strerror}") from None
-        for _, label in placed:
+        for label in labels:
             if label.annotator == annotator and (task := task_id(label)) in tasks:
                 self.labels[task] = (*self.labels.get(task, ()), label)
             else:
                 self.others.append(label)
+        self.others += chain.from_iterable(lost.values())
         self._before: list[tuple[TaskId, tuple[AnyLabel, ...]]] = [(one, ()) for one in self.labels]
 
     def put(self, labels: Sequence[AnyLabel]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from freshstack_dspy.calibration.following import with_texts
 from freshstack_dspy.calibration.labels import AnyLabel, check_labels, pair_of, read_label, task_id
 from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
@@ -192,7 +193,10 @@ class Tasks:
         if any(not 0 <= start < end <= len(chunk.text) for start, end in label.evidence):
             raise ConfigError(f"evidence {label.evidence!r:.200} is not within the passage")
         spans = [(chunk.byte_at(start), chunk.byte_at(end)) for start, end in label.evidence]
-        return label.model_copy(update={"evidence": tuple(sorted(spans))})
+        in_bytes = label.model_copy(update={"evidence": tuple(sorted(spans))})
+        return with_texts(
+            in_bytes, self._queries[label.query_id], self._texts[label.nugget_id], chunk
+        )
 
     def in_characters(self, one: Any) -> dict[str, Any]:
         """Give the fields of a label or judgment, with its evidence in characters."""

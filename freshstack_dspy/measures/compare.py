@@ -36,9 +36,9 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
-from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.page import Page, counted, p_value
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import DRY_RUN, Record
+from freshstack_dspy.records import DEPENDS, DRY_RUN, Record
 from freshstack_dspy.rows import load_pandas
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 
 ALPHA = round(1 - LEVEL, 12)
 """A difference is found where its adjusted p is at most this."""
-Verdict = Literal["higher", "lower", "not found", "untested", "dry run"]
+Verdict = Literal[
+    "higher", "lower", "not found", "untested", "dry run", "depends on what is unjudged"
+]
 
 
 class RunDifference(Record):
@@ -74,6 +76,10 @@ class RunDifference(Record):
     significance: Significance
     adjusted_p: float | None
     """The p-value adjusted for all tests of the comparison."""
+    judged_only: Interval
+    """The mean difference where chunks without a label are taken out of both rankings."""
+    judged_only_p: float | None
+    """Its p-value, adjusted for all tests of the comparison as `adjusted_p`."""
     detectable: float | None
     """The smallest true difference that so many queries would mostly (at power .8) show at the level
     that the family's smallest p-value is compared with; None below 10 queries, where all
@@ -83,17 +89,17 @@ class RunDifference(Record):
     """By query id, the run's value minus the other's."""
 
     @property
-    def is_worse(self) -> bool:
-        """Whether the run was found to be worse; of a dry run too, for gates that are tried out."""
-        return _verdict(self.interval.value, self.adjusted_p) == "lower"
-
-    @property
     def conclusion(self) -> str:
         """The verdict in words; "not found" never reads as "not there"."""
         if self.verdict == "dry run":
             return f"nothing is concluded ({DRY_RUN})"
         if self.verdict == "untested":
             return f"no test could be made: {self.significance.reason}"
+        if self.verdict == DEPENDS:
+            return (
+                f"{DEPENDS}: it is {self._said(self.interval, self.adjusted_p)}, and "
+                f"{self._said(self.judged_only, self.judged_only_p)} by judged chunks alone"
+            )
         if self.verdict != "not found":
             return (
                 f"a difference was found: {self.run} is {self.verdict} than {self.against} on "
@@ -107,13 +113,17 @@ class RunDifference(Record):
                 f"often be missed with {self.queries} queries"
             )
         elif self.queries < FEWEST:
-            why = f", which means little with {self.queries} queries"
+            return f"{counted(self.queries, 'query is', 'queries are')} too few to tell"
         else:
             why = (
                 f": of {self.queries} queries the two differ on {self.wins + self.losses}, so p "
                 f"cannot be below {self.significance.smallest:.3g}, which is too high for the tests"
             )
         return f"no difference was found{why}"
+
+    @staticmethod
+    def _said(mean: Interval, p: float | None) -> str:
+        return f"{mean.value or 0:+.4f} (p {p_value(p)})"
 
 
 class RankingAgreement(Record):
@@ -194,15 +204,17 @@ class Comparison(Record, Shown):
         """Give a row for each difference."""
         fields = (
             *("measure", "run", "against", "queries", "left_out", "difference", "low", "high"),
-            *("effect_size", "wins", "ties", "losses", "p", "adjusted_p", "detectable", "verdict"),
+            *("effect_size", "wins", "ties", "losses", "p", "adjusted_p"),
+            *("judged_only", "judged_only_p", "detectable", "verdict"),
         )
         rows = []
         for each in self.differences:
             ends = {"difference": each.interval.value, "low": each.interval.low}
             ends |= {"high": each.interval.high, "p": each.significance.p_value}
+            ends |= {"judged_only": each.judged_only.value}
             values = {**dict(each), **ends}
             if self.dry_run:
-                values |= dict.fromkeys(("p", "adjusted_p", "detectable"))
+                values |= dict.fromkeys(("p", "adjusted_p", "judged_only_p", "detectable"))
             rows.append({name: values[name] for name in fields})
         return rows
 
@@ -237,10 +249,21 @@ def compare(
             conventions=conventions,
             unknown_ids=unknown_ids,
             covered=covered,
+            judged_only=True,
         )
         for name, run in named_runs(judgments, runs).items()
     }
     return compare_evaluations(evaluations, baseline=baseline)
+
+
+def best_of(evaluations: Mapping[str, Evaluation]) -> str | None:
+    """Name the run with the highest mean of the first measure, the first by name of several."""
+
+    def order(name: str) -> tuple[float, str]:
+        of = evaluations[name]
+        return -of.means[of.measures[0]], name
+
+    return min(evaluations, key=order, default=None)
 
 
 def is_one_run(runs: Any) -> bool:
@@ -274,6 +297,9 @@ def compare_evaluations(
     by the paired permutation test. All these tests are one family: the p-values of all runs and
     measures are adjusted together (Holm), for whoever looks at all of them and picks one is likely
     to pick chance. Each interval holds for itself, not for all of them together.
+
+    Where the evaluations have values of the judged chunks alone, these are tested in the same way,
+    as a family of their own. A verdict that they do not share `depends on what is unjudged`.
     """
     _check(evaluations, baseline)
     runs = list(evaluations)
@@ -282,16 +308,20 @@ def compare_evaluations(
     compared = [(measure, run, other) for measure in measures for run, other in pairs]
     per_query = [_differences(evaluations, *each) for each in compared]
     columns = [list(differences.values()) for differences in per_query]
-    means, tested = intervals(columns), permutation_tests(columns)
-    p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
-    adjusted = dict(zip(p_values, adjust(list(p_values.values())), strict=True))
-    strictest = ALPHA / max(1, len(p_values))
+    means, tested, adjusted = _tested(columns)
+    alone, adjusted_alone = means, adjusted
+    if all(of.judged_only for of in evaluations.values()):
+        of_judged = [_differences(evaluations, *each, judged_only=True) for each in compared]
+        alone, _, adjusted_alone = _tested([list(each.values()) for each in of_judged])
+    strictest = ALPHA / max(1, len(adjusted))
     dry_run = any(of.dry_run for of in evaluations.values())
     differences = []
     for place, (measure, run, against) in enumerate(compared):
         column, mean, test = columns[place], means[place], tested[place]
         values, others = (evaluations[each].values(measure).keys() for each in (run, against))
         spread = deviation(column) if len(column) > 1 else 0.0
+        verdict = _verdict(mean.value, adjusted.get(place))
+        shared = _verdict(alone[place].value, adjusted_alone.get(place))
         detectable = None
         if spread and len(column) >= FEWEST and (test.smallest or 0) <= strictest:
             detectable = detectable_difference(spread, len(column), alpha=strictest)
@@ -309,8 +339,10 @@ def compare_evaluations(
                 losses=sum(each < 0 for each in column),
                 significance=test,
                 adjusted_p=adjusted.get(place),
+                judged_only=alone[place],
+                judged_only_p=adjusted_alone.get(place),
                 detectable=detectable,
-                verdict="dry run" if dry_run else _verdict(mean.value, adjusted.get(place)),
+                verdict="dry run" if dry_run else verdict if verdict == shared else DEPENDS,
                 per_query=per_query[place],
             )
         )
@@ -318,13 +350,23 @@ def compare_evaluations(
         runs=tuple(runs),
         measures=measures,
         baseline=baseline,
-        tests=len(p_values),
+        tests=len(adjusted),
         means={run: dict(evaluation.means) for run, evaluation in evaluations.items()},
         differences=tuple(differences),
         agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
         dry_run=dry_run,
         evaluations=dict(evaluations),
     )
+
+
+def _tested(
+    columns: Sequence[Sequence[float]],
+) -> tuple[list[Interval], list[Significance], dict[int, float]]:
+    """Give means and tests of differences, and by place the adjusted p of those with a p."""
+    tested = permutation_tests(columns)
+    p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
+    adjusted = dict(zip(p_values, adjust(list(p_values.values())), strict=True))
+    return intervals(columns), tested, adjusted
 
 
 def _pairs(runs: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:
@@ -352,10 +394,17 @@ def _check(evaluations: Mapping[str, Evaluation], baseline: str | None) -> None:
 
 
 def _differences(
-    evaluations: Mapping[str, Evaluation], measure: str, run: str, against: str
+    evaluations: Mapping[str, Evaluation],
+    measure: str,
+    run: str,
+    against: str,
+    *,
+    judged_only: bool = False,
 ) -> dict[str, float]:
     """Give the run's value minus the other's, by query id; 0 where only rounding differs."""
-    values, others = evaluations[run].values(measure), evaluations[against].values(measure)
+    values, others = (
+        evaluations[each].values(measure, judged_only=judged_only) for each in (run, against)
+    )
     return {
         query: 0.0
         if math.isclose(values[query], others[query], rel_tol=SAME, abs_tol=0)

@@ -5,7 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshstack_dspy.measures.evaluation_page import Groups, group_page, mean_parts, title_of
+from freshstack_dspy.measures.evaluation_page import (
+    Groups,
+    group_page,
+    judging_command,
+    mean_parts,
+    title_of,
+)
+from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -17,7 +24,7 @@ from freshstack_dspy.pages.page import (
     interval,
     p_value,
 )
-from freshstack_dspy.records import DRY_RUN
+from freshstack_dspy.records import DEPENDS, DRY_RUN
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.compare import Comparison, RunDifference
@@ -47,10 +54,11 @@ def comparison_page(
     lettered = {f"{letters[name]} {name}": of for name, of in runs.items()}
     first = next(iter(runs.values()))
     parts: list[Text | Table | Page] = [
+        *unjudged_parts(comparison, paths or {}),
         *mean_parts(
             lettered,
             {f"{letters[name]} {name}": path for name, path in (paths or {}).items()},
-        )
+        ),
     ]
     dry = f"{DRY_RUN}. " if comparison.dry_run else ""
     for measure in comparison.measures:
@@ -80,8 +88,14 @@ def _row(each: "RunDifference", letters: Mapping[str, str]) -> tuple[Cell, ...]:
         (p_value(each.significance.p_value), p_value(each.adjusted_p)),
         (f"{each.wins}/{each.ties}/{each.losses}", Value(each.effect_size, form="+.2f")),
         Value(each.detectable),
-        f"{run} {each.verdict}" if each.verdict in ("higher", "lower") else each.verdict,
+        _found(each, run),
     )
+
+
+def _found(each: "RunDifference", run: str) -> Cell:
+    if each.verdict == DEPENDS:
+        return "depends on", "what is unjudged"
+    return f"{run} {each.verdict}" if each.verdict in ("higher", "lower") else each.verdict
 
 
 def _notes(comparison: "Comparison", letters: Mapping[str, str]) -> Iterator[str]:
@@ -118,6 +132,20 @@ def _exceptions(comparison: "Comparison", letters: Mapping[str, str]) -> Iterato
     errors = [each.significance.standard_error or 0.0 for each in comparison.differences]
     if largest := max(errors, default=0.0):
         yield f"standard error of p, as permutations were sampled: up to {largest:.2g}"
+
+
+def unjudged_parts(comparison: "Comparison", paths: Mapping[str, Path]) -> Iterator[Text]:
+    """Name the differences that depend on what is unjudged, and what has it judged."""
+    depends = [each for each in comparison.differences if each.verdict == DEPENDS]
+    for each in depends:
+        pair = f"{each.run} − {each.against}"
+        yield Text(f"{pair} in {each.measure} {each.conclusion}", "warning")
+    if depends:
+        names = {name for of in depends for name in (of.against, of.run)}
+        files = [path for name, path in paths.items() if name in names]
+        cutoffs = [parse_measure(each.measure).k for each in depends]
+        about = next(iter(comparison.evaluations.values())).about
+        yield Text(("to judge it: ", judging_command(about, files, cutoffs)))
 
 
 def _agreements(comparison: "Comparison") -> Iterator[Table | Text]:

@@ -111,6 +111,9 @@ class Evaluation(Record, Shown):
     """Of a run of passages."""
     dry_run: bool = False
     """Whether a word counter made labels, so that nothing is concluded of the values."""
+    judged_only: dict[str, dict[str, float]] = Field(default_factory=dict, exclude=True, repr=False)
+    """As `per_query`, with chunks without a label taken out of the rankings; where it was asked for.
+    Written nowhere."""
     questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """The texts of the queries, where they are of a collection; written nowhere."""
     about: About = Field(default_factory=About, exclude=True, repr=False)
@@ -145,12 +148,14 @@ class Evaluation(Record, Shown):
 
         return evaluation_page({self.run: self})
 
-    def values(self, measure: str, *, only_defined: bool = False) -> dict[str, float]:
+    def values(
+        self, measure: str, *, only_defined: bool = False, judged_only: bool = False
+    ) -> dict[str, float]:
         """Give the values of one measure by query, or only those where it has one."""
         without = set(self.without_value.get(measure, ())) if only_defined else set()
         return {
             query: of[measure]
-            for query, of in self.per_query.items()
+            for query, of in (self.judged_only if judged_only else self.per_query).items()
             if measure in of and query not in without
         }
 
@@ -174,19 +179,29 @@ def evaluate(
     conventions: str | Conventions = "ours",
     unknown_ids: UnknownIds = "error",
     covered: float = 1.0,
+    judged_only: bool = False,
 ) -> Evaluation:
-    """Evaluate a run on judgments; arguments and errors are those of `freshstack_dspy.evaluate`."""
+    """Evaluate a run on judgments; arguments and errors are those of `freshstack_dspy.evaluate`.
+
+    With `judged_only` the values of the judged chunks alone are computed too, for a comparison;
+    not where the judgments list only what is relevant.
+    """
     if not 0 < covered <= 1:
         raise ConfigError(f"covered is a share above 0 and at most 1, not {covered!r}")
     judgments = to_qrels(qrels)
     given = read_run_of(judgments, run)
     if isinstance(given, PassageRun):
-        evaluated = _evaluate(*judge_passages(given, judgments, covered), measures, conventions)
+        evaluated = _evaluate(
+            *judge_passages(given, judgments, covered),
+            measures,
+            conventions,
+            judged_only=judged_only,
+        )
         half: dict[str, float] = {}
         if covered > 0.5:
             half = _evaluate(*judge_passages(given, judgments, 0.5), measures, conventions).means
         return evaluated.model_copy(update={"passages": _notes(judgments, given, covered, half)})
-    return _evaluate(judgments, given, measures, conventions, unknown_ids)
+    return _evaluate(judgments, given, measures, conventions, unknown_ids, judged_only=judged_only)
 
 
 def _evaluate(
@@ -195,6 +210,8 @@ def _evaluate(
     measures: MeasureSource | Sequence[MeasureSource],
     conventions: str | Conventions,
     unknown_ids: UnknownIds = "error",
+    *,
+    judged_only: bool = False,
 ) -> Evaluation:
     chosen = parse_measures(measures)
     rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
@@ -206,8 +223,13 @@ def _evaluate(
     without_value: dict[str, list[str]] = {}
     reference = judgments if judgments.passages is None else judgments.passages.of
     judged = {query: judgments.judged(query) for query in judgments.nuggets}
+    condensed: dict[str, dict[str, float]] | None = None
+    if judged_only and _has_negatives(judgments):
+        condensed = {}
     per_query = {
-        query: _measured(query, judgments, {None: of}, known, ordered, rules, without_value)
+        query: _measured(
+            query, judgments, {None: of}, known, ordered, rules, without_value, condensed
+        )
         for query, of in judged.items()
     }
     rankings = {query: rules.order.chunks(known, query) for query in judged}
@@ -231,6 +253,7 @@ def _evaluate(
         conventions=rules.name,
         unjudged=tuple(_unjudged(judgments, judged, rankings, each) for each in cutoffs),
         dry_run=judgments.dry_run,
+        judged_only=condensed or {},
         questions={
             query: text for query, text in judgments.questions.items() if query in per_query
         },
@@ -269,10 +292,12 @@ def _measured(
     measures: Sequence[tuple[Measure, Order]],
     rules: Conventions,
     without_value: dict[str, list[str]],
+    condensed: dict[str, dict[str, float]] | None,
 ) -> dict[str, float]:
     """Give the value of each measure for a query, and note those without one.
 
-    `judged` has its judgments by `rel`, as far as they are made.
+    `judged` has its judgments by `rel`, as far as they are made. `condensed`, where there is one,
+    gets the values of the judged chunks alone (Sakai, Alternatives to Bpref, SIGIR 2007).
     """
     if rules.skips(run, query):
         return {}
@@ -291,6 +316,13 @@ def _measured(
         if value is None:
             without_value.setdefault(measure.name, []).append(query)
         values[measure.name] = rules.round_value(measure.family, value or 0.0)
+        if condensed is not None:
+            of, ranking = judged[measure.rel], rankings[order]
+            if measure.family != "Judged" and not of.chunks.issuperset(ranking[: measure.k]):
+                value = measure([chunk for chunk in ranking if chunk in of.chunks], of)
+            condensed.setdefault(query, {})[measure.name] = rules.round_value(
+                measure.family, value or 0.0
+            )
     return values
 
 
@@ -325,6 +357,12 @@ def _unjudged(
             failed |= {query: met} if met else {}
     mean = fmean(shares.values()) if shares else None
     return Unjudged(k=measure.cutoff or 0, shares=shares, mean=mean, failed=failed)
+
+
+def _has_negatives(qrels: NuggetQrels) -> bool:
+    """Whether anything was judged not relevant; where only the relevant is listed, all else is not."""
+    labels = chain.from_iterable(of.values() for of in qrels.labels.values())
+    return any(label < qrels.threshold for label in labels)
 
 
 def _any_supported(qrels: NuggetQrels, query: str) -> bool:

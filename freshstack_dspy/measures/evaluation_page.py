@@ -1,6 +1,6 @@
 """The page of evaluated runs: means, intervals, what is unjudged, and what was missing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from freshstack_dspy.records import DRY_RUN
 if TYPE_CHECKING:
     from freshstack_dspy.measures.evaluation import Evaluation, PassageNotes
     from freshstack_dspy.measures.groups import GroupedEvaluation
+    from freshstack_dspy.measures.qrels import About
 
 FEW_QUERIES = 30
 """Of fewer, a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
@@ -166,9 +167,20 @@ def _missing(evaluation: "Evaluation") -> Iterator[str]:
             yield f"{counted(failed, 'failed judgment')} in the top {deepest.k}"
 
 
+def judging_command(
+    about: "About", paths: Sequence[Path], cutoffs: Iterable[Cutoff | None]
+) -> Span:
+    """Give the command that judges the tops of runs down to the deepest cut-off."""
+    deepest = max((k for k in cutoffs if isinstance(k, int)), default=0)
+    depth = f" --k {deepest}" if deepest > _EXTENDED else ""
+    files = " ".join(map(str, paths)) or "RUN …"
+    folder = about.path or "COLLECTION"
+    return Span(f"freshstack extend {folder} {files} --config FILE{depth}", "code")
+
+
 def _mostly_unjudged(runs: Mapping[str, "Evaluation"], paths: Mapping[str, Path]) -> Iterator[Text]:
     """Name the runs of which too little is judged, together where it is the same tops."""
-    folder = next(iter(runs.values())).about.path
+    about = next(iter(runs.values())).about
     for cutoffs in dict.fromkeys(run.mostly_unjudged for run in runs.values()):
         names = [name for name, run in runs.items() if run.mostly_unjudged == cutoffs]
         if not cutoffs:
@@ -179,13 +191,13 @@ def _mostly_unjudged(runs: Mapping[str, "Evaluation"], paths: Mapping[str, Path]
             f"{', '.join(map(cut, names))}: most of the top {tops} is unjudged: these means depend "
             "on the judgments more than on the run"
         )
-        lowest = max((k for k in cutoffs if isinstance(k, int)), default=0)
-        depth = f" --k {lowest}" if lowest > _EXTENDED else ""
-        files = " ".join(str(paths[name]) for name in names if name in paths)
-        command = f"freshstack extend {folder} {files} --config FILE{depth}"
+        files = [paths[name] for name in names if name in paths]
         typed = (
-            ("; to judge it, by a [model] that can be asked: ", Span(command, "code"))
-            if folder and files
+            (
+                "; to judge it, by a [model] that can be asked: ",
+                judging_command(about, files, cutoffs),
+            )
+            if about.path and files
             else ()
         )
         yield Text((line, *typed))

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import ChunkLabels, Judged, NuggetQrels, PassageLabels, Spans
@@ -121,6 +122,33 @@ def held_labels(
         for evidence in [chunk.evidence[nugget]]
         if shared([span], evidence) >= covered * size(evidence)
     ]
+
+
+class SpanLabel(NamedTuple):
+    """The label of a span of a file, by those of the chunks that it overlaps."""
+
+    label: int | None
+    of: str
+    """The id of the chunk that it is of; of several, the first."""
+    held: Sequence[str]
+    """The ids of the chunks with a label above 0 all of whose evidence the span holds."""
+
+
+def label_under(chunks: Sequence[ChunkLabels], nugget: str, span: Span) -> SpanLabel | None:
+    """Give the label of a span for a nugget; None where a part of it has none.
+
+    It is the highest of those whose evidence it holds; or else 0 where all of it is in chunks that
+    have a label for the nugget, and None where the judgment of one of them failed.
+    """
+    held = held_labels(chunks, nugget, span, 1)
+    if held:
+        best = max(held, key=lambda one: one[1])  # the first of several
+        return SpanLabel(best[1], best[0], [chunk_id for chunk_id, _ in held])
+    sources = [chunk for chunk in chunks if nugget in chunk.labels]
+    if shared([span], [chunk.span for chunk in sources]) < span[1] - span[0]:
+        return None
+    failed = next((one for one in sources if one.labels[nugget] is None), None)
+    return SpanLabel(None if failed else 0, (failed or sources[0]).chunk_id, ())
 
 
 def _judged(chunks: Sequence[ChunkLabels], nugget: str) -> Iterable[Span]:

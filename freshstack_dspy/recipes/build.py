@@ -86,7 +86,9 @@ def _build(
         session = stack.enter_context(open_session(config, replies=replies, **options))
         made = make(session)
         with span("collection"), one_part(progress, "collection"):
-            described = provenance(session, made.contents, inputs, commit_dates(config))
+            described = provenance(
+                session, made.contents, inputs, commit_dates(config), made.chunks
+            )
             collection = write_collection(
                 config.out,
                 made.contents,

@@ -338,7 +338,9 @@ def _extended(
         update={
             "extensions": extensions,
             "ledger": added(old.ledger, session.lm.ledger.steps()),
-            "trust": measured_trust(contents, old.scale, old.name, session.config.trust),
+            "trust": measured_trust(
+                contents, before.corpus, old.scale, old.name, session.config.trust
+            ),
             "fingerprints": {},  # a build would make another collection
             "reasked": tuple(sorted({*old.reasked, *session.used()} - call_ids_of(contents))),
         }

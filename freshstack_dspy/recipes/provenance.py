@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.corpus.seen import ReadFile, look_at_files
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
 from freshstack_dspy.files import Uri
@@ -58,6 +59,7 @@ def provenance(
     contents: Contents | None = None,
     inputs: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
+    corpus: ChunkFile | None = None,
 ) -> Provenance:
     """Describe how a collection is made, without secrets and names of machines.
 
@@ -66,6 +68,7 @@ def provenance(
         contents: Its records; replies that were used and that none of these names are listed.
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
         dates: By source, when the commit of its chunks was made, where it is known.
+        corpus: Its chunks, with which people's labels are compared.
     """
     from freshstack_dspy.calibration.agreement import measured_trust
     from freshstack_dspy.recipes.recipe import identities
@@ -83,8 +86,8 @@ def provenance(
         config=shareable(config.model_dump()),
         fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
         reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
-        trust=measured_trust(contents, config.judge.graded, config.name, config.trust)
-        if contents
+        trust=measured_trust(contents, corpus, config.judge.graded, config.name, config.trust)
+        if contents and corpus is not None
         else None,
         dates=dict(dates or {}),
     )

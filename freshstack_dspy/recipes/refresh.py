@@ -102,7 +102,7 @@ def _refresh(
 
         check_reusable(old, session, keep_labels=keep_labels)
         made = make(session, Known(before))
-        now = provenance(session, made.contents, dates=commit_dates(config))
+        now = provenance(session, made.contents, dates=commit_dates(config), corpus=made.chunks)
 
     chunks, rejected = made.chunks, made.reading.rejected
     if passages := made.contents.passages:

@@ -129,7 +129,7 @@ def _rejudge(
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
         contents = _contents(before, judged, textless, scale)
         old = before.manifest
-        now = provenance(session, contents, dates=old.dates)
+        now = provenance(session, contents, dates=old.dates, corpus=before.corpus)
         rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
         judge_now = {name: now.config[name] for name in ("model", "judge")}
         described = now.model_copy(

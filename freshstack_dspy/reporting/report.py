@@ -11,12 +11,13 @@ from freshstack_dspy.calibration.labels import pair_labels
 from freshstack_dspy.collection.analysis import Analysis
 from freshstack_dspy.collection.analyze import analyze
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.evaluating import runs_of
+from freshstack_dspy.collection.evaluating import runs_of, without_contaminated
 from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.compare import (
     Comparison,
+    best_of,
     compare_evaluations,
     is_one_run,
     named_runs,
@@ -102,6 +103,7 @@ def report(
     *,
     labels: Sequence[HumanLabel] | Sequence[Path | str] | Path | str = (),
     answers: Path | str | None = None,
+    exclude_contaminated: float | None = None,
 ) -> Report:
     """Put together what is known of a collection and of runs on it, for one page.
 
@@ -111,6 +113,8 @@ def report(
         measures: As in `evaluate`; by the first, runs are ordered and queries are the worst.
         labels: Labels of support by people, or files of them.
         answers: The folder that `freshstack answer` wrote of these runs.
+        exclude_contaminated: Leave out of means and comparisons the queries of whose nuggets the
+            model knows this share without the corpus.
 
     Raises:
         CollectionError: As for `evaluate`, `agree` and `correct`; or the answers cannot be read, or
@@ -120,17 +124,22 @@ def report(
     collection = Collection.load(collection)
     given = _read(collection, runs)
     evaluations: dict[str, Evaluation] = {}
+    excluded: tuple[str, ...] = ()
     if given:
-        qrels = collection.qrels()
-        evaluations = {name: evaluate(qrels, run, measures) for name, run in given.items()}
+        qrels, excluded = without_contaminated(collection, collection.qrels(), exclude_contaminated)
+        several = len(given) > 1
+        evaluations = {
+            name: evaluate(qrels, run.without(excluded), measures, judged_only=several)
+            for name, run in given.items()
+        }
     comparison = compare_evaluations(evaluations) if len(evaluations) > 1 else None
     agreement = correction = None
     if labels:
-        people = pair_labels(labels, collection)
+        people = pair_labels(labels)
         agreement = agree(collection, people)
         pairs = comparison.differences if comparison else ()
         ids = dict.fromkeys((each.run, each.against) for each in pairs)
-        correction = correct(collection, people, given, measures, pairs=ids)
+        correction = correct(collection, people, given, measures, pairs=ids, excluded=excluded)
     return Report(
         collection=collection,
         evaluations=evaluations,
@@ -150,16 +159,6 @@ def report(
         correction=correction,
         answers=None if answers is None else _scored(collection, Path(answers), given.values()),
     )
-
-
-def best_of(evaluations: Mapping[str, Evaluation]) -> str | None:
-    """Name the run with the highest mean of the first measure, the first by name of several."""
-
-    def order(name: str) -> tuple[float, str]:
-        of = evaluations[name]
-        return -of.means[of.measures[0]], name
-
-    return min(evaluations, key=order, default=None)
 
 
 def _read(collection: Collection, runs: Any) -> dict[str, Run | PassageRun]:

@@ -15,6 +15,7 @@ from freshstack_dspy.measures.evaluation_page import (
     unjudged_shares,
 )
 from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.statistics import FEWEST
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -30,14 +31,14 @@ from freshstack_dspy.pages.page import (
     percent,
 )
 from freshstack_dspy.pages.pictures import Dot, bars_picture, columns_picture, dots_picture
-from freshstack_dspy.records import DRY_RUN
+from freshstack_dspy.records import DEPENDS, DRY_RUN
 from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.manifest import is_baseline
 
 if TYPE_CHECKING:
     from freshstack_dspy.answering.metrics import AnswerMetrics
     from freshstack_dspy.calibration.agreement import AgreementReport
-    from freshstack_dspy.measures.compare import Comparison
+    from freshstack_dspy.measures.compare import Comparison, RunDifference
     from freshstack_dspy.records import Nugget
     from freshstack_dspy.reporting.report import Report
 
@@ -47,6 +48,15 @@ _LISTED = 30
 """How many nuggets that the corpus lacks are listed."""
 _CASES = 10
 """How many answers of each case are shown."""
+_MEANINGS = {
+    "alpha_nDCG": (
+        "how early the top of a ranking supports many different nuggets, from 0 to 1; each further "
+        "chunk for the same nugget counts half as much."
+    ),
+    "Coverage": "the share of a question's nuggets that the top of a ranking supports.",
+    "Recall": "the share of the relevant chunks that are in the top of a ranking.",
+}
+"""What the summary says of measures that not every reader knows."""
 _QUESTION, _ANSWER = 70, 600
 """How many characters of them are shown."""
 
@@ -73,6 +83,7 @@ def report_page(report: "Report") -> Page:
         question = Span(one.question, "strong", f"#{one.anchor}")
         summary = (question, " ", *one.answer, ".")
         parts.append(Text(summary, "item"))
+    parts += (Text(line, "note") for line in _words(report))
     for one in sections:
         answer = Text((*one.answer, "."))
         parts.append(Page(one.question, (answer, *one.parts), anchor=one.anchor))
@@ -80,6 +91,20 @@ def report_page(report: "Report") -> Page:
     hash_ = Span(collection.manifest.content_hash, "code")
     parts.append(Text(("The collection has the content hash ", hash_, "."), "note"))
     return Page(f"Report on {collection.name}", tuple(parts))
+
+
+def _words(report: "Report") -> Iterator[str]:
+    """Explain what the summary has figures of."""
+    trust = report.collection.manifest.trust
+    if report.agreement is not None or (trust is not None and trust.kappa is not None):
+        yield (
+            "κ (kappa): how far judge and people agree beyond chance; 1: always, 0: as often as by "
+            "chance. What people reach among themselves is the most to expect."
+        )
+    if report.best is not None:
+        measure = report.evaluations[report.best].measures[0]
+        if meaning := _MEANINGS.get(parse_measure(measure).family):
+            yield f"{measure}: {meaning}"
 
 
 def _do(what: str, *commands: str) -> list[Part]:
@@ -106,6 +131,12 @@ def _trust(report: "Report") -> Section:
     if agreement is not None:
         parts += [_agreements(agreement), _folded(agreement.page(), "agreement")]
         answer = (*answer, "; ", _link("how they agree", "agreement"))
+    elif report.dry_run:
+        parts += _do(
+            "Labelling by people comes after labels by a model: name one under [model], and build "
+            "again.",
+            "freshstack build build.toml --replace",
+        )
     else:
         parts += _do(
             "With labels of people this section shows how far the judge agrees with them, and they "
@@ -174,15 +205,26 @@ def _retrievers(report: "Report") -> Section:
 
 def _found(comparison: "Comparison", best: str) -> Iterator[str | Span]:
     """Say of which runs the best was found to differ in the first measure."""
-    found = {
-        each.against if each.run == best else each.run: each.verdict in ("higher", "lower")
-        for each in comparison.differences
-        if best in (each.run, each.against) and each.measure == comparison.measures[0]
-    }
-    for differs, what in ((True, "higher than"), (False, "no difference was found from")):
-        if names := [cut(name) for name, of in found.items() if of is differs]:
-            yield "; "
-            yield _link(f"{what} {', '.join(names)}", "means")
+    found: dict[str, list[str]] = {}
+    for each in comparison.differences:
+        if best in (each.run, each.against) and each.measure == comparison.measures[0]:
+            other = each.against if each.run == best else each.run
+            found.setdefault(_verdict(each), []).append(cut(other))
+    for what, names in found.items():
+        yield "; "
+        yield _link(f"{what} {', '.join(names)}", "means")
+
+
+def _verdict(each: "RunDifference") -> str:
+    """Say what was found of the better run, in front of the name of the other."""
+    if each.verdict in ("higher", "lower"):
+        return "higher than"
+    if each.verdict == DEPENDS:
+        return "it depends on what is unjudged whether it is higher than"
+    if each.queries < FEWEST:
+        few = counted(each.queries, "query is", "queries are")
+        return f"{few} too few to tell whether it is higher than"
+    return "no difference was found from"
 
 
 def _means(report: "Report", measure: str) -> Picture:

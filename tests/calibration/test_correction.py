@@ -213,7 +213,9 @@ def test_a_judge_that_agrees_on_all_has_an_exact_interval_and_can_be_calibrated(
 
     found = agree(collection, labels).metrics
     settings = TrustConfig(labels=(tmp_path / "ada.jsonl",), min_kappa=0.9)
-    trust = measured_trust(collection, collection.manifest.scale, collection.name, settings)
+    trust = measured_trust(
+        collection, collection.corpus, collection.manifest.scale, collection.name, settings
+    )
 
     share, kappa = found["share agreed"].judge, found["kappa"].judge
     assert share is not None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import Collection, FreshstackError, HumanLabel, import_labels
+from freshstack_dspy.calibration.following import in_full
 from freshstack_dspy.calibration.label_files import tasks_as
 from freshstack_dspy.calibration.sampling import draw
 from freshstack_dspy.collection.collection import write_collection
@@ -105,7 +106,7 @@ def test_a_label_is_the_same_whichever_tool_wrote_it(
 ) -> None:
     found = read(tmp_path, content, form, small, annotator="ana")
 
-    assert found.labels == (expected,)
+    assert found.labels == in_full([expected], small)
     assert found.left_out == left_out
 
 

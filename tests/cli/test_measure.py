@@ -219,6 +219,11 @@ def test_contaminated_queries_are_left_out(freshstack: Command, tmp_path: Path) 
 
     assert done.code == 0, done.err
     assert ", without 1 contaminated" in done.out.splitlines()[0]
+    write_run(Run("s", found), "s.run")
+    compared = freshstack("compare", known.out, "r.run", "s.run", "--exclude-contaminated", "0.5")
+    assert ", without 1 contaminated" in compared.out.splitlines()[0]
+    freshstack("report", known.out, "r.run", "s.run", "--exclude-contaminated", "0.5")
+    assert ", without 1 contaminated" in Path("report.html").read_text()
     every = freshstack("evaluate", known.out, "r.run", "--exclude-contaminated", "0")
     assert "raise --exclude-contaminated" in every.err
 
@@ -392,6 +397,37 @@ def test_a_difference_that_is_found_fails_and_noise_does_not(
     assert "noise.run" not in worse.err
     assert freshstack("compare", "qrels.txt", "noise.run", *gate, "main.run").code == 0
     assert freshstack("compare", "qrels.txt", "main.run", *gate, "worse.run").code == 0
+
+
+def test_a_gate_decides_nothing_on_a_dry_run_nor_by_what_is_unjudged(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    """One line says so, and names what would decide it."""
+    queries = [f"q{number:02}" for number in range(12)]
+    (tmp_path / "qrels.txt").write_text("".join(f"{one} 0 d 1\n{one} 0 e 0\n" for one in queries))
+    run = "{0} Q0 d 1 2 r\n{0} Q0 e 2 1 r\n"
+    (tmp_path / "main.run").write_text("".join(map(run.format, queries)))
+    (tmp_path / "new.run").write_text("".join(f"{one} Q0 x 0 3 r\n" for one in queries))
+    with (tmp_path / "new.run").open("a") as file:
+        file.write("".join(map(run.format, queries)))
+    gate = ("-m", "RR", "--fail-on-regression", "--baseline", "main.run")
+
+    done = freshstack("compare", "qrels.txt", "new.run", *gate)
+
+    assert (done.code, done.err.count("\n")) == (0, 1)
+    assert "not decided: new.run, RR: depends on what is unjudged" in done.err
+    assert "freshstack extend COLLECTION main.run new.run --config FILE" in " ".join(
+        done.out.split()
+    )
+    assert max(map(len, (line for line in done.out.splitlines() if "extend" not in line))) <= 80
+    found = json.loads(freshstack("compare", "qrels.txt", "new.run", *gate, "--json").out)
+    [difference] = found["comparison"]["differences"]
+    assert (difference["verdict"], difference["judged_only"]["value"]) == (
+        "depends on what is unjudged",
+        0.0,
+    )
+    several = freshstack("evaluate", "qrels.txt", "main.run", "new.run", "-m", "RR").out
+    assert "depends on what is unjudged" in several
 
 
 # What is chosen, and what is not concluded

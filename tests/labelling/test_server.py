@@ -73,7 +73,8 @@ def test_a_label_is_in_the_file_once_and_can_be_changed_and_undone(
     assert {name: value for name, value in label.items() if value is not None} == {
         "query_id": "12", "nugget_id": "12_0", "chunk_id": B, "annotator": "ana", "note": "mostly",
         "kind": "support", "label": 1, "evidence": [[1, 5]], "stratum": "label 1",
-        "probability": 0.5,
+        "probability": 0.5, "question": "How? It fails.", "nugget": "fact 12_0", "chunk": "bêta",
+        "path": "docs/x", "marked": ["êta"],
     }  # fmt: skip
     [shown] = client.get("/api/tasks/0").json()["given"]
     assert (shown["label"], shown["evidence"]) == (1, [[1, 4]])

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from freshstack_dspy.measures.compare import (
+    RunDifference,
     compare,
     compare_evaluations,
     ranking_agreement,
@@ -166,7 +167,7 @@ def test_python_takes_lists_dictionaries_and_gives_tables() -> None:
     assert repr(evaluation) == "Evaluation('run', 2 queries, RR 0.5000)"
 
 
-def test_a_dry_run_has_differences_and_no_verdict_and_gates_can_still_be_tried() -> None:
+def test_a_dry_run_has_differences_and_no_verdict() -> None:
     dry = {
         name: of.model_copy(update={"dry_run": True}) for name, of in drawn(40, 0.5, 0.0).items()
     }
@@ -175,8 +176,47 @@ def test_a_dry_run_has_differences_and_no_verdict_and_gates_can_still_be_tried()
 
     assert found.dry_run
     assert difference.verdict == "dry run"
-    assert difference.is_worse
     assert difference.interval.low is not None
     assert "labels by a word counter" in difference.conclusion
     assert "labels by a word counter" in repr(found)
     assert (found.to_rows()[0]["p"], found.to_rows()[0]["detectable"]) == (None, None)
+
+
+def test_a_verdict_that_unjudged_chunks_decide_is_none() -> None:
+    """B has chunks above the relevant one that nobody judged; judged to be nothing, they decide."""
+    queries = [f"q{number:02}" for number in range(12)]
+    labels = {query: {"relevant": 1, "other": 0} for query in queries}
+    first = {query: {"relevant": 2.0, "other": 1.0} for query in queries}
+    second = {query: {"new": 3.0, "relevant": 2.0, "other": 1.0} for query in queries}
+
+    def difference(qrels: dict[str, dict[str, int]], measure: str = "RR") -> RunDifference:
+        (found,) = compare(qrels, {"A": first, "B": second}, measure).differences
+        return found
+
+    unjudged = difference(labels)
+    assert unjudged.verdict == "depends on what is unjudged"
+    assert (unjudged.interval.value, unjudged.judged_only.value) == (-0.5, 0.0)
+    assert "-0.5000 (p 0.0005), and +0.0000 (p 1.0000) by judged chunks" in unjudged.conclusion
+    judged = difference({query: {**of, "new": 0} for query, of in labels.items()})
+    assert (judged.verdict, judged.judged_only) == ("lower", judged.interval)
+    assert judged.judged_only_p == judged.adjusted_p
+    assert difference(labels, "RR(judged_only=True)").verdict == "not found"
+    assert difference(labels, "Judged@1").verdict == "lower"
+    # Where qrels list only what is relevant, all else is not.
+    assert difference({query: {"relevant": 1} for query in queries}).verdict == "lower"
+
+
+def test_a_difference_that_unjudged_chunks_hide_depends_on_them() -> None:
+    queries = [f"q{number:02}" for number in range(12)]
+    labels = {query: {"relevant": 1, "other": 0} for query in queries}
+    first = {query: {"other": 2.0, "relevant": 1.0} for query in queries}
+    second = {query: {"new": 3.0, "relevant": 2.0, "other": 1.0} for query in queries}
+    (found,) = compare(labels, {"A": first, "B": second}, "RR").differences
+
+    assert (found.interval.value, found.judged_only.value) == (0.0, 0.5)
+    assert found.verdict == "depends on what is unjudged"
+
+
+def test_few_queries_are_too_few_to_tell() -> None:
+    (difference,) = compare_evaluations(runs([0.9, 0.6], [0.2, 0.1])).differences
+    assert difference.conclusion == "2 queries are too few to tell"

@@ -64,7 +64,7 @@ def test_the_lower_end_of_the_interval_decides(tmp_path: Path) -> None:
     def trust(labels: list[HumanLabel], min_kappa: float) -> Trust:
         path.write_bytes(encode_records(labels))
         settings = TrustConfig(labels=(path,), min_kappa=min_kappa)
-        found = measured_trust(made, made.manifest.scale, made.name, settings)
+        found = measured_trust(made, made.corpus, made.manifest.scale, made.name, settings)
         assert found is not None
         return found
 

@@ -1,0 +1,275 @@
+"""People's labels on what a collection holds now: content decides, as for the judge's labels.
+
+A label is of a question, a nugget and a passage, and carries their texts. Ids change when documents
+are edited (`refresh`) or cut anew (`rechunk`); the label goes to the pair that says the same. Where
+the passage is cut otherwise, its marked words decide, as the judge's evidence does in `rechunk`.
+A text that a label lacks is looked up by its id.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+from freshstack_dspy.calibration.labels import AnyLabel, check_labels
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.corpus.parquet import ChunkFile
+from freshstack_dspy.measures.passage_labels import chunks_under, label_under
+from freshstack_dspy.measures.qrels import ChunkLabels
+from freshstack_dspy.measures.spans import Hit, Place, merged
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.programs.support_judge import evidence, whole
+from freshstack_dspy.records import Chunk, HumanLabel, Query, Spans
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.placing import Files
+from freshstack_dspy.stored.record_files import records_of
+from freshstack_dspy.text import find_quotation
+
+_QUESTION = "whose question is not there, or was edited"
+_NUGGET = "whose nugget is not there, or was reworded"
+_UNKNOWN = "of a chunk id that is not there, and without the chunk's text"
+_TEXT = "whose passage is not in the documents any more, or was edited"
+_CUT = "whose passage no judged chunk holds now, or not all of what was marked in it"
+_AGAIN = "of a pair that the same person labelled twice"
+
+
+class Followed(NamedTuple):
+    """Labels under the ids of a collection."""
+
+    labels: tuple[HumanLabel, ...]
+    lost: dict[str, tuple[HumanLabel, ...]]
+    """As they were given, by the reason why they are of no pair of the collection."""
+
+
+def in_full(labels: Sequence[AnyLabel], collection: Collection) -> tuple[AnyLabel, ...]:
+    """Give labels of pairs of a collection the texts that they are of; others stay as they are."""
+    queries = {one.query_id: one for one in collection.queries}
+    nuggets = {one.nugget_id: one.text for one in collection.nuggets}
+    chunks = collection.corpus.chunks(
+        {one.chunk_id for one in labels if isinstance(one, HumanLabel)}
+    )
+    return tuple(
+        with_texts(one, queries[one.query_id], nuggets[one.nugget_id], chunks[one.chunk_id])
+        if isinstance(one, HumanLabel)
+        else one
+        for one in labels
+    )
+
+
+def with_texts(label: HumanLabel, query: Query, nugget: str, chunk: Chunk) -> HumanLabel:
+    """Give a label the texts that it is of, by which it can be followed."""
+    return label.model_copy(
+        update={
+            "question": query.text,
+            "nugget": nugget,
+            "chunk": chunk.passage,
+            "path": f"{chunk.source}/{chunk.path}",
+            "marked": tuple(chunk.text_at(*span) for span in label.evidence),
+        }
+    )
+
+
+def follow(labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) -> Followed:
+    """Give labels the ids that their pairs have in a collection.
+
+    A label whose chunk is there stays as it is. Of a passage that has another id the evidence is
+    where its words are. A passage that is cut otherwise gives its label to the judged chunks that
+    hold all that was marked, or, unmarked, all of it; label 0 goes to the chunks that are all in
+    passages with that label.
+
+    Args:
+        labels: Of pairs.
+        contents: The records of the collection.
+        corpus: Its chunks.
+    """
+    return _Following(labels, contents, corpus).followed()
+
+
+def follow_all(
+    placed: Iterable[tuple[str, AnyLabel]], collection: Collection
+) -> tuple[list[AnyLabel], dict[str, tuple[HumanLabel, ...]]]:
+    """Follow labels of all kinds, each with its place; also give those that are lost.
+
+    Raises:
+        CollectionError: A label without texts is not of the collection; as `check_labels`.
+    """
+    told: list[HumanLabel] = []
+    others: list[tuple[str, AnyLabel]] = []
+    for place, label in placed:
+        if isinstance(label, HumanLabel) and label.chunk is not None:
+            told.append(label)
+        else:
+            others.append((place, label))
+    now, lost = follow(told, collection, collection.corpus)
+    check_labels([*others, *((f"label of {one.annotator!r}", one) for one in now)], collection)
+    return [*(label for _, label in others), *now], lost
+
+
+def lost_lines(lost: Mapping[str, Sequence[object]]) -> list[str]:
+    """Say of how many labels a collection has no pair, by the reason."""
+    return [f"{counted(len(of), 'label')} left out, {why}" for why, of in lost.items()]
+
+
+class _Following:
+    def __init__(self, labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) -> None:
+        self._labels, self._corpus = labels, corpus
+        self._written = {one.chunk_id: one for one in contents.passages}
+        self._questions = {one.query_id: _bare(one.text) for one in contents.queries}
+        self._query_ids = {text: id_ for id_, text in reversed(self._questions.items())}
+        self._nuggets: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for nugget in contents.nuggets:
+            self._nuggets[nugget.query_id][nugget.nugget_id] = _bare(nugget.text)
+        self._pairs = [self._pair(label) for label in labels]
+        wanted = {pair for pair in self._pairs if not isinstance(pair, str)}
+        self._judged: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for query_id in {query_id for query_id, _ in wanted}:
+            for one in records_of(contents.judgments, query_id):
+                if (pair := (query_id, one.nugget_id)) in wanted:
+                    self._judged[pair].append(one.chunk_id)
+        self._taken: set[tuple[str, ...]] = set()
+        self._found: list[HumanLabel] = []
+        self._lost: defaultdict[str, list[HumanLabel]] = defaultdict(list)
+
+    @cached_property
+    def _chunks(self) -> dict[str, Chunk]:
+        """The judged chunks of the labelled pairs, and those that labels name."""
+        ids = {chunk_id for of in self._judged.values() for chunk_id in of}
+        ids |= {label.chunk_id for label in self._labels}
+        return self._written | self._corpus.chunks(sorted(ids.intersection(self._corpus.ids)))
+
+    @cached_property
+    def _by_text(self) -> dict[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for chunk in self._chunks.values():
+            found[_bare(chunk.passage)].append(chunk.chunk_id)
+        return found
+
+    @cached_property
+    def _files(self) -> Files:
+        return Files(chain(self._corpus, self._written.values()))
+
+    def followed(self) -> Followed:
+        """Follow each label: those that are where they were first."""
+        ids = {*self._corpus.ids, *self._written}
+        elsewhere: list[tuple[HumanLabel, tuple[str, str]]] = []
+        for label, pair in zip(self._labels, self._pairs, strict=True):
+            if isinstance(pair, str):
+                self._lost[pair].append(label)
+            elif label.chunk is None and label.chunk_id not in ids:
+                self._lost[_UNKNOWN].append(label)
+            elif label.chunk is None or self._says(label.chunk_id, label.chunk):
+                self._put(label, label, pair, label.chunk_id)
+            else:
+                elsewhere.append((label, pair))
+        cut: defaultdict[tuple[str, ...], list[tuple[HumanLabel, Place]]] = defaultdict(list)
+        for label, pair in elsewhere:
+            judged = set(self._judged[pair])
+            same = [id_ for id_ in self._by_text.get(_bare(label.chunk or ""), ()) if id_ in judged]
+            free = [id_ for id_ in same if self._identity(label, pair, id_) not in self._taken]
+            if same:
+                chunk = self._chunks[(free or same)[0]]
+                moved = label.model_copy(update={"evidence": evidence(label.marked, whole(chunk))})
+                self._put(moved, label, pair, chunk.chunk_id)
+            elif (place := self._place(label)) is None:
+                self._lost[_TEXT].append(label)
+            else:
+                cut[*pair, label.kind, label.annotator].append((label, place))
+        for (query_id, nugget_id, *_), placed in cut.items():
+            self._project((query_id, nugget_id), placed)
+        return Followed(tuple(self._found), {why: tuple(of) for why, of in self._lost.items()})
+
+    def _pair(self, label: HumanLabel) -> tuple[str, str] | str:
+        """The query and nugget that a label is of, or why it is of none."""
+        query_id = _named(label.query_id, label.question, self._questions, self._query_ids)
+        if query_id is None:
+            return _QUESTION
+        nuggets = self._nuggets[query_id]
+        by_text = {text: id_ for id_, text in reversed(nuggets.items())}
+        nugget_id = _named(label.nugget_id, label.nugget, nuggets, by_text)
+        return _NUGGET if nugget_id is None else (query_id, nugget_id)
+
+    def _says(self, chunk_id: str, text: str) -> bool:
+        chunk = self._chunks.get(chunk_id)
+        return chunk is not None and _bare(text) in (_bare(chunk.passage), _bare(chunk.text))
+
+    @staticmethod
+    def _identity(label: HumanLabel, pair: tuple[str, str], chunk_id: str) -> tuple[str, ...]:
+        return label.kind, label.annotator, *pair, chunk_id
+
+    def _put(
+        self, label: HumanLabel, given: HumanLabel, pair: tuple[str, str], chunk_id: str
+    ) -> None:
+        """Add a label under the ids of now, unless its annotator labelled the pair there."""
+        if (identity := self._identity(label, pair, chunk_id)) in self._taken:
+            self._lost[_AGAIN].append(given)
+            return
+        self._taken.add(identity)
+        now = {"query_id": pair[0], "nugget_id": pair[1], "chunk_id": chunk_id}
+        if (label.query_id, label.nugget_id, label.chunk_id) != tuple(now.values()):
+            texts = ("question", "nugget", "chunk", "path")  # those of now are the collection's
+            label = label.model_copy(update={**now, **dict.fromkeys(texts), "marked": ()})
+        self._found.append(label)
+
+    def _place(self, label: HumanLabel) -> Place | None:
+        """Where the passage of a label is now: in its file, or else where it is alone."""
+        hits = [Hit(0, path=label.path, text=label.chunk)] if label.path else []
+        hits.append(Hit(0, text=label.chunk))
+        return next(filter(None, map(self._files.place, hits)), None)
+
+    def _project(self, pair: tuple[str, str], placed: Sequence[tuple[HumanLabel, Place]]) -> None:
+        """Give the labels of one person for a pair to the judged chunks that share their bytes."""
+        labels = {str(number): label for number, (label, _) in enumerate(placed)}
+        by_file: defaultdict[tuple[str, str], list[ChunkLabels]] = defaultdict(list)
+        for number, (label, place) in enumerate(placed):
+            span, spans = (place.start, place.end), self._marked(label, place)
+            by_file[place.source, place.path].append(
+                ChunkLabels(
+                    str(number),
+                    span,
+                    labels={pair[1]: label.label},
+                    evidence={pair[1]: merged(spans) or [span]},
+                    without_evidence=frozenset() if spans else frozenset({pair[1]}),
+                )
+            )
+        went: set[str] = set()
+        for chunk in (self._chunks[id_] for id_ in self._judged[pair]):
+            span = chunk.start_byte, chunk.end_byte
+            near = chunks_under(span, by_file.get((chunk.source, chunk.path), ()))
+            found = label_under(near, pair[1], span)
+            if found is None or found.label is None:
+                continue
+            unmarked = [of for of in near if pair[1] in of.without_evidence]
+            if not found.label and any(labels[of.chunk_id].label for of in unmarked):
+                continue  # which part of the passage shows it is not known
+            sources = found.held or [of.chunk_id for of in near if not of.labels[pair[1]]]
+            went.update(sources)
+            source = labels[found.of]
+            held = [of.evidence[pair[1]] for of in near if of.chunk_id == found.of and found.label]
+            update = {"label": found.label, "evidence": tuple(held[0]) if held else ()}
+            if self._identity(source, pair, chunk.chunk_id) not in self._taken:
+                self._put(source.model_copy(update=update), source, pair, chunk.chunk_id)
+        if lost := [label for number, label in labels.items() if number not in went]:
+            self._lost[_CUT] += lost
+
+    def _marked(self, label: HumanLabel, place: Place) -> Spans:
+        """Where the marked words of a label are, in the passage at its place."""
+        file = self._files.text(place.source, place.path)
+        start, end = file.character_at(place.start), file.character_at(place.end)
+        places = (find_quotation(words, file.text[start:end]) for words in label.marked)
+        return tuple(
+            (file.byte_at(start + found[0]), file.byte_at(start + found[1]))
+            for found in places
+            if found
+        )
+
+
+def _named(id_: str, text: str | None, texts: dict[str, str], ids: dict[str, str]) -> str | None:
+    """The id of what says the same, that of the same id first; without a text the id decides."""
+    if text is None:
+        return id_ if id_ in texts else None
+    return id_ if texts.get(id_) == _bare(text) else ids.get(_bare(text))
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.split())
