@@ -77,7 +77,13 @@ def answer(
         comparers.pop("embedding", None)  # there are no answers yet that could be embedded
         from freshstack_dspy.answering.reteval import answer_from_runs
 
-        plan_asking(config, loaded, lambda session: answer_from_runs(session, loaded, read, **how))
+        plan_asking(
+            config,
+            loaded,
+            lambda session: answer_from_runs(session, loaded, read, **how),
+            form,
+            as_json=as_json,
+        )
         return
     with judging(
         config, mode, failed=failed, log=log, out=out, searching="embedding" in comparers

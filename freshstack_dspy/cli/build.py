@@ -25,6 +25,7 @@ from freshstack_dspy.cli.printing import complain, present, say
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
+    from freshstack_dspy.cli.printing import PageFormat
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.recipes.session import Session
 
@@ -189,15 +190,22 @@ def rejudge(
     mode: ModeOption = "live",
     failed: FailedOption = False,
     log: LogOption = None,
+    plan: PlanOption = False,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Judge all judged pairs again, or a sample; say how far the labels agree."""
     from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.rejudge import plan_rejudging
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
 
     settings = load_judging(config)
+    if plan:
+        with ProgressBars() as bars:
+            planned = plan_rejudging(collection, settings, sample=sample, progress=bars)
+        present(planned.page(), form, as_json=as_json)
+        return
     with asking(mode, log, failed=failed) as (options, _):
         found = judge_again(collection, settings, out, sample=sample, **options)
     changes = None
@@ -223,7 +231,14 @@ def rechunk(
     present(found.page(out), form, as_json=as_json)
 
 
-def plan_asking(config: Path, collection: "Collection", ask: "Callable[[Session], object]") -> None:
+def plan_asking(
+    config: Path,
+    collection: "Collection",
+    ask: "Callable[[Session], object]",
+    form: "PageFormat | None",
+    *,
+    as_json: bool,
+) -> None:
     """Print what a function would ask for that asks about the queries of a collection."""
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.plan import plan_asking as plan
@@ -236,4 +251,4 @@ def plan_asking(config: Path, collection: "Collection", ask: "Callable[[Session]
             queries=len(collection.qrels().nuggets),
             progress=bars,
         )
-    present(found.page())
+    present(found.page(), form, as_json=as_json)

@@ -71,6 +71,8 @@ def contexts(
             config,
             loaded,
             lambda session: evaluate_contexts(session, loaded, read, k=k, tokens=tokens),
+            form,
+            as_json=as_json,
         )
         return
     with (

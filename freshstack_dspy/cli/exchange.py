@@ -83,7 +83,7 @@ def export(
     chosen = slices_named(slices)
     if push is not None:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
-        address = push_collection(collection, push, slices=chosen, replace=replace)
+        address = push_collection(collection, push, slices=chosen, nuggets=nuggets, replace=replace)
         say(f"{address}: {collection} was pushed")
         return
     assert out is not None

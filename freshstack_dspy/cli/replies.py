@@ -129,8 +129,8 @@ def import_answers(
 ) -> None:
     """Record replies to deferred requests.
 
-    Each line is {"custom_id": …, "content": "…"}, which replaces what was recorded, or what a batch
-    API gives back. The exit code is 1 if a line brought no reply.
+    Each line is {"custom_id": …, "content": …}, a text or the JSON object that was asked for, which
+    replaces what was recorded; or what a batch API gives back. The exit code is 1 if a line brought no reply.
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.deferred import import_replies
@@ -143,6 +143,8 @@ def import_answers(
         )
     say(str(report))
     _print_reasons(report.reasons)
+    if report.imported or report.replaced:
+        say(f"go on with: freshstack build {config} --mode defer")
     if report.faulty:
         raise typer.Exit(1)
 

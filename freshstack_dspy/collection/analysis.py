@@ -333,9 +333,9 @@ class Analysis(Record, Shown):
             yield Text("What the corpus lacks is missed here, and counts in no score.", "note")
 
     def _groups(self) -> Iterator[Table]:
-        """Tables of the groups of several queries that miss most."""
+        """Tables of the groups that miss most."""
         for by in dict.fromkeys(of.by for of in self.groups):
-            groups = [of for of in self.groups if of.by == by and of.queries > 1 and of.kinds]
+            groups = [of for of in self.groups if of.by == by and of.kinds]
             rows = [
                 (of.group, of.queries, of.nuggets, sum(of.kinds.values()), _lines(of.kinds))
                 for of in groups[:_GROUPS]
@@ -381,7 +381,7 @@ class Analysis(Record, Shown):
             (one.rank, (one.document, cut(one.opening, 50)), _labels(one, query)) for one in shown
         ]
         if rows:
-            yield Table(("rank", "result", "supports"), rows, "on top", ids=(1,))
+            yield Table(("rank", "result", "supports"), rows, "on top", ids=(1, 2))
 
     def _nugget(self, nugget: AnalyzedNugget, *, whole: bool) -> Iterator[Text]:
         places = [] if nugget.pieces is None else [str(nugget.pieces)]

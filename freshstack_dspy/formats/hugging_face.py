@@ -18,6 +18,7 @@ from freshstack_dspy.formats.selection import GRADES, Files, Selection
 from freshstack_dspy.records import SCALES, Candidate, Chunk, Judgment, Nugget, Query, Scale
 from freshstack_dspy.rows import Row
 from freshstack_dspy.stored.card import data_card
+from freshstack_dspy.stored.contents import NuggetsName
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.record_files import kinds, schema_of
 from freshstack_dspy.stored.slices import Slices
@@ -103,6 +104,7 @@ def push_collection(
     repo_id: str,
     *,
     slices: Slices = None,
+    nuggets: NuggetsName = "supported",
     replace: bool = False,
 ) -> str:
     """Export a collection as a data set of the Hugging Face hub and upload it, as one commit.
@@ -114,6 +116,7 @@ def push_collection(
         collection: A collection, or its folder.
         repo_id: `owner/name` of the data set.
         slices: Which queries, as for `export_collection`.
+        nuggets: Which of their nuggets, as for `export_collection`.
         replace: Allow for a data set that exists; its other Parquet files are deleted.
 
     Returns:
@@ -141,7 +144,7 @@ def push_collection(
     api = HfApi(endpoint=endpoint, token=token)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "dataset"
-        export_collection(collection, "hf", folder, slices=slices)
+        export_collection(collection, "hf", folder, slices=slices, nuggets=nuggets)
         try:
             api.create_repo(repo_id, repo_type="dataset", private=True, exist_ok=replace)
             api.upload_folder(

@@ -66,7 +66,7 @@ from freshstack_dspy.lm.request import ChatRequest, canonical_json, chat_request
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import Recorded, ReplyStore, open_store
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.usage import Ledger
+from freshstack_dspy.lm.usage import Ledger, current_step
 from freshstack_dspy.records import Status
 
 
@@ -91,7 +91,8 @@ class Client(Recorder[Prompt, Reply]):
         self.access = access
         self.provider = provider
         """What answers in place of what the model's name chooses, if it was given."""
-        self.deferred: set[str] = set()
+        self.deferred: dict[str, str] = {}
+        """The keys of requests that were written down, with the step that asked."""
         """The keys of the requests that were written down for later."""
         self._prices = access.account.prices
         self._too_long: list[tuple[int, int]] = []
@@ -218,7 +219,7 @@ class Client(Recorder[Prompt, Reply]):
         if self.mode == "defer" or self._defers:
             request = items[0].request
             self.writable().defer(request)
-            self.deferred.add(request.key)
+            self.deferred[request.key] = current_step()
             raise DeferredError(f"request {request.key} was written down")
 
     def _upper_bound(self, items: Sequence[Prompt]) -> Spent:

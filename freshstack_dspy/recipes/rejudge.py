@@ -23,7 +23,9 @@ from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 from freshstack_dspy.stored.record_files import rows
 
 if TYPE_CHECKING:
+    from freshstack_dspy.progress import Progress
     from freshstack_dspy.recipes.judge import Judgments, ToJudge
+    from freshstack_dspy.recipes.plan import Plan
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,14 +96,32 @@ def rejudge(
         return _rejudge(collection, config, out, sample, **options)
 
 
-def _rejudge(
-    collection: Path | str,
-    config: BuildConfig,
-    out: Path | None,
-    sample: int | None,
-    **options: Unpack[SessionOptions],
-) -> Rejudged:
+def plan_rejudging(
+    collection: Collection | Path | str,
+    config: BuildConfig | Path | str,
+    *,
+    sample: int | None = None,
+    progress: "Progress | bool | None" = None,
+) -> "Plan":
+    """Plan what `rejudge` would ask for and cost; nothing is sent. Arguments and errors are its own."""
+    from freshstack_dspy.recipes.judge import judge
+    from freshstack_dspy.recipes.plan import plan_asking
+
     before = Collection.load(collection)
+    config, _, pairs = _to_judge(before, configured(config, read=load_judging), sample)
+    return plan_asking(
+        config,
+        lambda session: judge(session, session.recipe.support_judge, pairs),
+        name=before.name,
+        queries=len({pair.query.query_id for pair in pairs}),
+        progress=progress,
+    )
+
+
+def _to_judge(
+    before: Collection, config: BuildConfig, sample: int | None
+) -> tuple[BuildConfig, dict[str, Chunk], list["ToJudge"]]:
+    """Give the configuration of a judge, all judged chunks by id, and the pairs to judge."""
     judged_ids = {chunk_id for (chunk_id,) in rows(before.judgments, "chunk_id")}
     chunks = before.corpus.chunks(judged_ids)
     pairs = _pairs(before, chunks)
@@ -115,6 +135,18 @@ def _rejudge(
         once = {"votes": 1, "shuffle": None, "batch": 1, "duplicates": "judge"}
         alone = config.judge.model_copy(update=once)
         config = config.model_copy(update={"judge": alone})
+    return config, chunks, pairs
+
+
+def _rejudge(
+    collection: Path | str,
+    config: BuildConfig,
+    out: Path | None,
+    sample: int | None,
+    **options: Unpack[SessionOptions],
+) -> Rejudged:
+    before = Collection.load(collection)
+    config, chunks, pairs = _to_judge(before, config, sample)
     old_scale, scale = before.manifest.scale, config.judge.graded
     differ = scale.name != old_scale.name
     with open_session(config, searching=False, **options) as session:

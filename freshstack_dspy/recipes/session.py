@@ -177,13 +177,14 @@ class Session:
         if self.mode != "defer" or store is None or not missing:
             return
         underway = {key for job in JobFolder.of(self.config).pending() for key in job.keys}
-        if underway >= missing:
+        if underway >= missing.keys():
             raise DeferredError(
                 f"all {len(missing)} requests are in batches under way; wait for them with: "
                 f"freshstack requests status {self.config.file} --wait"
             )
         path = requests_file(self.config)
-        written = write_requests(store, path, missing - underway)
+        steps = {key: step for key, step in missing.items() if key not in underway}
+        written = write_requests(store, path, steps)
         raise DeferredError(
             f"{written} requests were written to {path}; send them with: freshstack requests "
             f"answer {self.config.file}, or as a batch with: freshstack requests submit "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import Run, write_run
+from freshstack_dspy import Collection, Run, write_run
 from tests.collection.small import A, B, write_small
 
 from .conftest import Command
@@ -94,3 +94,31 @@ def test_searches_are_the_context_of_all_that_they_showed(
     assert (
         "here results are the ids of chunks" in freshstack("contexts", "small", "texts.jsonl").err
     )
+
+
+def test_groups_of_one_query_are_shown_and_long_ids_leave_a_table_whole(
+    freshstack: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, chunk = f"ticket-{'x' * 63}", f"docs/{'y' * 66}"
+    Collection.of(
+        queries=[{"query_id": query, "title": "How?", "tags": ["urgent"]}],
+        nuggets=[
+            {"nugget_id": f"{query}_{number}", "query_id": query, "text": "A fact."}
+            for number in range(2)
+        ],
+        judgments=[
+            {"nugget_id": f"{query}_{number}", "chunk_id": f"{chunk}{number}", "label": 1}
+            for number in range(2)
+        ],
+    ).save(tmp_path / "tickets")
+    write_run(Run.from_scores({query: {f"{chunk}0": 1.0}}, name="mine"), tmp_path / "t.run")
+    monkeypatch.setenv("COLUMNS", "80")
+
+    out = freshstack("analyze", "tickets", "t.run", "-m", "Coverage@1").out
+
+    assert next(line.split() for line in out.splitlines() if "urgent" in line)[:8] == [
+        *("│", "urgent", "│", "1", "│", "2", "│", "1")
+    ]
+    (header,) = [line for line in out.splitlines() if "rank ┃" in line]
+    assert "supports" in header
+    assert len(header) <= 80

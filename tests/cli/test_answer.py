@@ -60,6 +60,8 @@ def test_a_plan_counts_what_is_then_asked(freshstack: Command, desk: Path) -> No
     requests, recorded = total(before.out)
     assert requests - recorded == asked > 0
     assert total(after.out) == [requests, requests]
+    as_json = json.loads(freshstack(*words, "--plan", "--replace", "--json").out)
+    assert sum(step["requests"] for step in as_json["steps"]) == requests
 
 
 def test_a_comparer_has_a_name_and_a_threshold(freshstack: Command, desk: Path) -> None:

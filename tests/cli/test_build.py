@@ -117,6 +117,9 @@ def test_a_collection_is_rejudged_into_another_folder_or_by_a_sample(
 ) -> None:
     words = ("rejudge", "collection", "--config", built_config)
 
+    planned = json.loads(freshstack(*words, "--plan", "--json").out)
+    assert sum(step["requests"] for step in planned["steps"]) > 0
+    assert not Path("new").exists()
     whole = freshstack(*words, "--out", "new")
     sample = freshstack(*words, "--sample", 4)
     as_json = freshstack(*words, "--sample", 4, "--json")

@@ -74,6 +74,14 @@ def test_a_data_set_that_exists_is_left_alone_unless_it_is_to_be_replaced(
     assert set(before) - set(pushed.files) == {"corpus/test-old.parquet"}
 
 
+def test_what_is_pushed_is_what_export_writes_of_these_nuggets(tmp_path: Path, hub: Hub) -> None:
+    collection = write_small(tmp_path / "c")
+    push_collection(collection, NAME, slices="all", nuggets="all")
+    export_collection(collection, "hf", tmp_path / "hf", slices="all", nuggets="all")
+
+    assert hub.repositories[NAME].files == files_of(tmp_path / "hf")
+
+
 @pytest.mark.parametrize(
     ("token", "forbidden", "broken", "message"),
     [

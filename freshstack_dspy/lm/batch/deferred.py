@@ -3,13 +3,14 @@
 A provider's batch API, `vllm run-batch`, or a person answers it; the replies are imported, and
 the build goes on. Each line of the replies is either what a batch API gives back,
 `{"custom_id": …, "response": {"status_code": 200, "body": {…}}}`, or, for people,
-`{"custom_id": …, "content": "…"}`.
+`{"custom_id": …, "content": "…"}`, the content as a text or as the JSON object itself.
 """
 
 import functools
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,14 +36,18 @@ def requests_file(config: BuildConfig) -> Path:
     return config.cache.path.parent / "requests" / f"{config.name}.jsonl"
 
 
-def write_requests(store: ReplyStore, path: Path, keys: Container[str]) -> int:
-    """Write the deferred requests of these keys as an OpenAI batch file; return how many."""
+def write_requests(store: ReplyStore, path: Path, steps: Mapping[str, str]) -> int:
+    """Write the deferred requests of these keys as an OpenAI batch file; return how many.
+
+    For whoever answers by hand, each also has the step that asks, and the question it is about.
+    """
     written = 0
     try:
         with replace_file(path) as partial, partial.open("wb") as file:
             for request in store.deferred():
-                if request.key in keys:
-                    file.write(request_line(request) + b"\n")
+                if request.key in steps:
+                    about = {"step": steps[request.key], "question": _question_of(request)}
+                    file.write(request_line(request, **about) + b"\n")
                     written += 1
     except OSError as error:
         raise StoreError(f"{path}: the requests cannot be written: {error}") from error
@@ -61,9 +66,21 @@ def keys_in(file: Path) -> Iterator[str]:
         raise StoreError(f"{file}: not a file of deferred requests; {again}") from None
 
 
-def request_line(request: ChatRequest, url: str = "/v1/chat/completions") -> bytes:
+def _question_of(request: ChatRequest) -> str:
+    """The question that a request is about; empty where it shows none as our programs do."""
+    for message in reversed(request.messages):  # a re-ask ends with what was wrong
+        with suppress(ValueError, LookupError, TypeError):
+            question = json.loads(message.content)["question"]
+            if isinstance(question, str):
+                return question
+            return str(question.get("title") or question["body"])
+    return ""
+
+
+def request_line(request: ChatRequest, url: str = "/v1/chat/completions", **about: str) -> bytes:
     """A request as one line of an OpenAI batch file, without the line break."""
     value = {"custom_id": request.key, "method": "POST", "url": url, "body": request.body()}
+    value |= about
     return canonical_json(value).encode()
 
 
@@ -171,7 +188,7 @@ class _Response(BaseModel):
 
 class _Line(BaseModel):
     custom_id: str
-    content: str | None = None
+    content: str | dict[str, Any] | None = None
     error: Any = None
     response: _Response | None = None
 
@@ -195,7 +212,9 @@ def read_answer(text: str) -> AnswerLine:
     try:
         line = _Line.model_validate_json(text)
         if line.content is not None:
-            return AnswerLine(line.custom_id, line.content, by_hand=True)
+            is_object = isinstance(line.content, dict)
+            content = json.dumps(line.content, ensure_ascii=False) if is_object else line.content
+            return AnswerLine(line.custom_id, str(content), by_hand=True)
         if line.error or line.response is None or line.response.status_code != 200:
             return AnswerLine(line.custom_id, error=_reason(line))
         return _answer_of(line.custom_id, _Completion.model_validate(line.response.body))

@@ -61,7 +61,7 @@ class Waiting:
         asks = [ask(text, **asked) for text in texts]
         for each in asks:
             self.store.defer(each)
-        write_requests(self.store, self.file, {each.key for each in self.store.deferred()})
+        write_requests(self.store, self.file, {each.key: "other" for each in self.store.deferred()})
         return asks
 
     def submit(self) -> list[Job]:

@@ -64,11 +64,13 @@ def test_every_deferred_request_is_a_line_of_a_batch_file(
         store.defer(ask(text))
     path = tmp_path / "new folder" / "requests.jsonl"
 
-    assert write_requests(store, path, {ask("one").key, ask("zwölf").key}) == 2
+    steps = {ask("one").key: "nuggets", ask("zwölf").key: "judge"}
+    assert write_requests(store, path, steps) == 2
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert {line["custom_id"] for line in lines} == {ask("one").key, ask("zwölf").key}
     assert lines == sorted(lines, key=lambda line: str(line["custom_id"]))
-    assert lines[0].keys() == {"custom_id", "method", "url", "body"}
+    assert lines[0].keys() == {"custom_id", "method", "url", "body", "step", "question"}
+    assert {line["custom_id"]: line["step"] for line in lines} == steps
     assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
     assert {line["body"]["messages"][0]["content"] for line in lines} == {"one", "zwölf"}
     assert lines[0]["body"] == {
@@ -104,6 +106,16 @@ def test_both_formats_are_imported_and_only_what_was_paid_for_is_charged(
     spent = store.spent("mine")
     assert (spent.calls, spent.tokens) == (1, 10)
     assert spent.dollars == pytest.approx(batch.cost)
+
+
+def test_by_hand_the_object_itself_is_an_answer(store: ReplyStore, replies_file: Path) -> None:
+    store.defer(ask("by hand"))
+    write_lines(replies_file, {"custom_id": ask("by hand").key, "content": {"answer": "jä"}})
+
+    assert import_replies(store, replies_file).imported == 1
+    reply = store.get(ask("by hand").key)
+    assert reply is not None
+    assert json.loads(reply.text) == {"answer": "jä"}
 
 
 def test_an_imported_reply_is_served(
