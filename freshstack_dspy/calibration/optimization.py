@@ -93,7 +93,7 @@ class OptimizationReport(Record, Shown):
     optimizer: str
     """Its name, or the class of one's own."""
     model: str
-    """The model that the program was tuned for."""
+    """The model that the program was tuned for: its own, where it has one."""
     metric: str
     """Its name, or that of one's own."""
     miss_cost: float
@@ -239,6 +239,9 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         measure.weigh(split.train)
     asking = _EndingLM(lm.client)
     student = _Student(tuned, dspy.settings.adapter or TypedAdapter(), run)
+    for predictor in student.predictors():
+        if predictor.lm is not None:
+            predictor.lm = _ending(predictor.lm, asking)
     with (
         showing(progress) as shown,
         dspy.context(
@@ -257,7 +260,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     plain_state, best_state = state_of(tuned), state_of(best)
     report = OptimizationReport(
         optimizer=own_name(optimizer),
-        model=lm.model,
+        model=", ".join(sorted({(one.lm or lm).model for one in tuned.predictors()})),
         metric=measure.name,
         miss_cost=miss_cost,
         labels=sha256("\n".join(sorted(map(as_text, labels))).encode()).hexdigest(),
@@ -761,10 +764,12 @@ def _prepared(optimizer: Any, student: _Student, train: list[Any], task: _Task) 
 
 
 def _distinct(programs: Sequence[Any]) -> list[Any]:
-    """The first of each state."""
+    """The first of each state; each asks the models of the first, which DSPy's copies may lose."""
     distinct: dict[str, Any] = {}
+    models = {name: predict.lm for name, predict in programs[0].named_predictors()}
     for program in programs:
-        for _, predict in program.named_predictors():
+        for name, predict in program.named_predictors():
+            predict.lm = models[name]
             predict.signature = predict.signature.with_instructions(predict.signature.instructions)
         distinct.setdefault(json.dumps(state_of(program)), program)
     return list(distinct.values())

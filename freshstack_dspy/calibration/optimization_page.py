@@ -70,12 +70,13 @@ def _notes(report: "OptimizationReport", program: str, path: Path | None) -> Ite
             f"caution: {counted(tested, 'test query', 'test queries')} tell little and have no "
             f"interval; one needs {LEAST_QUERIES}, of some {LEAST_QUERIES * 5 // 2} labelled queries"
         )
-    tokens = f", {report.calls:,} calls, {report.tokens:,} tokens" if report.calls else ""
+    calls = f", {report.calls:,} calls" if report.calls else ""
+    tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
     cost = f", {money(report.cost)}" if report.cost else ""
     instructions = "new" if report.new_instructions else "the plain"
     demonstrations = counted(report.demonstrations, "demonstration")
     settings = ", new settings" if report.new_settings else ""
-    what = f"with {instructions} instructions and {demonstrations}{settings}{tokens}{cost}"
+    what = f"with {instructions} instructions and {demonstrations}{settings}{calls}{tokens}{cost}"
     if path is None:
         yield what
         return

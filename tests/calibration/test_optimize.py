@@ -293,6 +293,20 @@ def test_instructions_are_written_by_a_model_of_its_own(lm_to: Connect) -> None:
     assert report.calls == provider.calls.total() + 1
 
 
+def test_a_judge_with_a_model_of_its_own_is_asked_by_it_and_counted(lm_to: Connect) -> None:
+    others, own = Pupil(), Pupil()
+    lm, judge = lm_to(others), SupportJudge()
+    model = ModelConfig(name="openai/own", retries=0)
+    judge.set_lm(connect(model, store=lm.client.access.store, provider=own))
+
+    report = optimize(synthetic_labels(), lm, program=judge, optimizer="labeled").report
+
+    assert others.calls.total() == 0
+    assert report.model == "openai/own"
+    assert report.calls == own.calls.total() > 0
+    assert (report.test["kappa"].before.value, report.test["kappa"].after.value) == (0, 1)
+
+
 @pytest.mark.slow
 def test_mipro_goes_on_where_an_instruction_is_none_and_takes_options_of_compile(
     lm_to: Connect,
