@@ -500,6 +500,11 @@ def model_of(lm: Any) -> ModelConfig:
     Raises:
         ConfigError: It is another class with no engine, or has a setting that a configuration lacks.
     """
+    if not isinstance(lm, dspy.BaseLM):
+        raise ConfigError(
+            f"{type(lm).__name__} is no language model that takes a prompt, and cannot be recorded; "
+            'give a name, as "openai/gpt-5-mini", a ModelConfig, or a dspy.LM'
+        )
     given = {name: value for name, value in lm.kwargs.items() if value is not None}
     known = lm.client.model if isinstance(lm, RecordedLM) else ModelConfig(name=lm.model)
     is_asked = type(lm) is dspy.LM or engine_of(lm) is not None

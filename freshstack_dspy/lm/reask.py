@@ -5,11 +5,12 @@ so these are our own, written from the kinds of errors and their bounds.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from freshstack_dspy.errors import DeferredError, FailureStatus, ReplyError, TooLongError
 
@@ -151,31 +152,84 @@ def itemized_output(signature: Any) -> tuple[str, OneForEach] | None:
     return None
 
 
+@dataclass(frozen=True)
+class After:
+    """The reply that a further question follows."""
+
+    key: str | None
+    invalid: str | None = None
+    """The reply with its invalid items alone."""
+    status: FailureStatus | None = None
+    """Why it is no answer."""
+
+
+def separated(
+    name: str, each: OneForEach, text: str, model: type[BaseModel], inputs: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    """A reply with its valid items alone, and with the others; None if it has not some of both.
+
+    Nor where an item has a number that was not given: then the other numbers may be wrong too.
+    """
+    try:
+        reply = from_json(text)
+    except ValueError:
+        return None
+    items = reply.get(name) if isinstance(reply, dict) else None
+    known = {item[each.number] for item in inputs.get(each.given, [])}
+    by_number: dict[int, list[Any]] = {}
+    for item in items if isinstance(items, list) else [None]:
+        number = item.get(each.answered) if isinstance(item, dict) else None
+        if type(number) is not int or number not in known:
+            return None
+        by_number.setdefault(number, []).append(item)
+    parts: dict[bool, list[Any]] = {True: [], False: []}
+    for group in by_number.values():
+        try:
+            model.model_validate_json(json.dumps({**reply, name: group}), strict=True)
+        except ValidationError:
+            parts[False] += group
+        else:
+            parts[True] += group
+    if not all(parts.values()):
+        return None
+    valid, invalid = (
+        json.dumps({**reply, name: parts[kind]}, ensure_ascii=False) for kind in (True, False)
+    )
+    return valid, invalid
+
+
 def answer_each(
     name: str, each: OneForEach, inputs: Fields, ask: Callable[..., Fields], rounds: int
 ) -> Fields:
-    """Ask about all items, then, a bounded number of times, about those still left out.
+    """Ask about all items, then, a bounded number of times, about those still without an answer.
 
-    `ask` leads from inputs to outputs and `call_id`; with `again=True` it is a re-ask. `call_ids`
-    are the keys of the replies that the items came from.
+    `ask` leads from inputs, and from the reply that they follow, to outputs, `call_id` and `after`.
+    `call_ids` are the keys of the replies that the items came from.
     """
-    replies, error = _asked(each, inputs, ask)
-    if not replies and error is not None:
-        raise error
-    status: FailureStatus = "unparsed"
-    why = f"left out of {rounds + 1} replies; raise [model] reasks to ask again for them alone"
-    for _ in range(rounds):
-        left = each.left_out(inputs, [item for reply in replies for item in reply[name]])
-        if not left or error is not None:
-            break
-        more, error = _asked(each, {**inputs, each.given: left}, ask, again=True)
+    replies: list[Fields] = []
+    error: ReplyError | None = None
+    waiting: list[tuple[Fields, After | None]] = [(inputs, None)]
+    for _ in range(rounds + 1):
+        more, error = _asked_parts(each, waiting, ask, rounds)
         replies += more
+        if not replies and error is not None:
+            raise error
+        waiting = [
+            ({**inputs, each.given: left}, reply["after"])
+            for reply in more
+            if (left := each.left_out({each.given: reply["asked"]}, reply[name]))
+        ]
+        if not waiting or error is not None:
+            break
     items = [item for reply in replies for item in reply[name]]
     call_ids = [reply["call_id"] for reply in replies for _ in reply[name]]
+    status: FailureStatus = "unparsed"
     call_id = replies[-1]["call_id"]
+    why = f"left out of {rounds + 1} replies; raise [model] reasks to ask again for them alone"
     if error is not None:
         status, call_id, why = error.status, error.call_id, str(error)
     outputs = {**replies[0], name: items, "call_ids": call_ids}
+    del outputs["after"], outputs["asked"]
     if left := each.left_out(inputs, items):
         numbers = ", ".join(str(item[each.number]) for item in left)
         raise IncompleteReplyError(
@@ -187,33 +241,53 @@ def answer_each(
     return outputs
 
 
-def _asked(
-    each: OneForEach, inputs: Fields, ask: Callable[..., Fields], *, again: bool = False
+def _asked_parts(
+    each: OneForEach,
+    parts: Sequence[tuple[Fields, After | None]],
+    ask: Callable[..., Fields],
+    halvings: int,
 ) -> tuple[list[Fields], ReplyError | None]:
-    """Ask about all items in one request, and in two of half as many where it is too long, and so on.
-
-    Gives the replies, and the last error of those that failed. What is asked follows from the items
-    and from the recorded refusals alone.
-    """
-    items = inputs[each.given]
-    try:
-        return [ask(inputs, again=again)], None
-    except TooLongError as error:
-        if len(items) < 2:
-            return [], error
-    except ReplyError as error:
-        return [], error
+    """The replies to several questions, and the last error of those that failed."""
     replies: list[Fields] = []
     last: ReplyError | None = None
     deferred: DeferredError | None = None
-    for some in (items[: len(items) // 2], items[len(items) // 2 :]):
+    for inputs, after in parts:
         try:
-            more, fault = _asked(each, {**inputs, each.given: some}, ask, again=again)
-        except DeferredError as put_off:  # the other half is written down with it
+            more, error = _asked(each, inputs, ask, after, halvings)
+        except DeferredError as put_off:  # the others are written down with it
             deferred = put_off
-        else:
-            replies += more
-            last = fault or last
+            continue
+        replies += more
+        last = error or last
+        if not more and error is not None and error.status == "truncated":
+            break  # nor would the rest be answered: fewer items did not help
     if deferred is not None:
         raise deferred
     return replies, last
+
+
+def _asked(
+    each: OneForEach,
+    inputs: Fields,
+    ask: Callable[..., Fields],
+    after: After | None,
+    halvings: int,
+) -> tuple[list[Fields], ReplyError | None]:
+    """Ask about all items in one request, and in two of half as many where that is too many, and so on.
+
+    It is where the request is too long for the model's context, and, so often, where the reply is
+    truncated. What is asked follows from the items and from recorded replies alone.
+    """
+    items = inputs.get(each.given, [])
+    try:
+        return [{**ask(inputs, after), "asked": items}], None
+    except ReplyError as error:
+        is_truncated = error.status == "truncated"
+        if len(items) < 2 or not (isinstance(error, TooLongError) or (is_truncated and halvings)):
+            return [], error
+        halvings -= is_truncated
+        then = after and After(after.key)
+        after = After(error.call_id, status="truncated") if is_truncated else then
+    middle = len(items) // 2
+    first, second = ({**inputs, each.given: some} for some in (items[:middle], items[middle:]))
+    return _asked_parts(each, [(first, after), (second, then)], ask, halvings)

@@ -28,13 +28,17 @@ from freshstack_dspy.lm.capabilities import LONGEST_ANSWER
 from freshstack_dspy.lm.client import RecordedLM, given_out
 from freshstack_dspy.lm.dspy_parts import AdapterParseError
 from freshstack_dspy.lm.reask import (
+    After,
     IncompleteReplyError,
     answer_each,
     correction,
     faults_of,
     itemized_output,
+    separated,
 )
 from freshstack_dspy.lm.reply import status_of
+from freshstack_dspy.lm.schemas import call_schema, without_marks, without_titles
+from freshstack_dspy.records import Status
 
 ACCEPT_LESSER_FAULTS = "accept lesser faults"
 """Set in the validation context where no better reply came: faults that are worth a re-ask, but not
@@ -47,6 +51,10 @@ UNRECORDED = "unrecorded"
 _DEFAULT_REASKS = 2
 SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
 """What the `config` of a predictor may set of a request, next to DSPy's `rollout_id`."""
+HOTTER = 0.7
+"""The least temperature of the sample that is drawn of a model that repeats itself."""
+RESAMPLED = 1000
+"""Added to the number of its sample; votes have lower numbers."""
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$\n?", re.MULTILINE)
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 _context: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_context", default=None)
@@ -118,19 +126,20 @@ class TypedAdapter(dspy.Adapter):
         inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         """Ask, validate, re-ask; there is one answer."""
-
-        def ask(given: dict[str, Any], *, again: bool = False) -> dict[str, Any]:
-            if again and isinstance(lm, RecordedLM):
-                lm.ledger.enter(reasked=1)
-            conversation = _Conversation(lm, lm_kwargs, signature)
-            answer = conversation.answer(self.format(signature, demos, given), given)
-            outputs = {name: getattr(answer, name) for name in signature.output_fields}
-            return {**outputs, "call_id": conversation.last_key or UNRECORDED}
-
         each = itemized_output(signature)
+
+        def ask(given: dict[str, Any], after: After | None = None) -> dict[str, Any]:
+            conversation = _Conversation(lm, lm_kwargs, signature, given)
+            answer = conversation.answer(self.format(signature, demos, given), after)
+            outputs = {name: getattr(answer, name) for name in signature.output_fields}
+            key, invalid = conversation.last_key, conversation.invalid_items
+            return {**outputs, "call_id": key or UNRECORDED, "after": After(key, invalid)}
+
         given = plain(inputs)
         if each is None:
-            return [ask(given)]
+            outputs = ask(given)
+            del outputs["after"]
+            return [outputs]
         return [answer_each(*each, given, ask, getattr(lm, "reasks", _DEFAULT_REASKS))]
 
     async def acall(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
@@ -166,8 +175,8 @@ class Program(dspy.Module):
 
     async def aforward(self, *args: Any, **kwargs: Any) -> Any:
         """Run it in a thread: there is one implementation, and it is synchronous."""
-        forward: Any = self.forward
-        return await dspy.asyncify(forward)(*args, **kwargs)
+        forward: Any = getattr(type(self), "forward")  # noqa: B009 - of the object, DSPy warns of it
+        return await dspy.asyncify(forward)(self, *args, **kwargs)
 
     def ask(self, *, config: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
         """Ask, with a `config` of DSPy's for this call, as `rollout_id`.
@@ -381,22 +390,26 @@ def answer_model(signature: Any) -> type[AnswerModel]:
     return model
 
 
+def answer_schema(signature: Any, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The JSON schema of a signature's answer.
+
+    Args:
+        signature: What is asked.
+        inputs: Those of one call, as JSON has them. Its request has a schema that is bounded by
+            them, without references, where the signature has a `Bound`; the prompt the general one.
+    """
+    marked, general = _marked_schema(signature), _general_schema(signature)
+    return general if inputs is None or marked == general else call_schema(marked, inputs)
+
+
 @functools.lru_cache(maxsize=256)
-def answer_schema(signature: Any) -> dict[str, Any]:
-    """The JSON schema of a signature's answer, as the prompt and the request hold it."""
-    schema: dict[str, Any] = _without_titles(answer_model(signature).model_json_schema())
-    return schema
+def _general_schema(signature: Any) -> dict[str, Any]:
+    return without_marks(_marked_schema(signature))
 
 
-def _without_titles(schema: Any) -> Any:
-    """Leave out the titles that Pydantic derives from names: they only repeat them."""
-    if isinstance(schema, dict):
-        return {
-            name: _without_titles(value)
-            for name, value in schema.items()
-            if not (name == "title" and isinstance(value, str))
-        }
-    return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
+@functools.lru_cache(maxsize=256)
+def _marked_schema(signature: Any) -> dict[str, Any]:
+    return without_titles(answer_model(signature).model_json_schema())
 
 
 _THOUGHT = "</think>"
@@ -410,17 +423,32 @@ def json_object(text: str) -> str:
     These are too common to pay for a re-ask. Of two objects it is not known which is meant: then
     the reply is given as it is.
     """
-    text = text.rpartition(_THOUGHT)[2]
     bare = text.strip()
-    if bare.startswith("{") and bare.endswith("}"):
+    is_object = bare.startswith("{") and bare.endswith("}")
+    if _THOUGHT in text and not (is_object and _objects(bare) == [bare]):
+        behind = text.rpartition(_THOUGHT)[2]
+        # The words may also be quoted inside of the answer.
+        quoting = (
+            [] if _objects(behind) else [one for one in _objects(text) or () if _THOUGHT in one]
+        )
+        text = quoting[0] if len(quoting) == 1 else behind
+        bare = text.strip()
+        is_object = bare.startswith("{") and bare.endswith("}")
+    if is_object:
         return text
     parts = _FENCE.split(text)
     if len(parts) == 3 and not bare.startswith("{"):
         return parts[1].removesuffix("\n")
+    found = _objects(text)
+    return found[0] if found and len(found) == 1 else text
+
+
+def _objects(text: str) -> list[str] | None:
+    """The JSON objects in a text; None where it has too many braces to look behind each."""
     found, place, decoder = list[str](), text.find("{"), json.JSONDecoder()
     for _ in range(_MOST_TRIED):
         if place < 0:
-            break
+            return found
         try:
             _, end = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
@@ -428,85 +456,112 @@ def json_object(text: str) -> str:
         else:
             found.append(text[place:end])
         place = text.find("{", end)
-    return found[0] if len(found) == 1 and place < 0 else text
+    return found if place < 0 else None
 
 
 class _Conversation:
     """The calls that one answer takes, each with a recorded reply of its own."""
 
-    def __init__(self, lm: Any, settings: Mapping[str, Any], signature: Any) -> None:
+    def __init__(
+        self, lm: Any, settings: Mapping[str, Any], signature: Any, inputs: Mapping[str, Any]
+    ) -> None:
         self._lm = lm
         self._recorded = lm if isinstance(lm, RecordedLM) else None
-        self._signature, self._task = signature, name_of(signature)
-        self._model = answer_model(signature)
-        self._settings = settings
-        sample = settings.get("rollout_id")
-        self._sample = {} if sample is None else {"rollout_id": sample}
+        self._signature, self._task, self._inputs = signature, name_of(signature), inputs
+        self._model, self._each = answer_model(signature), itemized_output(signature)
+        self._config = _config(lm, settings, signature, inputs)
+        self._sample: int | None = settings.get("rollout_id")
         self._calls = 0
+        self._left: int = getattr(lm, "reasks", _DEFAULT_REASKS)
+        """How many re-asks are left."""
         self._second_best: tuple[BaseModel, str | None] | None = None
         """The last reply that has lesser faults only, and its key."""
+        self._previous: tuple[str, Status] | None = None
+        """The key of the reply that is no answer, which the next is to replace, and its status."""
         self.last_key: str | None = None
         """Key of the reply that the answer is from; None if it is not recorded."""
+        self.invalid_items: str | None = None
+        """The last reply with its invalid items alone, where it has valid ones too."""
 
-    def answer(self, messages: list[dict[str, Any]], inputs: Mapping[str, Any]) -> BaseModel:
-        """Ask and re-ask; without a valid reply, return the last one that has lesser faults only."""
-        self._config = _config(self._lm, self._settings, self._signature, inputs)
-        with validating_against(inputs):
-            text = self._ask(messages)
+    def answer(self, messages: list[dict[str, Any]], after: After | None = None) -> BaseModel:
+        """Ask and re-ask; without a valid reply, return the last one that has lesser faults only.
+
+        Invalid items of the reply before are sent back as if they alone had been the reply.
+        """
+        with validating_against(self._inputs):
+            if after is not None and after.invalid is not None:
+                self.last_key = after.key
+                return self._reask(messages, after.invalid)
+            if after is not None and after.key is not None and after.status is not None:
+                self._previous = after.key, after.status
+            text = self._ask(messages, again=after is not None)
             try:
                 return self._model.model_validate_json(text, strict=True)
             except ValidationError:
-                return self._reask(messages, inputs, text)
+                text = self._valid_part(text)
+            try:
+                return self._model.model_validate_json(text, strict=True)
+            except ValidationError:
+                return self._reask(messages, text)
 
-    def _reask(
-        self, messages: list[dict[str, Any]], inputs: Mapping[str, Any], invalid: str
-    ) -> BaseModel:
+    def _reask(self, messages: list[dict[str, Any]], invalid: str) -> BaseModel:
         """Let instructor send replies back, beginning with one that is already there.
 
-        It decides what is sent back and how often. What is sent is `correction`: instructor's and
-        Pydantic's own words change with their versions, and a recorded re-ask would be missed.
+        What is sent is `correction`: instructor's and Pydantic's own words change with their
+        versions, and a recorded re-ask would be missed. A model that repeats itself is asked once
+        more, as another sample at a higher temperature that does not see its replies; if it then
+        repeats itself again, that is all.
         """
         from instructor import Mode, from_litellm
-        from instructor.core import IncompleteOutputException, InstructorRetryException
+        from instructor.core import IncompleteOutputException
 
-        turns, latest = list(messages), invalid
+        turns, replies, resampled = list(messages), [invalid], False
+        cause: Any = None
 
         def send_back(error: ValidationError) -> None:
-            with suppress(ValidationError), validating_against({**inputs, ACCEPT_LESSER_FAULTS: 1}):
-                lesser = self._model.model_validate_json(latest, strict=True)
+            nonlocal cause
+            cause, lenient = error, {**self._inputs, ACCEPT_LESSER_FAULTS: 1}
+            with suppress(ValidationError), validating_against(lenient):
+                lesser = self._model.model_validate_json(replies[-1], strict=True)
                 self._second_best = lesser, self.last_key
-            turns.append({"role": "assistant", "content": latest})
+            turns.append({"role": "assistant", "content": replies[-1]})
             turns.append({"role": "user", "content": correction(error)})
 
         def complete(**_: Any) -> Any:
-            nonlocal latest
-            if len(turns) > len(messages):
-                try:
-                    latest = self._ask(turns)
-                except FreshstackError as error:
-                    # Any other exception is logged as an error, also where a call is put off.
-                    raise IncompleteOutputException from error
-            return _completion(latest)
+            nonlocal cause, resampled
+            if cause is None:
+                return _completion(invalid)
+            repeats = replies[-1] in replies[:-1]
+            if not self._left or (repeats and resampled):
+                raise IncompleteOutputException  # any other end is logged as an error
+            if repeats:
+                resampled, turns[:] = True, messages
+            self._left -= 1
+            try:
+                text = self._ask(turns, again=True, resample=repeats)
+            except FreshstackError as error:
+                cause = error
+                raise IncompleteOutputException from None
+            replies.append(self._valid_part(text))
+            return _completion(replies[-1])
 
         client: Any = from_litellm(complete, mode=Mode.JSON_SCHEMA)
         client.on("parse:error", send_back)
         try:
             answer: BaseModel = client.create(
-                response_model=self._model,
-                messages=messages,
-                max_retries=getattr(self._lm, "reasks", _DEFAULT_REASKS),
+                response_model=self._model, messages=messages, max_retries=self._left + 1
             )
-        except (IncompleteOutputException, InstructorRetryException) as error:
-            return self._second_best_or_raise(error.__cause__ or error, latest)
+        except IncompleteOutputException:
+            return self._second_best_or_raise(cause, replies[-1])
         return answer
 
     def _second_best_or_raise(self, cause: BaseException, latest: str) -> BaseModel:
-        """Instructor gave up, because of the last reply or of an error of the last call."""
+        """It was given up, because of the last reply or of an error of the last call."""
         if not isinstance(cause, ValidationError | ReplyError):
             raise cause from None
         answer, key = self._second_best or (None, None)
-        if isinstance(cause, ValidationError) and (answer is None or key != self.last_key):
-            self._note_unparsed()
+        if self._previous and (answer is None or key != self.last_key):
+            self._note(*self._previous)
         if answer is not None:
             self.last_key = key
             return answer
@@ -516,39 +571,67 @@ class _Conversation:
         message = f"{self._task}: no valid reply in {self._calls} attempts; last: {fault}"
         raise UnparsedReplyError(message, self._signature, latest, self.last_key)
 
-    def _ask(self, messages: list[dict[str, Any]]) -> str:
+    def _valid_part(self, text: str) -> str:
+        """Take out the invalid items of a reply that has valid ones; they are asked about alone."""
+        self.invalid_items = None
+        if self._each is None:
+            return text
+        lesser = {} if self._left else {ACCEPT_LESSER_FAULTS: 1}
+        with validating_against({**self._inputs, **lesser}):
+            parts = separated(*self._each, text, self._model, self._inputs)
+        if parts is None:
+            return text
+        valid, self.invalid_items = parts
+        return valid
+
+    def _ask(
+        self, messages: list[dict[str, Any]], *, again: bool = False, resample: bool = False
+    ) -> str:
         """Make one call and return the object in its text."""
         turns = {"user": Message.user, "assistant": Message.assistant}
+        config, sample = self._config, self._sample
+        if resample:
+            sample = (sample or 1) + RESAMPLED
+            config = dataclasses.replace(config, temperature=self._higher_temperature())
+        numbered = {} if sample is None else {"rollout_id": sample}
         request = Request(
             model=self._lm.model,
             system=messages[0]["content"],
             messages=tuple(
                 turns[one["role"]](one["content"]) for one in messages[1:] if one["content"]
             ),
-            config=self._config,
+            config=config,
         )
-        if self._recorded is not None and self.last_key is not None:
+        if self._recorded is not None and again:
             # Before it is asked: if this is interrupted or put off, it is where to go on.
-            self._note_unparsed(self._recorded.key_of(request, **self._sample))
+            if self._previous is not None:
+                self._note(*self._previous, self._recorded.key_of(request, **numbered))
             self._recorded.ledger.enter(reasked=1)
-        response = self._lm(request, **self._sample)
+        response = self._lm(request, **numbered)
         self._calls += 1
         self.last_key = response.id if self._recorded is not None else None
+        self._previous = None if self.last_key is None else (self.last_key, "unparsed")
         status = status_of(str(response.finish_reason))
-        if status == "truncated":
-            most = self._config.max_tokens
-            why = f"the reply was truncated at {most} tokens: set [model] max_tokens to more"
-            raise self._error(status, why)
-        if status == "refused":
-            raise self._error(status, "the reply was refused")
+        if status in ("truncated", "refused"):
+            self._previous = None  # it is recorded as what it is
+            why = "the reply was refused"
+            if status == "truncated":
+                most = config.max_tokens
+                why = f"the reply was truncated at {most} tokens: set [model] max_tokens to more"
+            raise ReplyError(f"{self._task}: {why}", status=status, call_id=self.last_key)
         return json_object(response.text or "")
 
-    def _note_unparsed(self, reasked_as: str | None = None) -> None:
-        if self._recorded is not None and self.last_key is not None:
-            self._recorded.client.note(self.last_key, "unparsed", reasked_as)
+    def _higher_temperature(self) -> float | None:
+        """That of another sample; None for a model that takes none, or chooses it by itself."""
+        temperature = self._config.temperature
+        if temperature is None and self._recorded is not None:
+            capabilities = self._recorded.client.capabilities
+            temperature = 0.0 if capabilities.samples and not capabilities.thinks else None
+        return None if temperature is None else max(temperature, HOTTER)
 
-    def _error(self, status: Any, message: str) -> ReplyError:
-        return ReplyError(f"{self._task}: {message}", status=status, call_id=self.last_key)
+    def _note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
+        if self._recorded is not None:
+            self._recorded.client.note(key, status, reasked_as)
 
 
 def answer_tokens(signature: Any, inputs: Mapping[str, Any]) -> int:
@@ -585,7 +668,7 @@ def _config(
         tokens = answer_tokens(signature, inputs)
         chosen["max_tokens"] = lm.client.capabilities.reply_tokens(tokens)
     values = {name: chosen[name] for name in SETTABLE if chosen.get(name) is not None}
-    schema = answer_schema(signature)
+    schema = answer_schema(signature, inputs)
     asked = {"type": "json_schema", "name": name_of(signature), "schema": schema}
     return Config(**values, response_format=asked)
 

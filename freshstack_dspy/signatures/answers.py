@@ -5,10 +5,13 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from freshstack_dspy.lm.schemas import Bound, PassageNumber
 from freshstack_dspy.lm.typed import named
 from freshstack_dspy.signatures.checks import (
+    DISTINCT,
     FilledText,
     PromptPart,
+    Sentence,
     ShownQuestion,
     numbers_of,
     raise_if,
@@ -20,7 +23,7 @@ class AnswerSentence(PromptPart):
     """One sentence of an answer, and the passages that support it."""
 
     text: FilledText
-    citations: list[int] = Field(
+    citations: Annotated[list[PassageNumber], DISTINCT] = Field(
         description="the numbers of the passages that support the sentence, the one that does so "
         "best first; may be empty"
     )
@@ -34,8 +37,6 @@ def _cited_from_the_passages(
     for place, sentence in enumerate(sentences, 1):
         if passages and (invented := sorted(set(sentence.citations) - passages)):
             faults.append(f"sentence {place} cites passage {invented}, which does not exist")
-        if len(set(sentence.citations)) != len(sentence.citations):
-            faults.append(f"sentence {place} cites a passage twice")
     # The field before is missing here where it was itself at fault, and that is said already.
     if (answerable := info.data.get("answerable")) is not None and answerable != bool(sentences):
         faults.append(
@@ -64,9 +65,9 @@ class AnswerQuestion(dspy.Signature):
         desc="the passages, numbered, each with its path"
     )
     answerable: bool = dspy.OutputField(desc="whether the passages answer any of the question")
-    sentences: Annotated[list[AnswerSentence], AfterValidator(_cited_from_the_passages)] = (
-        dspy.OutputField(desc="the sentences of the answer, in order; none if not answerable")
-    )
+    sentences: Annotated[
+        list[AnswerSentence], AfterValidator(_cited_from_the_passages), Bound(most=40)
+    ] = dspy.OutputField(desc="the sentences of the answer, in order; none if not answerable")
 
 
 class ReferenceAnswer(PromptPart):
@@ -91,7 +92,7 @@ class CompareAnswers(dspy.Signature):
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     references: list[ReferenceAnswer] = dspy.InputField(desc="the reference answers, numbered")
     answer: str = dspy.InputField(desc="the answer to compare with them")
-    reason: FilledText = dspy.OutputField(desc="one sentence: what decides it")
+    reason: Sentence = dspy.OutputField(desc="one sentence: what decides it")
     agrees: Literal["yes", "no"] = dspy.OutputField(
         desc="yes if the answer agrees with at least one reference answer, else no"
     )
@@ -117,7 +118,7 @@ class GradeAgreement(dspy.Signature):
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     references: list[ReferenceAnswer] = dspy.InputField(desc="the reference answers, numbered")
     answer: str = dspy.InputField(desc="the answer to compare with them")
-    reason: FilledText = dspy.OutputField(desc="one sentence: what decides it")
+    reason: Sentence = dspy.OutputField(desc="one sentence: what decides it")
     grade: AgreementGrade = dspy.OutputField(
         desc="how far the answer agrees with the reference answer that it is nearest to"
     )

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.schemas import SENTENCE
 from freshstack_dspy.records import Query
 
 
@@ -53,7 +54,34 @@ def _not_blank(text: str) -> str:
 FilledText = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 """One that is not blank, which no JSON schema says; a blank one is sent back to the model."""
 
+Sentence = Annotated[FilledText, SENTENCE]
+"""One of a few lines at most, as the schema of a call says."""
+
 Items = TypeVar("Items", bound=Sequence[Any])
+
+
+def distinct(items: list[Any]) -> list[Any]:
+    """Leave out items that only repeat an earlier one, whatever words they give for it."""
+    first: dict[Any, Any] = {}
+    for item in items:
+        first.setdefault(_content(item), item)
+    return list(first.values())
+
+
+_WORDS = ("reason", "quote", "quotes")
+
+
+def _content(value: Any) -> Any:
+    """What an item of an answer decides, apart from the words that explain it."""
+    if isinstance(value, BaseModel):
+        return tuple((name, _content(one)) for name, one in value if name not in _WORDS)
+    if isinstance(value, list):
+        return frozenset(map(_content, value))
+    return " ".join(value.lower().split()) if isinstance(value, str) else value
+
+
+DISTINCT = AfterValidator(distinct)
+"""An answer's list is a set: repeating an item is no fault, contradicting it is."""
 
 
 def within_limit(what: str, counted: Callable[[Any], bool] = lambda _: True) -> AfterValidator:

@@ -6,8 +6,15 @@ import dspy
 from pydantic import AfterValidator, ValidationInfo
 
 from freshstack_dspy.lm.baseline.markdown import plain
+from freshstack_dspy.lm.schemas import Bound
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
-from freshstack_dspy.signatures.checks import FilledText, PromptPart, raise_if, within_limit
+from freshstack_dspy.signatures.checks import (
+    DISTINCT,
+    FilledText,
+    PromptPart,
+    raise_if,
+    within_limit,
+)
 from freshstack_dspy.text import unsupported_words
 
 
@@ -41,7 +48,11 @@ class DecontextualizePassages(dspy.Signature):
     document: str = dspy.InputField(desc="the document")
     limit: int = dspy.InputField(desc="the largest number of passages allowed")
     passages: Annotated[
-        list[FilledText], within_limit("passages"), AfterValidator(_from_the_document)
+        list[FilledText],
+        DISTINCT,
+        within_limit("passages"),
+        AfterValidator(_from_the_document),
+        Bound(most="limit"),
     ] = dspy.OutputField(desc="the passages", min_length=1)
 
 
@@ -82,6 +93,6 @@ class SynthesizeQueries(dspy.Signature):
         desc="questions whose style to follow; may be empty"
     )
     limit: int = dspy.InputField(desc="the largest number of queries allowed")
-    queries: Annotated[list[SynthesizedQuery], within_limit("queries")] = dspy.OutputField(
-        desc="the questions with their answers", min_length=1
-    )
+    queries: Annotated[
+        list[SynthesizedQuery], DISTINCT, within_limit("queries"), Bound(most="limit")
+    ] = dspy.OutputField(desc="the questions with their answers", min_length=1)

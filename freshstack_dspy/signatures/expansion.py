@@ -4,8 +4,15 @@ from typing import Annotated
 
 import dspy
 
+from freshstack_dspy.lm.schemas import Bound
 from freshstack_dspy.lm.typed import named
-from freshstack_dspy.signatures.checks import FilledText, ShownQuestion, within_limit
+from freshstack_dspy.signatures.checks import (
+    DISTINCT,
+    FilledText,
+    Sentence,
+    ShownQuestion,
+    within_limit,
+)
 
 
 @named
@@ -21,9 +28,9 @@ class DecomposeQuestion(dspy.Signature):
 
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     limit: int = dspy.InputField(desc="the largest number of sub-questions allowed")
-    sub_questions: Annotated[list[FilledText], within_limit("sub-questions")] = dspy.OutputField(
-        desc="the sub-questions, most important first", min_length=1
-    )
+    sub_questions: Annotated[
+        list[Sentence], DISTINCT, within_limit("sub-questions"), Bound(most="limit")
+    ] = dspy.OutputField(desc="the sub-questions, most important first", min_length=1)
 
 
 @named

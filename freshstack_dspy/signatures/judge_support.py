@@ -1,6 +1,7 @@
 """Which nuggets does each of several chunks support, and how far? One question for each scale."""
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -8,11 +9,13 @@ import dspy
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
+from freshstack_dspy.lm.schemas import ChunkNumber, NuggetNumber
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.checks import (
-    FilledText,
+    DISTINCT,
     PromptPart,
+    Sentence,
     ShownQuestion,
     number_faults,
     numbers_of,
@@ -72,8 +75,8 @@ def _checked(faults_of: Callable[[Any, Mapping[str, Any]], list[str]]) -> AfterV
 class OneChunk(PromptPart):
     """What the judge says of one chunk; each scale adds its own."""
 
-    chunk: int = Field(description="the number of the chunk")
-    reason: FilledText = Field(description="one sentence: what in the chunk decides it")
+    chunk: ChunkNumber = Field(description="the number of the chunk")
+    reason: Sentence = Field(description="one sentence: what in the chunk decides it")
 
     def quotes_of(self, _number: int) -> list[str]:
         """The words that show the support of the nugget with this number, where it is asked for."""
@@ -86,7 +89,7 @@ class OneChunk(PromptPart):
 class ChunkVerdict(OneChunk):
     """What the judge says of one chunk."""
 
-    supported: list[int] = Field(
+    supported: Annotated[list[NuggetNumber], DISTINCT] = Field(
         description="the numbers of the nuggets that the chunk supports; may be empty"
     )
 
@@ -99,8 +102,8 @@ def _named_faults(named: list[int], given: Mapping[str, Any]) -> list[str]:
     faults = []
     if invented := sorted(set(named) - numbers_of(given, "nuggets")):
         faults.append(f"names nugget {invented}, which does not exist")
-    if len(set(named)) != len(named):
-        faults.append("names a nugget twice")
+    if repeated := sorted(number for number, count in Counter(named).items() if count > 1):
+        faults.append(f"has two different grades for nugget {repeated}; give one")
     return faults
 
 
@@ -120,7 +123,7 @@ class JudgeSupport(JudgingInputs):
     of the nuggets that it supports. Answer for every chunk exactly once.
     """
 
-    verdicts: Annotated[list[ChunkVerdict], _checked(_supported_faults), EACH_CHUNK] = (
+    verdicts: Annotated[list[ChunkVerdict], DISTINCT, _checked(_supported_faults), EACH_CHUNK] = (
         dspy.OutputField(desc="one verdict for each chunk", min_length=1)
     )
 
@@ -128,10 +131,10 @@ class JudgeSupport(JudgingInputs):
 # --- support: full or partial, with the words that show it
 
 
-class NuggetNumber(PromptPart):
+class OneNugget(PromptPart):
     """Which nugget a grade is of; each scale adds its `grade`."""
 
-    nugget: int = Field(description="the number of the nugget")
+    nugget: NuggetNumber = Field(description="the number of the nugget")
 
     @field_validator("grade", mode="before", check_fields=False)
     @classmethod
@@ -142,7 +145,7 @@ class NuggetNumber(PromptPart):
         return grade
 
 
-class SupportedNugget(NuggetNumber):
+class SupportedNugget(OneNugget):
     """How far a chunk supports one nugget, and the words that show it."""
 
     grade: Literal[1, 2] = Field(description="2: full support, 1: partial support")
@@ -157,7 +160,7 @@ class SupportedNugget(NuggetNumber):
 class ChunkSupport(OneChunk):
     """Which nuggets one chunk supports; those that it does not list have no support."""
 
-    supported: list[SupportedNugget] = Field(
+    supported: Annotated[list[SupportedNugget], DISTINCT] = Field(
         description="the nuggets with full or partial support, and no others; may be empty"
     )
 
@@ -213,7 +216,7 @@ class JudgeSupportLevel(JudgingInputs):
     one quote, or two where one place does not show it. Answer for every chunk exactly once.
     """
 
-    verdicts: Annotated[list[ChunkSupport], _checked(_evidence_faults), EACH_CHUNK] = (
+    verdicts: Annotated[list[ChunkSupport], DISTINCT, _checked(_evidence_faults), EACH_CHUNK] = (
         dspy.OutputField(desc="one verdict for each chunk", min_length=1)
     )
 
@@ -243,7 +246,7 @@ def _grade_faults(verdict: GradedChunk, given: Mapping[str, Any]) -> list[str]:
 COMPLETE = _checked(_grade_faults)
 
 
-class NuggetGrade(NuggetNumber):
+class NuggetGrade(OneNugget):
     """How well a chunk supports one nugget."""
 
     grade: Literal[0, 1, 2, 3] = Field(description="from 0, unrelated, to 3, stated in full")
@@ -252,7 +255,7 @@ class NuggetGrade(NuggetNumber):
 class ChunkGrades(GradedChunk):
     """How well one chunk supports each nugget."""
 
-    grades: list[NuggetGrade] = Field(description="one grade for each nugget")
+    grades: Annotated[list[NuggetGrade], DISTINCT] = Field(description="one grade for each nugget")
 
 
 @named
@@ -271,12 +274,12 @@ class GradeSupport(JudgingInputs):  # after UMBRELA's scale
     once.
     """
 
-    verdicts: Annotated[list[ChunkGrades], COMPLETE, EACH_CHUNK] = dspy.OutputField(
+    verdicts: Annotated[list[ChunkGrades], DISTINCT, COMPLETE, EACH_CHUNK] = dspy.OutputField(
         desc="one verdict for each chunk", min_length=1
     )
 
 
-class NuggetRating(NuggetNumber):
+class NuggetRating(OneNugget):
     """How well one nugget can be had from a chunk."""
 
     grade: Literal[0, 1, 2, 3, 4, 5] = Field(description="from 0, not at all, to 5, perfectly")
@@ -285,7 +288,7 @@ class NuggetRating(NuggetNumber):
 class ChunkRatings(GradedChunk):
     """How well each nugget can be had from one chunk."""
 
-    grades: list[NuggetRating] = Field(description="one grade for each nugget")
+    grades: Annotated[list[NuggetRating], DISTINCT] = Field(description="one grade for each nugget")
 
 
 @named
@@ -308,7 +311,7 @@ class GradeAnswerability(JudgingInputs):  # after CRUX's scale
     once.
     """
 
-    verdicts: Annotated[list[ChunkRatings], COMPLETE, EACH_CHUNK] = dspy.OutputField(
+    verdicts: Annotated[list[ChunkRatings], DISTINCT, COMPLETE, EACH_CHUNK] = dspy.OutputField(
         desc="one verdict for each chunk", min_length=1
     )
 

@@ -6,11 +6,13 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from freshstack_dspy.lm.schemas import Bound
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
-    FilledText,
+    DISTINCT,
     PromptPart,
+    Sentence,
     ShownQuestion,
     quoted,
     raise_if,
@@ -26,7 +28,7 @@ class NuggetText(PromptPart):
         description="the words of the answer that state it, copied exactly and as few as will do; "
         "empty if it takes several places"
     )
-    text: FilledText
+    text: Sentence
     importance: Importance = Field(
         description="vital: an answer without it would not answer the question; okay: background, "
         "an alternative, a detail or a caution"
@@ -95,6 +97,8 @@ class NuggetizeAnswer(dspy.Signature):
     limit: int = dspy.InputField(desc="the largest number of nuggets allowed")
     nuggets: Annotated[
         list[NuggetText],
+        DISTINCT,
         within_limit("nuggets", counted=lambda nugget: not nugget.doubtful),
         AfterValidator(_faultless),
+        Bound(most="limit", times=2),  # doubtful ones do not count
     ] = dspy.OutputField(desc="the nuggets, most important first; may be empty")

@@ -5,8 +5,15 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, ValidationInfo
 
+from freshstack_dspy.lm.schemas import Bound
 from freshstack_dspy.lm.typed import named
-from freshstack_dspy.signatures.checks import FilledText, ShownQuestion, quoted, raise_if
+from freshstack_dspy.signatures.checks import (
+    FilledText,
+    Sentence,
+    ShownQuestion,
+    quoted,
+    raise_if,
+)
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 from freshstack_dspy.text import is_alike, terms
 
@@ -47,9 +54,9 @@ class WriteSubQuestions(dspy.Signature):
 
     report: str = dspy.InputField(desc="the report")
     count: int = dspy.InputField(desc="how many questions to write")
-    questions: Annotated[list[FilledText], AfterValidator(_exactly_and_different)] = (
-        dspy.OutputField(desc="the questions, in the order of the report", min_length=1)
-    )
+    questions: Annotated[
+        list[Sentence], AfterValidator(_exactly_and_different), Bound(most="count", least=True)
+    ] = dspy.OutputField(desc="the questions, in the order of the report", min_length=1)
 
 
 @named

@@ -6,11 +6,13 @@ import dspy
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
+from freshstack_dspy.lm.schemas import Bound, NuggetNumber, PassageNumber
 from freshstack_dspy.lm.typed import named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
-    FilledText,
+    DISTINCT,
     PromptPart,
+    Sentence,
     ShownQuestion,
     number_faults,
     numbers_of,
@@ -25,8 +27,8 @@ from freshstack_dspy.text import restates
 class PassageGrade(PromptPart):
     """How relevant one passage is."""
 
-    passage: int = Field(description="the number of the passage")
-    reason: FilledText = Field(description="one sentence: what in the passage decides it")
+    passage: PassageNumber = Field(description="the number of the passage")
+    reason: Sentence = Field(description="one sentence: what in the passage decides it")
     grade: Literal[0, 1, 2, 3] = Field(description="from 0, unrelated, to 3, dedicated to it")
 
     @field_validator("grade", mode="before")
@@ -63,6 +65,7 @@ class GradeRelevance(dspy.Signature):  # UMBRELA's scale, several passages in on
     )
     grades: Annotated[
         list[PassageGrade],
+        DISTINCT,
         AfterValidator(_each_once),
         OneForEach("passages", number="number", answered="passage"),
     ] = dspy.OutputField(desc="one grade for each passage", min_length=1)
@@ -71,12 +74,12 @@ class GradeRelevance(dspy.Signature):  # UMBRELA's scale, several passages in on
 class FoundNugget(PromptPart):
     """A nugget of the list as it is now, and where it comes from."""
 
-    text: FilledText
-    nuggets: list[int] = Field(
+    text: Sentence
+    nuggets: Annotated[list[NuggetNumber], DISTINCT] = Field(
         description="the numbers of the listed nuggets that it keeps, rewords or merges; empty for "
         "a new one"
     )
-    passages: list[int] = Field(
+    passages: Annotated[list[PassageNumber], DISTINCT] = Field(
         description="the numbers of the passages that state it; may be empty for a listed one"
     )
 
@@ -127,15 +130,19 @@ class UpdateNuggets(dspy.Signature):  # after AutoNuggetizer's iterative creatio
         desc="the nuggets found so far, numbered; may be empty"
     )
     limit: int = dspy.InputField(desc="the largest number of nuggets allowed")
-    found: Annotated[list[FoundNugget], within_limit("nuggets"), AfterValidator(_grounded)] = (
-        dspy.OutputField(desc="the whole list of nuggets now, most important first; may be empty")
-    )
+    found: Annotated[
+        list[FoundNugget],
+        DISTINCT,
+        within_limit("nuggets"),
+        AfterValidator(_grounded),
+        Bound(most="limit"),
+    ] = dspy.OutputField(desc="the whole list of nuggets now, most important first; may be empty")
 
 
 class RatedNugget(PromptPart):
     """How much a good answer needs one nugget."""
 
-    nugget: int = Field(description="the number of the nugget")
+    nugget: NuggetNumber = Field(description="the number of the nugget")
     importance: Importance
 
 
@@ -159,6 +166,7 @@ class RateImportance(dspy.Signature):
     nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
     ratings: Annotated[
         list[RatedNugget],
+        DISTINCT,
         AfterValidator(_rated_once),
         OneForEach("nuggets", number="number", answered="nugget"),
     ] = dspy.OutputField(desc="one rating for each nugget", min_length=1)

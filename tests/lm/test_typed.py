@@ -369,6 +369,68 @@ def test_thoughts_fences_and_talk_cost_no_re_ask(
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"cities": [{"name": "</think> {x}", "people": 1}]}',
+        'Here:\n```json\n{"cities": [{"name": "</think> {x}", "people": 1}]}\n```',
+        'Perhaps {"cities": []}?</think>{"cities": [{"name": "</think> {x}", "people": 1}]}',
+    ],
+)
+def test_the_end_of_a_thought_that_the_answer_quotes_cuts_nothing(
+    server: ChatServer, client_for: Connect, reply: str
+) -> None:
+    server.says(reply)
+
+    assert ask_cities(client_for()).cities[0].name == "</think> {x}"
+    assert len(server.requests) == 1
+
+
+def test_a_draft_among_thoughts_is_no_answer(server: ChatServer, client_for: Connect) -> None:
+    server.says(f"<think>{BERN}</think>", '{"cities": [{"name": "Basel", "people": 1}]}')
+
+    assert ask_cities(client_for()).cities[0].name == "Basel"
+
+
+def test_a_model_that_repeats_itself_is_sampled_once_more_and_then_asked_no_more(
+    server: ChatServer, store: ReplyStore, client_for: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.says(PROSE)
+    with pytest.raises(ReplyError, match="no valid reply in 3 attempts"):
+        ask_cities(client_for(reasks=9, temperature=0.0))
+    plain, sent_back, sampled = server.requests
+
+    assert sampled["messages"] == plain["messages"], "it does not see its replies"
+    assert len(sent_back["messages"]) == 4
+    assert [body["temperature"] for body in server.requests] == [0.0, 0.0, 0.7]
+    assert [one.reasked_as is None for one in store.replies()].count(True) == 1
+    assert caplog.records == []
+
+
+def test_a_better_sample_is_an_answer_and_is_replayed(
+    server: ChatServer, client_for: Connect
+) -> None:
+    server.says(PROSE, PROSE, BERN)
+    live = ask_cities(client_for(temperature=0.0))
+    replay = client_for("replay", temperature=0.0)
+
+    assert ask_cities(replay).call_id == live.call_id
+    assert len(server.requests) == 3
+
+
+def test_a_program_in_an_event_loop_logs_nothing(
+    server: ChatServer, client_for: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.says(reply("first", "Use width"))
+
+    async def nuggets() -> Any:
+        with dspy.context(lm=client_for()):
+            return await Nuggetizer().acall(QUERY)
+
+    assert asyncio.run(nuggets()).nuggets[0].text == "first"
+    assert caplog.records == []
+
+
 def test_two_objects_are_sent_back(server: ChatServer, client_for: Connect) -> None:
     server.says(f"{BERN} or {BERN}", BERN)
 

@@ -128,7 +128,8 @@ def test_a_targeted_re_ask_is_the_question_about_these_chunks_and_nothing_else(
     assert [numbers(inputs_of(reply)) for reply in (whole, targeted)] == [[1, 2, 3, 4, 5], [3, 5]]
     assert [message.role for message in targeted.request.messages] == ["system", "user"]
     assert targeted.request.messages[0] == whole.request.messages[0]
-    assert targeted.request.parameters == whole.request.parameters
+    sampling = [{**reply.request.parameters, "response_format": 0} for reply in (whole, targeted)]
+    assert sampling[0] == sampling[1]
     assert whole.reasked_as is None, "it was not sent back"
 
     with closing(ReplyStore(tmp_path / "later")) as later:
@@ -190,13 +191,15 @@ def test_where_the_targeted_re_ask_fails_its_chunks_fail_with_it(
     assert labels(judged.judgments) == LABELS | dict.fromkeys(["c3", "c4", "c5"], (None, None))
     assert {one.status for one in judged.judgments} == {"ok", status}
     assert (judged.failure.status, judged.failure.chunk_ids) == (status, ("c3", "c4", "c5"))
-    assert provider.calls["JudgeSupportLevel"] == (4 if status == "unparsed" else 2)
+    calls = {"unparsed": 4, "truncated": 3}
+    assert provider.calls["JudgeSupportLevel"] == calls.get(status, 2)
     dead_end = store.get(judged.failure.call_id)
     assert dead_end is not None
     assert dead_end.status == status
     assert ask(lm_to(store, None, "replay")).judgments == judged.judgments
     assert labels(ask(lm_to(store, healed)).judgments) == LABELS
-    assert [numbers(inputs) for inputs in healed.asked] == [[3, 4, 5]]
+    halves = [[3], [4, 5]] if status == "truncated" else [[3, 4, 5]]
+    assert [numbers(inputs) for inputs in healed.asked] == halves
 
 
 def test_an_invalid_reply_is_sent_back_whole_and_what_its_correction_leaves_out_is_targeted(
@@ -221,6 +224,61 @@ def test_an_invalid_reply_is_sent_back_whole_and_what_its_correction_leaves_out_
     assert account(lm) == (4, 0, 3)
     statuses = sorted(reply.status for reply in store.replies())
     assert statuses == ["ok", "ok", "unparsed", "unparsed"]
+
+
+def test_an_invalid_verdict_is_sent_back_alone_and_the_others_are_kept(store: ReplyStore) -> None:
+    """A contradiction, words that are not there, and a chunk that was left out."""
+
+    def answer(inputs: Inputs) -> Any:
+        said: Any = judge_level(inputs)["verdicts"]
+        if len(inputs["chunks"]) == len(CHUNKS):
+            said[2]["supported"][0]["quotes"] = ["crimson"]
+            said += [{**said[0], "supported": []}]
+            del said[4]
+        return {"verdicts": said}
+
+    provider = ScriptedProvider(JudgeSupportLevel=answer)
+    lm = lm_to(store, provider)
+    judged = ask(lm)
+    first, second = sorted(store.replies(), key=lambda reply: len(reply.request.messages))
+    *_, sent_back, told = second.request.messages
+
+    assert [numbers(inputs) for inputs in provider.asked] == [[1, 2, 3, 4, 5], [1, 3, 5]]
+    assert labels(judged.judgments) == LABELS
+    assert judged.failure is None
+    assert [one["chunk"] for one in json.loads(sent_back.content)["verdicts"]] == [1, 1, 3]
+    assert "more than one verdict for chunk [1]" in told.content
+    assert 'chunk 3 does not have the words "crimson"' in told.content
+    assert (first.status, second.status) == ("ok", "ok")
+    assert account(lm) == (2, 0, 1)
+    assert ask(lm_to(store, None, "replay")).judgments == judged.judgments
+
+
+def test_after_a_truncated_reply_half_as_many_chunks_are_asked_about(store: ReplyStore) -> None:
+    def answer(inputs: Inputs) -> Any:
+        return judge(inputs) if len(inputs["chunks"]) < 3 else Said('{"verdicts": [', "length")
+
+    provider = ScriptedProvider(JudgeSupportLevel=answer)
+    judged = ask(lm_to(store, provider))
+
+    halved = [[1, 2, 3, 4, 5], [1, 2], [3, 4, 5], [3], [4, 5]]
+    assert [numbers(inputs) for inputs in provider.asked] == halved
+    assert labels(judged.judgments) == LABELS
+    for mode in ("replay", "live"):
+        lm = lm_to(store, None, mode)
+        assert ask(lm).judgments == judged.judgments
+        assert account(lm)[:2] == (0, 5), "nothing is paid twice"
+
+
+@pytest.mark.parametrize(("reasks", "calls"), [(0, 1), (1, 2), (2, 3), (5, 3)])
+def test_a_judge_whose_every_reply_is_truncated_is_not_asked_for_ever(
+    store: ReplyStore, reasks: int, calls: int
+) -> None:
+    provider = ScriptedProvider(JudgeSupportLevel=lambda _: Said('{"verdicts": [', "length"))
+    with pytest.raises(ReplyError, match="truncated"):
+        ask(lm_to(store, provider, reasks=reasks))
+
+    assert provider.calls["JudgeSupportLevel"] == calls
 
 
 def test_a_targeted_reply_about_other_chunks_is_invalid(store: ReplyStore) -> None:
@@ -321,10 +379,13 @@ def test_the_evidence_of_a_text_that_is_elsewhere_now_goes_with_it() -> None:
 def test_a_label_whose_words_are_wrong_to_the_last_is_kept_without_evidence(
     store: ReplyStore,
 ) -> None:
+    wrong = {1: ["crimson"], 3: ["crimson", "red"]}
+
     def answer(inputs: Inputs) -> Any:
         said: Any = judge_level(inputs)
-        said["verdicts"][0]["supported"][0]["quotes"] = ["crimson"]
-        said["verdicts"][2]["supported"][0]["quotes"] = ["crimson", "red"]
+        for verdict in said["verdicts"]:
+            if verdict["chunk"] in wrong:
+                verdict["supported"][0]["quotes"] = wrong[verdict["chunk"]]
         return said
 
     chunks = [one.model_copy(update={"end_byte": len(one.text)}) for one in CHUNKS]

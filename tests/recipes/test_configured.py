@@ -6,6 +6,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.experimental import TypeSafe
 from dspy.utils import DummyLM
 from dspy.utils.callback import BaseCallback
 
@@ -148,8 +149,9 @@ def test_a_dummy_of_dspy_answers_a_program_of_ones_own(tmp_path: Path) -> None:
         ),
         (dspy.LM("openai/x", model_type="responses"), "LM openai/x cannot be recorded"),
         (dspy.LM("openai/x", temperature=7.0), "openai/x: temperature: .* 2"),
+        (TypeSafe(), "TypeSafe is no language model that takes a prompt"),
     ],
-    ids=["class", "settings", "type", "value"],
+    ids=["class", "settings", "type", "value", "decisions"],
 )
 def test_a_model_that_cannot_be_recorded_as_it_is_is_refused(
     tmp_path: Path, lm: Any, said: str

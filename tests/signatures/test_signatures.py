@@ -8,8 +8,15 @@ from pydantic import BaseModel, ValidationError
 
 from freshstack_dspy import Query
 from freshstack_dspy.lm.reask import correction
-from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, answer_model, plain, validating_against
+from freshstack_dspy.lm.typed import (
+    ACCEPT_LESSER_FAULTS,
+    answer_model,
+    answer_schema,
+    plain,
+    validating_against,
+)
 from freshstack_dspy.records import SCALES, ScaleName
+from freshstack_dspy.signatures.answers import AnswerQuestion
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
@@ -53,9 +60,8 @@ def test_a_judgment_of_all_or_some_of_the_chunks_in_any_order_is_accepted() -> N
     [
         ([], "at least 1 item"),
         ([verdict(1), verdict(3)], "there is no chunk [3]"),
-        ([verdict(2), verdict(2)], "more than one verdict for chunk [2]"),
+        ([verdict(2), verdict(2, 1)], "more than one verdict for chunk [2]"),
         ([verdict(1, 3), verdict(2, 0, 1)], "chunk 1 names nugget [3], which does not exist"),
-        ([verdict(1, 1, 1)], "chunk 1 names a nugget twice"),
         ([verdict(1, reason=" \n")], "the text is blank"),
         ([verdict("1")], "valid integer"),
         ([{**verdict(1), "score": 1}], "Extra inputs"),
@@ -111,6 +117,72 @@ def test_a_blank_text_is_no_answer(signature: Any, answer: Any) -> None:
     assert "the text is blank" in faults(signature, json.loads(text.replace("{}", " ")))
 
 
+@pytest.mark.parametrize(
+    ("signature", "answer", "once"),
+    [
+        (JudgeSupport, {"verdicts": [verdict(1, 1, 2, 1)]}, {"verdicts": [verdict(1, 1, 2)]}),
+        (
+            JudgeSupport,
+            {"verdicts": [verdict(1, 1, 2), verdict(1, 2, 1, reason="again")]},
+            {"verdicts": [verdict(1, 1, 2)]},
+        ),
+        (
+            RateImportance,
+            {"ratings": [{"nugget": 1, "importance": "okay"}] * 2},
+            {"ratings": [{"nugget": 1, "importance": "okay"}]},
+        ),
+        (DecomposeQuestion, {"sub_questions": ["Why?", "why? "]}, {"sub_questions": ["Why?"]}),
+        (
+            AnswerQuestion,
+            {"answerable": True, "sentences": [{"text": "So.", "citations": [2, 1, 2]}]},
+            {"answerable": True, "sentences": [{"text": "So.", "citations": [2, 1]}]},
+        ),
+    ],
+)
+def test_what_an_answer_says_twice_it_says_once(signature: Any, answer: Any, once: Any) -> None:
+    assert validated(signature, answer).model_dump() == once
+
+
+def bounds(schema: Any, *names: str) -> list[Any]:
+    """All values of these keywords in a schema, in its order."""
+    if not isinstance(schema, dict):
+        return []
+    found = [value for name, value in schema.items() if name in names]
+    inner = [*schema.get("properties", {}).values(), schema.get("items")]
+    return found + [bound for part in inner for bound in bounds(part, *names)]
+
+
+def test_the_schema_of_a_call_lists_its_numbers_and_bounds_its_lists_and_reasons() -> None:
+    inputs = plain(EXAMPLES[JudgeSupport])
+    call = answer_schema(JudgeSupport, {**inputs, "chunks": inputs["chunks"][1:]})
+    general = answer_schema(JudgeSupport)
+
+    assert bounds(call, "enum") == [[2], [1, 2]], "of a chunk and of its nuggets"
+    assert bounds(call, "maxItems") == [1, 2]
+    assert bounds(call, "maxLength") == [500]
+    assert bounds(general["$defs"]["ChunkVerdict"], "enum", "maxItems", "maxLength") == []
+    assert bounds(answer_schema(UpdateNuggets, {**inputs, "limit": 3}), "maxItems") == [3, 2]
+    none_yet = answer_schema(UpdateNuggets, plain({**EXAMPLES[UpdateNuggets], "nuggets": []}))
+    assert bounds(none_yet, "enum", "maxItems") == [2, 0, 2, [1, 2]]
+    nuggets = answer_schema(NuggetizeAnswer, {"limit": 10})
+    assert bounds(nuggets, "maxItems") == [20], "doubtful ones do not count"
+
+
+@pytest.mark.parametrize("signature", EXAMPLES, ids=lambda signature: signature.__name__)
+def test_the_schema_of_a_call_is_closed_and_refers_to_nothing(signature: Any) -> None:
+    def check(schema: Any) -> None:
+        assert not {"$ref", "$defs", "x-bound", "title"} & schema.keys()
+        assert schema.get("enum") != []
+        if schema["type"] == "object":
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == list(schema["properties"])
+        for part in [*schema.get("properties", {}).values(), schema.get("items")]:
+            if part is not None:
+                check(part)
+
+    check(answer_schema(signature, plain(EXAMPLES[signature])))
+
+
 GRADED: tuple[ScaleName, ...] = ("graded_3", "graded_5")
 
 
@@ -137,10 +209,10 @@ def test_every_grade_of_the_scale_and_no_other_is_accepted(scale: ScaleName) -> 
     ("verdicts", "said"),
     [
         ([graded(3, (1, 0), (2, 0))], "there is no chunk [3]"),
-        ([graded(1, (1, 0), (2, 0))] * 2, "more than one verdict for chunk [1]"),
+        ([graded(1, (1, 0), (2, g)) for g in (0, 1)], "more than one verdict for chunk [1]"),
         ([graded(1, (1, 0))], "chunk 1 has no grade for nugget [2]"),
         ([graded(1, (1, 0), (2, 0), (99, 1))], "chunk 1 names nugget [99], which does not exist"),
-        ([graded(1, (1, 0), (2, 0), (1, 1))], "chunk 1 names a nugget twice"),
+        ([graded(1, (1, 0), (2, 0), (1, 1))], "chunk 1 has two different grades for nugget [1]"),
     ],
 )
 def test_grades_of_other_than_every_nugget_once_are_sent_back(verdicts: Any, said: str) -> None:
@@ -176,7 +248,7 @@ def test_support_is_full_or_partial_with_the_words_that_show_it() -> None:
         ([quoted(1, 2, " ")], 'does not have the words " "'),
         ([quoted(1, 2, "# xylo")], 'chunk 1 does not have the words "# xylo", quoted for nugget 1'),
         ([quoted(3, 2, "path")], "chunk 1 names nugget [3], which does not exist"),
-        ([quoted(1, 2, "path"), quoted(1, 1, "path")], "chunk 1 names a nugget twice"),
+        ([quoted(1, 2, "path"), quoted(1, 1, "path")], "two different grades for nugget [1]"),
     ],
 )
 def test_support_without_words_of_the_chunk_is_sent_back(supported: Any, said: str) -> None:
@@ -235,7 +307,7 @@ def test_only_quotes_may_be_wrong_where_no_better_reply_comes() -> None:
     lenient: dict[str, Any] = {ACCEPT_LESSER_FAULTS: True}
     accepted(nuggets(nugget("One.", "no such")), **lenient)
     for made in (
-        nuggets(nugget("One."), nugget("one.")),
+        nuggets(nugget("One."), {**nugget("one."), "doubtful": True}),
         nuggets(nugget("Read a ring width of a series."), nugget("One.", "no such")),
         nuggets({"text": "One."}),
     ):
@@ -243,7 +315,7 @@ def test_only_quotes_may_be_wrong_where_no_better_reply_comes() -> None:
 
 
 def test_a_nugget_that_restates_the_question_or_another_is_sent_back_by_its_words() -> None:
-    twice = nuggets(nugget("Use `width`."), nugget("use  `Width`.\n"))
+    twice = nuggets(nugget("Use `width`."), {**nugget("use  `Width`.\n"), "importance": "okay"})
     made = nuggets(nugget("`width` holds µm."), nugget("Read a ring width of a series."))
     said = told(made)
 
