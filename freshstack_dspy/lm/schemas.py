@@ -24,6 +24,7 @@ class Bound:
         least: Whether it has no fewer either.
         length: The most characters. It is for texts of a sentence: llama.cpp takes fewer than 2,000,
             and outlines makes a state of each, in each item of a list.
+        filled: Whether a text is asked for that is not empty, also in the general schema.
     """
 
     numbers: str | None = None
@@ -31,13 +32,17 @@ class Bound:
     times: int = 1
     least: bool = False
     length: int | None = None
+    filled: bool = False
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        return {**handler(core_schema), _MARK: asdict(self)}
+        least = {"minLength": 1} if self.filled else {}
+        return {**handler(core_schema), **least, _MARK: asdict(self)}
 
 
 SENTENCE = Bound(length=500)
 """A sentence of 80 words; the longest of the samples has 304 characters."""
+Reason = Annotated[str, Bound(length=500, filled=True)]
+"""A sentence of why. What it explains stands without it too: a blank one is not sent back."""
 NuggetNumber = Annotated[int, Bound(numbers="nuggets")]
 ChunkNumber = Annotated[int, Bound(numbers="chunks")]
 PassageNumber = Annotated[int, Bound(numbers="passages")]

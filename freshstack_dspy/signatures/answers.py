@@ -5,13 +5,12 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from freshstack_dspy.lm.schemas import Bound, PassageNumber
+from freshstack_dspy.lm.schemas import Bound, PassageNumber, Reason
 from freshstack_dspy.lm.typed import named
 from freshstack_dspy.signatures.checks import (
     DISTINCT,
     FilledText,
     PromptPart,
-    Sentence,
     ShownQuestion,
     numbers_of,
     raise_if,
@@ -92,7 +91,7 @@ class CompareAnswers(dspy.Signature):
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     references: list[ReferenceAnswer] = dspy.InputField(desc="the reference answers, numbered")
     answer: str = dspy.InputField(desc="the answer to compare with them")
-    reason: Sentence = dspy.OutputField(desc="one sentence: what decides it")
+    reason: Reason = dspy.OutputField(desc="one sentence: what decides it")
     agrees: Literal["yes", "no"] = dspy.OutputField(
         desc="yes if the answer agrees with at least one reference answer, else no"
     )
@@ -118,7 +117,7 @@ class GradeAgreement(dspy.Signature):
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     references: list[ReferenceAnswer] = dspy.InputField(desc="the reference answers, numbered")
     answer: str = dspy.InputField(desc="the answer to compare with them")
-    reason: Sentence = dspy.OutputField(desc="one sentence: what decides it")
+    reason: Reason = dspy.OutputField(desc="one sentence: what decides it")
     grade: AgreementGrade = dspy.OutputField(
         desc="how far the answer agrees with the reference answer that it is nearest to"
     )

@@ -9,13 +9,12 @@ import dspy
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.lm.schemas import ChunkNumber, NuggetNumber
+from freshstack_dspy.lm.schemas import ChunkNumber, NuggetNumber, Reason
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.checks import (
     DISTINCT,
     PromptPart,
-    Sentence,
     ShownQuestion,
     number_faults,
     numbers_of,
@@ -76,7 +75,7 @@ class OneChunk(PromptPart):
     """What the judge says of one chunk; each scale adds its own."""
 
     chunk: ChunkNumber = Field(description="the number of the chunk")
-    reason: Sentence = Field(description="one sentence: what in the chunk decides it")
+    reason: Reason = Field(description="one sentence: what in the chunk decides it")
 
     def quotes_of(self, _number: int) -> list[str]:
         """The words that show the support of the nugget with this number, where it is asked for."""

@@ -6,7 +6,7 @@ import dspy
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.lm.schemas import Bound, NuggetNumber, PassageNumber
+from freshstack_dspy.lm.schemas import Bound, NuggetNumber, PassageNumber, Reason
 from freshstack_dspy.lm.typed import named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
@@ -28,7 +28,7 @@ class PassageGrade(PromptPart):
     """How relevant one passage is."""
 
     passage: PassageNumber = Field(description="the number of the passage")
-    reason: Sentence = Field(description="one sentence: what in the passage decides it")
+    reason: Reason = Field(description="one sentence: what in the passage decides it")
     grade: Literal[0, 1, 2, 3] = Field(description="from 0, unrelated, to 3, dedicated to it")
 
     @field_validator("grade", mode="before")

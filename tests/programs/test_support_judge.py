@@ -45,7 +45,7 @@ def lm_to(
     store: ReplyStore, provider: ScriptedProvider | None, mode: Mode = "live", reasks: int = 2
 ) -> RecordedLM:
     model = ModelConfig(name="openai/scripted", reasks=reasks, retries=0)
-    return connect(model, mode=mode, store=store, provider=provider)
+    return connect(model, mode=mode, store=store, provider=provider, failed=mode == "rerecord")
 
 
 def ask(lm: RecordedLM, program: SupportJudge | None = None) -> Any:
@@ -197,7 +197,7 @@ def test_where_the_targeted_re_ask_fails_its_chunks_fail_with_it(
     assert dead_end is not None
     assert dead_end.status == status
     assert ask(lm_to(store, None, "replay")).judgments == judged.judgments
-    assert labels(ask(lm_to(store, healed)).judgments) == LABELS
+    assert labels(ask(lm_to(store, healed, "rerecord")).judgments) == LABELS
     halves = [[3], [4, 5]] if status == "truncated" else [[3, 4, 5]]
     assert [numbers(inputs) for inputs in healed.asked] == halves
 
