@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import operator
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,8 +96,8 @@ class Client(Recorder[Prompt, Reply]):
         """The keys of requests that were written down, with the step that asked."""
         """The keys of the requests that were written down for later."""
         self._prices = access.account.prices
-        self._too_long: list[tuple[int, int]] = []
-        """Of prompts and of the longest replies to them, in tokens: what is as long does not fit."""
+        self._too_long: list[tuple[int, int, int]] = []
+        """Tokens of prompts, of the longest replies to them, and of both: as long does not fit."""
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
@@ -257,11 +258,13 @@ class Client(Recorder[Prompt, Reply]):
 
     def _learn_length(self, request: ChatRequest, window: int | None) -> None:
         prompt, most = _length_of(request)
-        if window is not None and prompt <= window:  # the reply counts too
-            prompt = min(prompt, window + 1 - most)
-        elif window is not None:
-            prompt, most = window + 1, 0
-        self._too_long.append((prompt, most))
+        if window is None:
+            least = prompt, most, 0
+        elif prompt > window:
+            least = window + 1, 0, 0
+        else:  # here the reply counts too
+            least = 0, 0, min(window + 1, prompt + most)
+        self._too_long.append(least)
 
     def _check_length(self, request: ChatRequest) -> None:
         """Refuse in the model's place what is as long as what it refused in this run.
@@ -271,7 +274,8 @@ class Client(Recorder[Prompt, Reply]):
         if not self._too_long:
             return
         prompt, most = _length_of(request)
-        if any(prompt >= one and most >= other for one, other in self._too_long):
+        length = prompt, most, prompt + most
+        if any(all(map(operator.ge, length, least)) for least in self._too_long):
             error = TooLongError(
                 f"{self.model.name} was not asked: it exceeds the context, as a shorter request did "
                 "(context_length_exceeded)",

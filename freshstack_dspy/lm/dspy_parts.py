@@ -6,7 +6,13 @@ A new version of DSPy that moves or changes a part is mended here.
 from typing import Any
 
 from dspy import lm15
-from dspy._vendor.lm15.transports import ProtocolError, StdlibTransport, TransportResponse
+from dspy._vendor.lm15.transports import (
+    ProtocolError,
+    StdlibTransport,
+    TransportError,
+    TransportRequest,
+    TransportResponse,
+)
 from dspy.adapters.decision_state import DecisionState
 from dspy.clients._litellm import get_litellm
 from dspy.clients.engines import LiteLLMEngine, LM15Engine
@@ -22,6 +28,8 @@ __all__ = [
     "LiteLLMEngine",
     "ProtocolError",
     "StdlibTransport",
+    "TransportError",
+    "TransportRequest",
     "TransportResponse",
     "engine_of",
     "get_dependency_versions",

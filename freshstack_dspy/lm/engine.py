@@ -110,6 +110,38 @@ def check_reachable(model: ModelConfig) -> None:
         ) from None
 
 
+_MODELS_WAIT = 10.0
+"""Seconds; the list of models is at hand, or it is not worth the wait."""
+
+
+def listed_models(model: ModelConfig) -> Any:
+    """The body of `/models` of a model's own address; None where there is none, or none that is JSON.
+
+    What is wrong with the address, the first request says.
+    """
+    from freshstack_dspy.lm.dspy_parts import TransportError, TransportRequest, lm15
+    from freshstack_dspy.lm.transport import BoundedTransport, answer_within
+
+    base = model.api_base or base_from_environment(model.name)
+    if not base or "@" in urlsplit(base).netloc:
+        return None
+    key = _key_for(model, base, lambda: False)
+    request = TransportRequest(
+        "GET", f"{base.rstrip('/')}/models", headers=[("Authorization", f"Bearer {key}")]
+    )
+
+    def ask() -> bytes:
+        with transport.stream(request) as response:
+            return b"".join(response)
+
+    wait = min(model.timeout, _MODELS_WAIT)
+    with BoundedTransport(connect_timeout=wait, read_timeout=wait) as transport:
+        try:
+            return json.loads(answer_within(wait, ask))
+        except (lm15.LM15Error, TransportError, OSError, ValueError, RecursionError):
+            return None
+
+
 class BaselineProvider:
     """The embedded model: it reads the JSON of the prompt and answers by counting words."""
 

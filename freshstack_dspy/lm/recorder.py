@@ -147,7 +147,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         """Enter recorded replies that are given out."""
         # Where an engine asks, the same items run again, and what they were given counts once.
         counted = [one for one in entries if not (self._defers and one.key in self._used)]
-        self._enter_used(entries)
+        self.enter_used(entries)
         if counted:
             self.ledger.enter(
                 cached=len(counted),
@@ -238,13 +238,14 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
                 callback(event)
 
     def _enter_sent(self, entries: Sequence[EntryT], *, calls: int = 1) -> None:
-        self._enter_used(entries)
+        self.enter_used(entries)
         self._asked_for.update(entry.key for entry in entries)
         tokens = sum(entry.tokens for entry in entries)
         cost = sum(entry.cost or 0.0 for entry in entries)
         self.ledger.enter(calls=calls, tokens=tokens, cost=cost)
 
-    def _enter_used(self, entries: Sequence[EntryT]) -> None:
+    def enter_used(self, entries: Sequence[EntryT]) -> None:
+        """Enter that what is made depends on these."""
         for entry in entries:
             now = content_hash(entry)
             if self._used.setdefault(entry.key, now) != now:

@@ -16,9 +16,16 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.capabilities import capabilities_of
+from freshstack_dspy.lm.reask import itemized_output
 from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.typed import answer_schema, given_and_read, messages_of, plain
+from freshstack_dspy.lm.typed import (
+    answer_schema,
+    answer_tokens,
+    given_and_read,
+    messages_of,
+    plain,
+)
 from freshstack_dspy.programs.support_judge import (
     ChunkPart,
     SupportJudge,
@@ -364,32 +371,37 @@ def _calls(judge: JudgeConfig, window: "Window", pair: ToJudge, vote: int) -> It
     most = {"batch": len(pair.nuggets), "windowed": judge.window, "pairwise": 1}[judge.shape]
     passages = [whole(chunk) for chunk in in_order(judge, pair, vote)]
     for nuggets in even(pair.nuggets, -(-len(pair.nuggets) // most)):
-        room = window.room_next_to(judge_inputs(pair.query, nuggets, []))
+        frame = judge_inputs(pair.query, nuggets, [])
+        room = window.room_next_to(frame)
         if room is not None and room < LEAST_ROOM:
             if vote == 1:
                 why = _TOO_LONG.format(len(nuggets))
                 yield JudgeCall(pair.query, nuggets, passages, vote, unfit=why)
             continue
         size = judge.batch if judge.shape == "batch" else 1
-        for batch in packed(window, passages, size, room):
+        for batch in packed(window, passages, size, room, each=window.reply_for_one(frame)):
             yield JudgeCall(pair.query, nuggets, batch, vote)
 
 
 def packed(
-    window: "Window", passages: Sequence[ChunkPart], size: int, room: int | None
+    window: "Window", passages: Sequence[ChunkPart], size: int, room: int | None, *, each: int = 0
 ) -> list[Sequence[ChunkPart]]:
     """Pack passages into the fewest even batches of at most `size` that fit.
 
-    One that is too long for a call of its own is split, and each part has one.
+    One that is too long for a call of its own is split, and each part has one. `each` is what the
+    reply takes for a passage.
     """
     if room is None:
         return even(passages, -(-len(passages) // size))
-    fitting = [passage for passage in passages if window.size(passage) <= room]
-    too_long = [passage for passage in passages if window.size(passage) > room]
+    most = max(1, room - each)
+    fitting = [passage for passage in passages if window.size(passage) <= most]
+    too_long = [passage for passage in passages if window.size(passage) > most]
     count = -(-len(fitting) // size)
-    while any(sum(map(window.size, batch)) > room for batch in even(fitting, count)):
+    while any(
+        sum(window.size(one) + each for one in batch) > room for batch in even(fitting, count)
+    ):
         count += 1
-    parts = [[part] for passage in too_long for part in window.split(passage, room)]
+    parts = [[part] for passage in too_long for part in window.split(passage, most)]
     return [*even(fitting, count), *parts]
 
 
@@ -503,10 +515,9 @@ class Window:
         self._model = model
         self._predictor = next(iter(program.predictors()), None)
         self._sizes: dict[tuple[str, str, tuple[str, ...]], int] = {}
-        context = context_of(model)
-        reply = capabilities_of(model).reply_tokens()
-        self._most = None if context is None else int((context - reply) / MARGIN)
-        if self._most is not None and self._most < LEAST_ROOM:
+        self._context = context = context_of(model)
+        reply = self._reply_tokens({}, 0)
+        if context is not None and (context - reply) / MARGIN < LEAST_ROOM:
             raise ConfigError(
                 f"replies of up to {reply} tokens leave no room for a prompt in the context of "
                 f"{context} tokens of {model.name}: lower [model] max_tokens, or say with [model] "
@@ -515,9 +526,24 @@ class Window:
 
     def room_next_to(self, frame: dict[str, Any]) -> int | None:
         """Tokens left for chunks next to a question's other inputs; may be negative; None: any."""
-        if self._most is None or self._predictor is None:
+        if self._context is None or self._predictor is None:
             return None
-        return self._most - prompt_tokens(self._model, self._predictor, frame)
+        most = int((self._context - self._reply_tokens(frame, 0)) / MARGIN)
+        return most - prompt_tokens(self._model, self._predictor, frame)
+
+    def reply_for_one(self, frame: dict[str, Any]) -> int:
+        """Tokens of the room that a reply takes for each of the chunks."""
+        more = self._reply_tokens(frame, 1) - self._reply_tokens(frame, 0)
+        return math.ceil(more / MARGIN)
+
+    def _reply_tokens(self, frame: dict[str, Any], chunks: int) -> int:
+        capabilities = capabilities_of(self._model)
+        if self._predictor is None:
+            return capabilities.reply_tokens()
+        signature = self._predictor.signature
+        if (each := itemized_output(signature)) is not None:
+            frame = {**frame, each[1].given: [None] * chunks}
+        return capabilities.reply_tokens(answer_tokens(signature, frame))
 
     def size(self, passage: ChunkPart) -> int:
         """Tokens of a passage in the prompt; equal ones are counted once."""

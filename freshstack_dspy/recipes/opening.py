@@ -12,6 +12,7 @@ from freshstack_dspy.errors import ConfigError, file_named
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.context import context_at_server, context_in
 from freshstack_dspy.lm.engine import Provider, check_model, check_reachable
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
@@ -21,6 +22,7 @@ from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
 
 if TYPE_CHECKING:
+    from freshstack_dspy.lm.reply import Reply
     from freshstack_dspy.lm.workers import Engine
     from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
@@ -159,6 +161,11 @@ def open_session(
                 check_reachable(config.model)
         reserved = JobFolder.of(config).reserved()
         account = Account(config.name, config.budget, config.prices, reserved)
+        recorded = FirstOf(store, bundles)
+        listed = context_at_server(
+            config.model, mode if provider is None else "replay", recorded, store
+        )
+        settings, config = config, with_context(config, listed)
         failed = options.get("failed", False)
         access = Access(
             mode, store, bundles, account, callback=callback, engine=engine, failed=failed
@@ -168,12 +175,13 @@ def open_session(
         callbacks = given.callbacks if is_asked else ()
         lm = RecordedLM(Client(config.model, access, provider=provider), callbacks)
         stack.callback(lm.client.close)
+        lm.client.enter_used([listed] if listed is not None else [])
         models = Models()
         if searching:
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
         shown = stack.enter_context(showing(options.get("progress")))
-        yield Session(
+        session = Session(
             config,
             mode,
             lm,
@@ -183,6 +191,8 @@ def open_session(
             recipe=recipe_maker(config, options.get("recipe"), programs),
             programs=programs,
         )
+        session.settings = settings
+        yield session
 
 
 def engine_for(config: BuildConfig) -> "Engine | None":
@@ -196,6 +206,14 @@ def engine_for(config: BuildConfig) -> "Engine | None":
     from freshstack_dspy.engines import mapper
 
     return partial(mapper(config.engine), in_order=False)
+
+
+def with_context(config: BuildConfig, listed: "Reply | None") -> BuildConfig:
+    """Put what a server says of its context into a configuration that does not say it."""
+    if (context := context_in(listed)) is None:
+        return config
+    model = config.model.model_copy(update={"context": context})
+    return config.model_copy(update={"model": model})
 
 
 def recipe_maker(

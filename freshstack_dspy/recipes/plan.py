@@ -19,6 +19,7 @@ from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
 from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.context import context_at_server
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import canonical_json
@@ -31,8 +32,8 @@ from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.recipes.build import DraftCollection, make
-from freshstack_dspy.recipes.judge import counted
-from freshstack_dspy.recipes.opening import configured, recipe_maker
+from freshstack_dspy.recipes.judge import context_of, counted
+from freshstack_dspy.recipes.opening import configured, recipe_maker, with_context
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Record, in_order_of_steps
@@ -105,6 +106,8 @@ class Plan(Record, Shown):
     """The caps that are set."""
     missing_key: str | None = None
     """Says which key a live build lacks now."""
+    context: int | None = None
+    """Tokens that fit into a request with its reply, for which requests are packed; None: not known."""
 
     def __repr__(self) -> str:
         total = self.total
@@ -180,6 +183,7 @@ def planned(
         embeddings=embeddings,
         budget=tuple(_caps(config, total, embeddings, dry_run.spent)),
         missing_key=dry_run.missing_key,
+        context=dry_run.context,
     )
 
 
@@ -210,6 +214,7 @@ def plan_asking(
         total=total,
         budget=tuple(_caps(config, total, (), dry_run.spent)),
         missing_key=dry_run.missing_key,
+        context=dry_run.context,
     )
 
 
@@ -230,6 +235,7 @@ class DryRun:
 
     def __init__(self, model: ModelConfig, missing_key: str | None, spent: Spent) -> None:
         self._model = model
+        self.context = context_of(model)
         self.missing_key = missing_key
         self.spent = spent
         self._baseline = BaselineProvider()
@@ -318,6 +324,7 @@ def dry_session(
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
         recorded = FirstOf(*replies)
+        config = with_context(config, context_at_server(config.model, "live", recorded))
         with file_named(config.file):
             missing_key = _missing_key(config.model, recorded)
         store = replies.store

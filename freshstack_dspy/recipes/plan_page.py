@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.pages.page import Page, Table, Text, counted, money
 from freshstack_dspy.stored.counts import listed, some_of
 
@@ -65,6 +66,13 @@ def _notes(plan: "Plan") -> Iterator[str]:
         "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
         "an estimate; re-asks and reasoning come on top"
     )
+    if plan.context is not None:
+        yield f"requests are packed for a context of {plan.context:,} tokens"
+    elif plan.model != BASELINE:
+        yield (
+            f"the context of {plan.model} is not known: name it in [model] context, or requests "
+            "that it refuses as too long are asked again with fewer chunks"
+        )
     if plan.missing_key is not None:
         yield f"it cannot ask yet: {plan.missing_key}"
     for each in plan.embeddings:

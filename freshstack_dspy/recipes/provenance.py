@@ -83,7 +83,7 @@ def provenance(
         programs=identities(session.recipe, session.programs),
         versions=_versions(),
         ledger=session.lm.ledger.steps(),
-        config=shareable(config.model_dump()),
+        config=shareable(session.settings.model_dump()),
         fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
         reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
         trust=measured_trust(contents, corpus, config.judge.graded, config.name, config.trust)

@@ -63,6 +63,8 @@ class Session:
         recipe: Callable[[], Any],
         programs: "Programs",
     ) -> None:
+        self.settings = config
+        """The configuration as it was given; `config` has what its server says of its context too."""
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
         self._make_recipe = recipe
         self.programs: Programs = {**config.programs.named, **programs}

@@ -217,10 +217,11 @@ class WithoutAnswers(FreshStack):
     def windows(self, query: Query, passages: Sequence[ChunkPart], size: int) -> list[ToRead]:
         """Pack passages into calls of the grader."""
         window = Window(self.config.model, self.relevance_grader)
-        room = window.room_next_to(passage_inputs(query, []))
+        frame = passage_inputs(query, [])
+        room, each = window.room_next_to(frame), window.reply_for_one(frame)
         if room is not None:
             room = max(room, LEAST_ROOM)
-        return [ToRead(query, part) for part in packed(window, passages, size, room)]
+        return [ToRead(query, part) for part in packed(window, passages, size, room, each=each)]
 
     def graded(self, asked: ToRead) -> Graded:
         """The grades of one call; where it failed there are none."""

@@ -115,6 +115,8 @@ class ChatServer(LocalServer):
         return messages
 
     def answer(self, method: str, target: str, headers: Any, content: bytes) -> Scripted:
+        if method == "GET":  # the list of models, which says nothing here
+            return Scripted("not found", status=404)
         body = json.loads(content)
         with self._lock:
             self.requests.append(body)
