@@ -68,11 +68,13 @@ class TransientModelError(ModelError):
         retry_after: Seconds that the server asked to wait, or None.
         rate_limited: Whether the server said that there are too many requests.
         maybe_billed: Whether the request may have been worked on, though no reply arrived.
+        attempts: How many requests were sent.
     """
 
     retry_after: float | None = None
     rate_limited: bool = False
     maybe_billed: bool = False
+    attempts: int = 0
 
 
 class ReplayMissError(ModelError):

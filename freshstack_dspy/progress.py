@@ -140,6 +140,14 @@ class ProgressBars:
             if self._display is not None:
                 self._display.moved(running)
 
+    def wait(self, step: str, note: str) -> None:
+        """Say what a step waits for."""
+        with self._lock:
+            running = self._running.get(step)
+            if running is not None and self._display is not None:
+                running.note = note
+                self._display.waits(running)
+
     def finish(self, step: str, note: str = "") -> None:
         """Say in a line how a step went, in place of its bar."""
         with self._lock:
@@ -158,6 +166,7 @@ class _Step:
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done, self.note = name, total, 0, ""
+        self.waited = False
         self.said = self._started = time.monotonic()
         self._recent = deque([self._started], maxlen=_RECENT)
 
@@ -206,6 +215,11 @@ class _Lines:
         if time.monotonic() - step.said >= self.every:
             step.said = time.monotonic()
             self.say(f"{step.name:<22} … {step.state()}")
+
+    def waits(self, step: _Step) -> None:
+        if not step.waited:
+            step.waited, step.said = True, -self.every
+        self.moved(step)
 
     def stop(self) -> None:
         """Nothing is left on the screen."""

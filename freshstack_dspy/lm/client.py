@@ -52,7 +52,7 @@ from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.context import is_too_long, window_in
 from freshstack_dspy.lm.dspy_parts import LMError, engine_of
 from freshstack_dspy.lm.engine import Provider, provider_for
-from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.events import Callback, waiting_event
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
 from freshstack_dspy.lm.reply import (
@@ -187,6 +187,16 @@ class Client(Recorder[Prompt, Reply]):
 
     def _recorded_as(self, fitted: Request, sample: int | None) -> ChatRequest:
         return chat_request(fitted, endpoint=self.endpoint, sample=sample)
+
+    def waits(self, seconds: float) -> str | None:
+        """Notify that no reply came for so long; give it in words, or None where none is awaited."""
+        load, why = self.retries.load(), self.retries.trouble
+        if not any(load.values()):
+            return None
+        if self._callback is not None:
+            self._callback(waiting_event(self._name, seconds, why, load))
+        asked_again = f"; asked again: {why}" if why else ""
+        return f"{seconds:,.0f} s without a reply of {self._name} ({self.endpoint}){asked_again}"
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a reply turned out to be worth."""

@@ -11,16 +11,18 @@ from freshstack_dspy.errors import DeferredError, ModelError, StoreError
 from freshstack_dspy.files import canonical_line
 from freshstack_dspy.lm.reply import Numbers, Reply
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, sha256_of
+from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.records import Record
 
 
 class CallEvent(Record):
-    """What became of one request."""
+    """What became of one request; or, of status `waiting`, that no reply came for `seconds`."""
 
     at: str
     """When it was answered, in UTC."""
     step: str
     key: str
+    """Empty where it is of no single request."""
     task: str | None
     """Name of the question, as `JudgeSupport`."""
     model: str
@@ -38,7 +40,9 @@ class CallEvent(Record):
     """Other requests to this model that were sent and not answered by then."""
     waiting: int = 0
     """Other calls of it that waited then: for a place, or for their next attempt."""
-    status: Literal["ok", "unparsed", "refused", "truncated", "failed", "deferred", "error"]
+    status: Literal[
+        "ok", "unparsed", "refused", "truncated", "failed", "deferred", "error", "waiting"
+    ]
     """What the reply is worth so far; `error` where there is none, and `error` then says why."""
     error: str | None = None
     error_type: str | None = None
@@ -87,6 +91,22 @@ def call_event(
         waiting=waiting,
         cost=sum(costs) if costs and len(costs) == len(entries) else None,
         **found,
+    )
+
+
+def waiting_event(model: str, seconds: float, why: str | None, load: dict[str, int]) -> CallEvent:
+    """The event of a model that has not answered for a while."""
+    return CallEvent(
+        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        step=current_step(),
+        key="",
+        task=None,
+        model=model,
+        cached=False,
+        seconds=round(seconds, 6),
+        status="waiting",
+        error=why,
+        **load,
     )
 
 

@@ -141,6 +141,8 @@ class Retries:
         self._stopped_by: ModelError | None = None
         self._unanswered = 0
         self._refused = 0
+        self.trouble: str | None = None
+        """Why the last attempt failed that has no reply, since the last reply."""
         self._answered = False
 
     def complete(self, request: Any, lost: Callable[[], None] = lambda: None) -> tuple[Any, int]:
@@ -156,6 +158,7 @@ class Retries:
             try:
                 return self._attempt(request)
             except TransientModelError as error:
+                self.trouble = str(error)
                 # A rate limit says nothing of this request until it is alone in flight.
                 failed += not error.rate_limited or self._throttle.limit == 1
                 if error.maybe_billed:
@@ -181,7 +184,7 @@ class Retries:
         except ReplyError as error:
             raise self._refusal(error) from None
         with self._guard:
-            self._unanswered, self._answered = 0, True
+            self._unanswered, self._answered, self.trouble = 0, True, None
         return response, int(retrying.statistics["attempt_number"])
 
     @contextmanager
@@ -204,6 +207,14 @@ class Retries:
                     self._stopped_by = None
                     self._stopped.clear()
                     self._throttle.open(to_all=False)
+
+    def check_answered(self) -> None:
+        """Raise a TransientModelError if requests were sent and this model never answered one."""
+        if self._unanswered and not self._answered and not self._has_answered():
+            raise TransientModelError(
+                f"{self.trouble}; no request was ever answered, so nothing was written: check "
+                "[model] name, api_base and timeout"
+            )
 
     def load(self) -> dict[str, int]:
         """How many calls are `in_flight`, and how many are `waiting` for that."""
@@ -264,10 +275,12 @@ class Retries:
             in_a_row = self._unanswered
         message = f"{error} (after {attempts} attempts)"
         if in_a_row >= _OUTAGE:
-            return TransientModelError(
+            outage = TransientModelError(
                 f"{message}; {in_a_row} requests in a row: the build stops here, and "
                 "running it again asks only for what is missing"
             )
+            outage.attempts = attempts
+            return outage
         failure = ReplyError(message, status="failed", call_id=None)
         failure.attempts = attempts
         return failure

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, file_named
+from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.lm.batch.jobs import Batches
 from freshstack_dspy.lm.budget import Account
@@ -48,10 +49,14 @@ def answer_requests(
     Raises:
         BudgetError: The next request could pass a cap; every reply that came is recorded.
         ConfigError: None of the requests are of this configuration.
+        ConfigError: Another process writes the collection, and may ask for the same.
         StoreError: There are no requests, or another process sends them.
         FatalModelError: The model's provider is not known, or nobody is there, or there is no key.
     """
-    with open_replies(config, "defer") as (store, _):
+    with (
+        only_writer(config.out, "freshstack requests answer"),
+        open_replies(config, "defer") as (store, _),
+    ):
         assert store is not None
         batches = Batches(config, store)
         with batches.folder.exclusive():

@@ -1,6 +1,9 @@
 """A session: all that a recipe needs to ask its models; `opening.py` opens it."""
 
+import contextvars
 import functools
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -25,6 +28,9 @@ from freshstack_dspy.records import Failure
 if TYPE_CHECKING:
     from freshstack_dspy.lm.client import RecordedLM
     from freshstack_dspy.programs.own import Programs
+
+_WAIT = 10.0
+"""Seconds without a reply after which a step says so, and again."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -98,11 +104,12 @@ class Session:
             total: How many items there are, or about as many.
         """
         done = deferred = 0
+        last, ended = time.monotonic(), threading.Event()
         dry = self.mode == "replay"
 
         def advance() -> None:
-            nonlocal done
-            done += 1
+            nonlocal done, last
+            done, last = done + 1, time.monotonic()
             self._done[name] = f"{name} {done} of {total}"
             self.progress.advance(name, "" if dry else self.lm.ledger.of(name).spent)
 
@@ -112,16 +119,30 @@ class Session:
             deferred += len(items) - len(found)
             return found
 
+        def watch() -> None:
+            show = getattr(self.progress, "wait", None)  # others' may lack it
+            while not ended.wait(_WAIT):
+                waited = time.monotonic() - last
+                note = self.lm.client.waits(waited) if waited >= _WAIT else None
+                if note is not None and show is not None:
+                    show(name, note)
+
         self.progress.start(name, total)
         with step(name), span(name, items=total):
+            if not dry:
+                run = contextvars.copy_context().run
+                threading.Thread(target=run, args=(watch,), daemon=True).start()
             try:
                 yield ask
+                self.lm.client.retries.check_answered()
             except BudgetError as error:
                 so_far = ", ".join(self._done.values()) or "nothing"
                 raise BudgetError(
                     f"{error}. Done in this run: {so_far}. Every reply is recorded: raise the cap "
                     "and run the same command again, and only what is missing is asked"
                 ) from None
+            finally:
+                ended.set()
         self.progress.finish(name, self._account(name, deferred))
 
     def _answered(
