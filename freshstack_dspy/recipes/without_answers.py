@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.errors import FatalModelError, ReplyError, TooLongError
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.programs.support_judge import ChunkPart, failure_of, whole
 from freshstack_dspy.programs.without_answers import (
@@ -247,11 +247,16 @@ class WithoutAnswers(FreshStack):
         room = window.room_next_to(update_inputs(query, [], [], updater.limit))
         if room is not None:
             room = max(room - _NUGGET_TOKENS * updater.limit, LEAST_ROOM)
-        for shown in packed(window, passages, WINDOW, room):
+        left = list(packed(window, passages, WINDOW, room))
+        while left:
+            shown = left.pop(0)
             try:
                 reply: Any = updater(query=query, nuggets=nuggets, passages=shown)
                 nuggets = reply.nuggets
             except ReplyError as error:
+                if isinstance(error, TooLongError) and len(shown) > 1:
+                    left[:0] = even(shown, 2)
+                    continue
                 failures.append(failure_of(query, "nuggets", error, [one.chunk for one in shown]))
         return NuggetsInProgress(query, nuggets, tuple(failures))
 

@@ -8,7 +8,7 @@ import pytest
 
 from freshstack_dspy import ReplyStore
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import FatalModelError, ReplyError, TooLongError
+from freshstack_dspy.errors import FatalModelError, ReplyError, TooLongError, TransientModelError
 from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.context import is_too_long, window_in, window_listed
 from freshstack_dspy.lm.typed import in_bulk
@@ -268,3 +268,24 @@ def test_an_incomplete_reply_is_still_asked_about_what_it_left_out(
 
     assert [one.label for one in found.judgments] == [0, 0, None]
     assert "nothing is said of chunks 3" in found.failure.message
+
+
+@pytest.mark.usefixtures("waits")
+def test_a_model_that_never_answered_is_an_outage_after_one_request(
+    server: ChatServer, client_for: Connect
+) -> None:
+    """A step of one or two calls at a dead address would otherwise write failures alone."""
+    server.says(Scripted("oops", status=500))
+    lm = client_for(retries=0)
+    lm.client.retries.check_answered()
+    with pytest.raises(ReplyError):
+        lm(request("a"))
+    with pytest.raises(TransientModelError, match="no request was ever answered"):
+        lm.client.retries.check_answered()
+
+    server.says("there", Scripted("oops", status=500))
+    client_for()(request("b"))
+    again = client_for(retries=0)
+    with pytest.raises(ReplyError):
+        again(request("c"))
+    again.client.retries.check_answered()
