@@ -23,9 +23,12 @@ from freshstack_dspy.rows import Row
 
 _HOW_TO_LOAD = """\
 Give this folder to `evaluation/llm_prejudge` of CRUX as `--dataset_dir`, and the number in the name
-of the folder `ranking_…` as `--threshold`. A rating of -1 means that a judgment failed or was never
-asked for. In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and
-1 a redundant one. `ids.json` names the chunks of the passages."""
+of the folder `ranking_…` as `--threshold`. It takes topics of 10 or 15 questions alone and stops at
+others: measure these with `freshstack evaluate` on the collection, or ir_measures on the qrels.
+A rating of -2 means that a judgment failed, -1 that it was never asked for. In
+`test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and 1 a redundant
+one. `ids.json` names the chunks of the passages; where scores are equal, passages that no pool has,
+`!corpus:…`, can come in another order than their chunks."""
 
 
 _REST = "!corpus"
@@ -49,8 +52,11 @@ def _write(selection: Selection) -> Files:
         ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in labels))
         passages.update(zip(ids, labels, strict=True))
         ratings = [[found.get(nugget) for nugget in nuggets] for found in labels.values()]
-        for id_, chunk_id, rated in zip(ids, labels, ratings, strict=True):
-            row = [-1 if rating is None else rating for rating in rated]
+        for id_, (chunk_id, found) in zip(ids, labels.items(), strict=True):
+            row = [
+                -1 if nugget not in found else -2 if found[nugget] is None else found[nugget]
+                for nugget in nuggets
+            ]
             judgements.append({"example_id": topic, "pid": id_, "rating": row})
             subtopics += [
                 f"{topic} {number} {id_} {selection.support[nugget][chunk_id]}"
@@ -118,7 +124,8 @@ _QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
 _RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
 _SHARD = re.compile(r"\.(\d{1,6})-\d{1,6}\.jsonl$")
 _FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
-"""What CRUX writes where a reply had no rating, and where there was no reply."""
+"""What CRUX writes where a reply had no rating, and where there was no reply. In exports of ours -1 is
+a pair that was never judged."""
 
 
 def _read(found: Imported) -> None:
@@ -145,8 +152,8 @@ def _read(found: Imported) -> None:
                     f"{row.place}: a rating is {shown(str(given))}; allowed: 0 to {highest}, -1 "
                     "where none was in the reply, -2 where there was no reply"
                 )
-            if nugget is None:
-                continue  # its question is missing, as a failure records
+            if nugget is None or (rating == -1 and found.export is not None):
+                continue  # its question is missing, as a failure records, or it was not judged
             if rating in _FAILED_RATINGS:
                 found.judge(nugget, passage, None, _FAILED_RATINGS[rating], f"rating {given!r}")
             else:

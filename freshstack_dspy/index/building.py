@@ -31,7 +31,6 @@ from freshstack_dspy.index.models import Embedder, EmbeddingError, HostedEmbedde
 from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
     SCHEMA_VERSION,
-    TABLE,
     Folder,
     IndexManifest,
     Place,
@@ -308,7 +307,7 @@ def _counted(
 def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.float32]]) -> None:
     import pyarrow as pa
 
-    draft.report(TABLE, 0)
+    draft.report("table", 0)
     lexical = draft.settings.lexical == "lance"
     sizes = {name: matrix.shape[1] for name, matrix in vectors.items()}
     schema = table_schema(sizes, lexical=lexical)
@@ -321,11 +320,11 @@ def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.
             columns = [vector_array(matrix[block]) for matrix in vectors.values()]
             yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
             done += len(batch)
-            draft.report(TABLE, 0.7 * done / len(draft.chunks))
+            draft.report("table", 0.7 * done / len(draft.chunks))
 
     table.write(schema, rows())
     table.index(approximate=[one.name for one in draft.embedders] if draft.approximate else [])
-    draft.report(TABLE, 1)
+    draft.report("table", 1)
 
 
 def _known(

@@ -95,7 +95,7 @@ class HybridIndex:
                 where it is among them; codes as `de`. Of another index than that of these
                 languages nothing is reused but vectors.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
-                embedders, and `chunks`; or whether bars show it, by default where a person looks on.
+                embedders, and `table`; or whether bars show it, by default where a person looks on.
 
         Raises:
             IndexingError: No chunk, two chunks with one id, no word in any chunk, a place that

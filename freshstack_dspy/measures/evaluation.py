@@ -413,6 +413,6 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
         raise CollectionError(
             f"{len(unknown):,} of {len(ids):,} chunk ids of run {run.name!r:.200} are not in the "
             f"corpus, as {min(unknown)!r:.200}: is it a run of this collection? "
-            "unknown_ids='drop' leaves them out"
+            "evaluate and compare leave them out with unknown_ids='drop'"
         )
     return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, found))

@@ -52,6 +52,7 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
         "index: terms",
         "index: bm25",
         "index: lsa",
+        "index: table",
         "corpus overlap",
         "nuggets",
         "sub-questions",

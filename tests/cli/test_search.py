@@ -46,7 +46,7 @@ def test_index_builds_and_then_keeps_up_to_date(
     assert third.out == second.out
     assert (found["chunks"], found["files"], found["skipped"]) == (4, 4, 1)
     steps = [line.split("  ")[0] for line in first.err.splitlines()]
-    assert steps == ["files", "chunks"] + [f"index: {n}" for n in ("terms", "bm25", "lsa")]
+    assert steps == ["files", "chunks"] + [f"index: {n}" for n in ("terms", "bm25", "lsa", "table")]
     assert "1 of 1 files" in second.err
     assert [line.split("  ")[0] for line in third.err.splitlines()] == ["files", "chunks"]
 

@@ -1,8 +1,9 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from freshstack_dspy import export_collection
-from tests.collection.small import A, B, D, write_small
+from freshstack_dspy import Collection, export_collection, import_collection
+from tests.collection.small import CONTENTS, A, B, D, write_small
 from tests.formats.loading import METADATA, lines_of
 from tests.formats.odd import ODD_IDS, write_odd
 
@@ -28,7 +29,7 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
     assert lines_of(ranking / "test_judgements.jsonl") == [
         {"example_id": "12", "pid": "12:0#0", "rating": [1, 0]},
         {"example_id": "12", "pid": "12:0#1", "rating": [1, 1]},
-        {"example_id": "123", "pid": "123:0#0", "rating": [-1]},
+        {"example_id": "123", "pid": "123:0#0", "rating": [-2]},
         {"example_id": "123", "pid": "123:1#1", "rating": [1]},
         {"example_id": "123", "pid": "123:1#2", "rating": [0]},
     ]
@@ -70,3 +71,22 @@ def test_every_chunk_is_a_passage_of_each_topic_that_judged_it_or_of_none(tmp_pa
     assert set(chunks.values()) == set(texts)
     assert len(passages) == 3 * len(collection.queries) + len(rest)
     assert len(rest) == len(ODD_IDS) - 3
+
+
+def test_pairs_that_were_not_judged_come_back_as_such(tmp_path: Path) -> None:
+    """And those that failed as failures: both are in no qrels, and measures tell them apart."""
+    judged = tuple(
+        one for one in CONTENTS.judgments if (one.nugget_id, one.chunk_id) != ("12_1", A)
+    )
+    collection = write_small(tmp_path / "c", replace(CONTENTS, judgments=judged))
+    export_collection(collection, "crux", tmp_path / "out")
+
+    back = import_collection("crux", tmp_path / "out", tmp_path / "back")
+
+    def by_pair(of: Collection) -> dict[tuple[str, str], int | None]:
+        return {(one.nugget_id, one.chunk_id): one.label for one in of.judgments}
+
+    measured = collection.qrels().labels.keys()
+    assert by_pair(back) == {
+        pair: label for pair, label in by_pair(collection).items() if pair[0] in measured
+    }

@@ -69,7 +69,7 @@ def test_progress_goes_through_all_stages(tmp_path: Path) -> None:
         progress=heard,
     )
 
-    assert list(heard.notes) == ["terms", "bm25", "lsa", "letters", "chunks"]
+    assert list(heard.notes) == ["terms", "bm25", "lsa", "letters", "table"]
     assert heard.advanced == dict.fromkeys(heard.notes, 100)
 
 
