@@ -3,8 +3,8 @@
 import difflib
 import re
 import reprlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, get_origin
 
 import jiter
 from pydantic import BaseModel, Tag, ValidationError
@@ -96,12 +96,15 @@ def _is_tag(part: int | str) -> bool:
 
 def _table_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
     """The model of the table at a place."""
-    models = {"": model}
-    for name in (part for part in location if isinstance(part, str)):
+    models, names = {"": model}, iter([part for part in location if isinstance(part, str)])
+    for name in names:
         if _is_tag(name):
             models = {"": models[name]}
         else:
-            models = dict(_models(models[""].model_fields[name].annotation))
+            annotation = models[""].model_fields[name].annotation
+            models = dict(_models(annotation))
+            if get_origin(annotation) in (dict, Mapping):
+                next(names, None)  # a key of the file's own
     return models[""]
 
 

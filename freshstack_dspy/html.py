@@ -27,12 +27,13 @@ def html_to_markdown(html: str) -> str:
 
     Code blocks become fenced blocks whose text is the code, but for one closing line break; the
     fence is longer than any run of backticks inside. Links to anything but web, mail and relative
-    addresses keep their text only. HTML that is nested too deeply is reduced to its text.
+    addresses keep their text only. HTML that is nested too deeply, or has a number of thousands of
+    digits, is reduced to its text.
     """
     soup = BeautifulSoup(_without_open_ends(html), "html.parser")
     try:
         text: str = _Converter().convert_soup(soup)
-    except RecursionError:
+    except (RecursionError, ValueError):
         text = soup.get_text()
     return text.strip()
 

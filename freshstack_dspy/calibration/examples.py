@@ -1,7 +1,6 @@
 """From people's labels to the examples that DSPy's optimizers take."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -16,7 +15,6 @@ from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.labels import Paths, read_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.files import read_lines
 from freshstack_dspy.lm.baseline.support import support
 from freshstack_dspy.lm.typed import plain
 from freshstack_dspy.programs.nuggetizer import likeness
@@ -31,6 +29,7 @@ from freshstack_dspy.records import (
     Scale,
     ScaleName,
 )
+from freshstack_dspy.rows import read_rows
 from freshstack_dspy.signatures.answers import ReferenceAnswer
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import verdicts_on
@@ -284,23 +283,19 @@ def read_examples(path: Path, collection: Collection | None) -> list[dspy.Exampl
     """Read examples of programs that take a query: lines with its `query_id`, and what people say.
 
     Raises:
-        CollectionError: A line is no object, or its query is not in the collection.
-        SourceError: The file cannot be read.
+        CollectionError: The query of a line is not in the collection.
+        SourceError: The file cannot be read, or a line is no object.
     """
     queries = {one.query_id: one for one in collection.queries} if collection else {}
     examples = []
-    for number, line in read_lines(path):
-        try:
-            values = dict(json.loads(line))
-        except (TypeError, ValueError):
-            raise CollectionError(f"{path}:{number}: not a JSON object") from None
-        query = queries.get(str(values.get("query_id")))
+    for row in read_rows(path):
+        query = queries.get(str(row.values.get("query_id")))
         if query is None:
             raise CollectionError(
-                f"{path}:{number}: no query {values.get('query_id')!r:.80} here; name the "
+                f"{row.place}: no query {row.values.get('query_id')!r:.80} here; name the "
                 "collection that the lines are of, and give each its query's 'query_id'"
             )
-        examples.append(dspy.Example(**values, query=query).with_inputs("query"))
+        examples.append(dspy.Example(**row.values, query=query).with_inputs("query"))
     return examples
 
 

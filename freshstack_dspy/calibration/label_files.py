@@ -28,6 +28,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.measures.spans import merged
+from freshstack_dspy.pages.data import FORMULA
 from freshstack_dspy.records import Chunk, LabelTask, Spans
 from freshstack_dspy.registry import Registry
 from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows
@@ -64,7 +65,6 @@ _NO, _PARTIAL, _FULL = (
 )  # fmt: skip
 _GRADES = {word: grade for grade, words in enumerate((_NO, _PARTIAL, _FULL)) for word in words}
 _TEXTS = ("question", "nugget", "path", "passage", "answer", "gold_answer")
-_FORMULA = ("=", "+", "-", "@")
 _GIVEN = ".responses"
 
 
@@ -199,7 +199,7 @@ class _Labels:
         if isinstance(row.values[name], bool) and kind != "answer":
             raise row.fault(name, "a whole number or its words")
         text = str(row.values[name]).strip().lower()
-        number = re.match(r"(\d+)(\.0)?(?![\w.])", text)
+        number = re.match(r"(\d{1,9})(\.0)?(?![\w.])", text)
         if number:
             return int(number[1])
         binary = kind != "support" or self._scale == "binary"
@@ -385,6 +385,6 @@ def tasks_as(format: TaskFormat, tasks: Sequence[LabelTask], collection: Collect
     writer.writeheader()
     for row in rows:
         # A spreadsheet would take a text that begins so for a formula.
-        formulas = {name: row[name] for name in _TEXTS if row.get(name, "").startswith(_FORMULA)}
+        formulas = {name: row[name] for name in _TEXTS if row.get(name, "").startswith(FORMULA)}
         writer.writerow({**row, **{name: f" {text}" for name, text in formulas.items()}})
     return written.getvalue()

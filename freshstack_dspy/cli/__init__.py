@@ -6,9 +6,14 @@ import io
 import logging
 import os
 import re
+import signal
 import sys
+import threading
+from contextlib import suppress
 
 _INTERRUPTED = 130
+_PATIENCE = 5.0
+"""Seconds in which a command may tidy up after Ctrl-C."""
 _OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
 _EXIT_CODES = {"DeferredError": 3, "BudgetError": 4}
 _ARGUMENT = re.compile(
@@ -36,7 +41,15 @@ def main() -> None:
     Exit codes: 0 done; 1 an error of ours or a gate that is not passed, in one line; 2 wrong words;
     3 requests were deferred and wait for replies; 4 the budget is used up; 130 interrupted.
     """
+    signal.signal(signal.SIGINT, _interrupt)
     _quiet()
+    try:
+        _run()
+    except KeyboardInterrupt:
+        _leave()
+
+
+def _run() -> None:
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.printing import complain
     from freshstack_dspy.errors import FreshstackError
@@ -60,10 +73,27 @@ def main() -> None:
         sys.exit(_EXIT_CODES.get(type(error).__name__, 1))
     except SystemExit as left:
         if left.code == _INTERRUPTED:
-            complain("interrupted; run it again to go on: every reply that came is recorded")
-            sys.stdout.flush()
-            os._exit(_INTERRUPTED)  # threads may still wait for a server
+            _leave()
         raise
+
+
+def _interrupt(*_: object) -> None:
+    """End by Ctrl-C, also where the exception is raised in code that swallows it."""
+    timer = threading.Timer(_PATIENCE, _leave)
+    timer.daemon = True
+    timer.start()
+    raise KeyboardInterrupt
+
+
+def _leave() -> None:
+    print(
+        "interrupted; run it again to go on: every reply that came is recorded",
+        file=sys.stderr,
+        flush=True,
+    )
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(_INTERRUPTED)  # threads may still wait for a server
 
 
 def _line(error: Exception) -> str:

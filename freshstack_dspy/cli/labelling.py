@@ -6,7 +6,9 @@ import socket
 import threading
 import webbrowser
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
@@ -86,7 +88,12 @@ def label(
         address = f"http://{ADDRESS}:{listener.getsockname()[1]}/?{urlencode(asked)}"
         print(address, flush=True)
         if not no_browser:
-            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+            # Everybody on this machine can read the arguments of a process, and the browser is one.
+            leads = opened.enter_context(NamedTemporaryFile("w", suffix=".html"))
+            leads.write(f'<meta http-equiv="refresh" content="0; url={escape(address)}">')
+            leads.flush()
+            shown = [Path(leads.name).as_uri()]
+            threading.Thread(target=webbrowser.open, args=shown, daemon=True).start()
         serve(Labelling(tasks, file, token, blind=blind).app(), listener)
         if file is not None:
             file.check()

@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
-from freshstack_dspy.files import write_file
+from freshstack_dspy.files import json_file, write_file
 from freshstack_dspy.measures.compare import best_of, compare_evaluations
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
@@ -338,10 +338,8 @@ def differences(folder: Path | str, results: Results) -> list[str]:
     """Say how the stored results differ from computed ones, one line for each difference."""
     path = Path(folder) / RESULTS_FILE
     try:
-        stored = _by_name(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError) as error:
+        stored = _by_name(json_file(path))
+    except (LookupError, TypeError) as error:
         raise CollectionError(f"{path}: not the results of a leaderboard: {error}") from None
     return list(_differing("", stored, _by_name(results.model_dump(mode="json"))))
 

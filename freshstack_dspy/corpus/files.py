@@ -302,7 +302,7 @@ _SETTINGS = re.compile(
 _SMALL_SETTINGS = 1_000
 """Characters. Larger files of settings are worth reading."""
 _COMMENTS = re.compile(
-    r"/\*.*?\*/|<!--.*?-->|\"{3}.*?\"{3}|'{3}.*?'{3}"
+    r"/\*.*?(?:\*/|\Z)|<!--.*?(?:-->|\Z)|\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)"
     r"|(?:^[ \t]*(?:#(?!\w)|//|--|;|%)[^\n]*(?:\n|\Z))+",
     re.DOTALL | re.MULTILINE,
 )

@@ -6,6 +6,8 @@ from typing import Any
 
 from freshstack_dspy.corpus.tree import Skip
 
+_LEVELS = (1, 2, 3, 4, 5, 6)
+
 
 def notebook_text(data: bytes) -> str | Skip:
     """Give the cells of a notebook of nbformat 3 or 4 as Markdown, code in fenced blocks.
@@ -40,5 +42,6 @@ def _text(cell: dict[str, Any], language: str) -> str:
         fence = "`" * max(3, longest + 1)
         return f"{fence}{cell.get('language') or language}\n{text}\n{fence}"
     if cell.get("cell_type") == "heading":
-        return f"{'#' * int(cell.get('level') or 1)} {text}"
+        level = cell.get("level")
+        return f"{'#' * level if level in _LEVELS else '#'} {text}"
     return text

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -34,7 +35,7 @@ _FILES = {
     "page.js": "text/javascript",
     "judged.js": "text/javascript",
 }
-_LARGEST_BODY = 1 << 20
+_LARGEST_BODY, _DIGITS = 1 << 20, 9
 _LONGEST_PAUSE, _PACE_OF = 180, 50
 """Seconds between two labels that still count as work; of how many labels the pace is taken."""
 _HEADERS = {
@@ -69,10 +70,10 @@ class Labelling:
                 Route("/{name}", self._page),
                 Route("/api/state", self._state),
                 Route("/api/undo", self._undo, methods=["POST"]),
-                Route("/api/tasks/{number:int}", self._task, methods=["GET", "POST"]),
-                Route("/api/tasks/{number:int}/verdict", self._verdict),
-                Route("/api/queries/{place:int}", self._found),
-                Route("/api/judgments/{place:int}", self._found),
+                Route("/api/tasks/{number}", self._task, methods=["GET", "POST"]),
+                Route("/api/tasks/{number}/verdict", self._verdict),
+                Route("/api/queries/{place}", self._found),
+                Route("/api/judgments/{place}", self._found),
             ],
             exception_handlers={FreshstackError: _not_done, OSError: _not_written},
             middleware=[
@@ -123,12 +124,13 @@ class Labelling:
 
     async def _task(self, request: Request) -> Response:
         """Show a task, or write its labels: the reply comes when they are on the disk."""
-        number = request.path_params["number"]
+        number = _number(request.path_params["number"])
         if number >= len(self._ids):
-            return _fault(f"there is no task {number}", 404)
+            return _fault("there is no such task", 404)
         task = self._tasks.by_id[self._ids[number]]
-        if request.method == "GET":
-            shown = self._tasks.shown(task, whole="whole" in request.query_params)
+        if request.method != "POST":
+            whole = "whole" in request.query_params
+            shown = await run_in_threadpool(self._tasks.shown, task, whole=whole)
             return JSONResponse(shown | {"given": self._given(number)})
         file = self._writable()
         sent = bytearray()
@@ -143,7 +145,7 @@ class Labelling:
         return JSONResponse(self._progress() | {"given": self._given(number)})
 
     async def _verdict(self, request: Request) -> Response:
-        number = request.path_params["number"]
+        number = _number(request.path_params["number"])
         if self._blind or number >= len(self._ids) or not self._given(number):
             return _fault("the judge's label is shown after yours, and never to the blind", 409)
         return JSONResponse(self._tasks.verdict(self._tasks.by_id[self._ids[number]]))
@@ -158,11 +160,11 @@ class Labelling:
             return _fault("these are tasks, and no collection", 404)
         parameters = request.query_params
         filters = Filters(**{name: parameters.get(name, "") for name in Filters._fields})
-        place = request.path_params["place"]
+        place = _number(request.path_params["place"])
         if request.url.path.startswith("/api/queries"):
             return JSONResponse(self._tasks.queries(filters, self._own, place))
         number = parameters.get("number", "")
-        wanted = int(number) if number.isdecimal() else None
+        wanted = _number(number) if number else None
         return JSONResponse(self._tasks.around(filters, self._own, place, wanted))
 
     def _writable(self) -> LabelFile:
@@ -194,6 +196,11 @@ def serve(app: Starlette, listener: socket.socket) -> None:
     )
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _number(text: str) -> int:
+    """Read the number of something; what is none is beyond all there are."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else 10**_DIGITS
 
 
 def _fault(message: str, status: int) -> Response:

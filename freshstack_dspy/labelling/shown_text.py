@@ -7,6 +7,7 @@ its place in the text.
 import re
 from collections.abc import Iterator
 from pathlib import PurePath
+from time import monotonic
 from typing import Any, NamedTuple
 
 from pygments import lexers
@@ -30,6 +31,8 @@ _PROSE = (".rst", ".txt", ".text")
 _LONGEST_STYLED, _PLAIN_BLOCK, _MOST_SPECIAL = 200_000, 20_000, 500
 """Characters of a text with styles; of a block of a longer one; addresses and so on in a block.
 With more, browsers need seconds to lay a hostile text out."""
+_STYLING = 0.3
+"""Seconds in which a text gets its styles; a lexer may take the square of a hostile text's length."""
 _FENCED = re.compile(
     r"(?P<begin>^ {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n)"
     r"(?P<code>.*?)(?P<end>^ {0,3}(?P=fence)[`~]*[ \t]*$\n?|\Z)",
@@ -50,16 +53,16 @@ def blocks_of(text: str, path: str) -> list[Block]:
     if len(text) > _LONGEST_STYLED:
         starts = range(0, len(text), _PLAIN_BLOCK)
         return [Block(is_code, (("", text[start : start + _PLAIN_BLOCK]),)) for start in starts]
-    found, done = [], 0
+    found, done, end = [], 0, monotonic() + _STYLING
     if suffix in _MARKDOWN:
         for fenced in _FENCED.finditer(text):
-            found.append(Block(False, tuple(_pieces(text[done : fenced.start()], lexer))))
+            found.append(Block(False, tuple(_pieces(text[done : fenced.start()], lexer, end))))
             inner = _lexer(lexers.get_lexer_by_name, fenced["language"])
-            code = _pieces(fenced["code"], inner)
+            code = _pieces(fenced["code"], inner, end)
             pieces = (("fence", fenced["begin"]), *code, ("fence", fenced["end"]))
             found.append(Block(True, pieces))
             done = fenced.end()
-    found.append(Block(is_code, tuple(_pieces(text[done:], lexer))))
+    found.append(Block(is_code, tuple(_pieces(text[done:], lexer, end))))
     return [block for block in found if block.pieces]
 
 
@@ -70,14 +73,18 @@ def _lexer(find: Any, name: str) -> Any:
         return None
 
 
-def _pieces(text: str, lexer: Any) -> Iterator[Piece]:
-    """Cut a text by its syntax, and by addresses and control characters in it."""
+def _pieces(text: str, lexer: Any, end: float) -> Iterator[Piece]:
+    """Cut a text by its syntax, if that is done by `end`, and by addresses and control characters."""
     styled: list[Piece] = []
     for _, kind, value in lexer.get_tokens_unprocessed(text) if lexer else ():
+        if monotonic() > end:
+            break
         style = STANDARD_TYPES.get(kind, "")
         joined = styled.pop()[1] if styled and styled[-1][0] == style else ""
         styled.append((style, joined + value))
-    if "".join(value for _, value in styled) != text:  # no lexer, or one that drops something
+    if (
+        "".join(value for _, value in styled) != text
+    ):  # no lexer, or one that drops something or is slow
         styled = [("", text)]
     left = iter(range(_MOST_SPECIAL))
     for style, value in styled:

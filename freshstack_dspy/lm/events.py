@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -121,8 +121,14 @@ def event_log(path: Path) -> Iterator[Callback]:
     lock = threading.Lock()
 
     def append(event: CallEvent) -> None:
-        with lock:
-            file.write(canonical_line(event))
+        try:
+            with lock:
+                file.write(canonical_line(event))
+        except OSError as error:
+            raise StoreError(f"{path}: the log cannot be written: {error.strerror}") from error
 
-    with file:
+    try:
         yield append
+    finally:
+        with suppress(OSError):  # of what could not be written, which was said
+            file.close()

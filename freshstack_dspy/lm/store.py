@@ -462,6 +462,8 @@ def _checksum(name: str, text: str | bytes) -> str:
 def _connect(database: Path) -> sqlite3.Connection:
     # Where the folder can be written SQLite may have to undo what a killed process left half done.
     mode = "rw" if os.access(database.parent, os.W_OK) and os.access(database, os.W_OK) else "ro"
+    if mode == "ro" and not database.with_name(f"{database.name}-wal").exists():
+        mode += "&immutable=1"  # SQLite cannot make the files that it would share with a writer
     connection = sqlite3.connect(
         f"{database.absolute().as_uri()}?mode={mode}",
         uri=True,

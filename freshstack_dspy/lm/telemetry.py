@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,9 @@ def exporting() -> Iterator[None]:
         return
     os.environ.setdefault("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
     os.environ.setdefault("OTEL_SERVICE_NAME", "freshstack")
+    os.environ.setdefault(
+        "OTEL_EXPORTER_OTLP_TIMEOUT", "3"
+    )  # a collector that is gone holds nobody
     try:
         sdk: Any = importlib.import_module("opentelemetry.sdk._configuration")
         sdk._OTelSDKConfigurator().configure()  # noqa: SLF001 - what every distribution of it calls
@@ -125,8 +129,10 @@ def exporting() -> Iterator[None]:
     try:
         yield
     finally:
-        for provider in (_trace().get_tracer_provider(), _metrics().get_meter_provider()):
-            getattr(provider, "shutdown", lambda: None)()  # one that exports nothing has none
+        providers = (_trace().get_tracer_provider(), _metrics().get_meter_provider())
+        with ThreadPoolExecutor() as both:  # each waits for its collector
+            for provider in providers:
+                both.submit(getattr(provider, "shutdown", lambda: None))  # exporting nothing: none
 
 
 def _trace() -> Any:

@@ -5,7 +5,6 @@
 A result is the id of a chunk, or a passage: an object with its text, or with path, start and end.
 """
 
-import json
 import math
 import re
 from collections import defaultdict
@@ -15,12 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import CollectionError, SourceError
-from freshstack_dspy.files import json_value
+from freshstack_dspy.files import json_value, read_lines
 from freshstack_dspy.measures.qrels import Spans
 from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, read_run
 from freshstack_dspy.measures.spans import Hit, Place, Unit
 from freshstack_dspy.rows import Row, read_rows
 
+_NUMBER = re.compile(r"\d{1,20}")
 _RESULTS = "ids of chunks, or objects with text, or with path, start and end"
 _DOLLARS = "US dollars, a number from 0"
 _COSTS = ("gen_ai.usage.cost", "llm.cost.total")
@@ -88,9 +88,10 @@ class SearchRun:
 def is_searches(path: Path | str) -> bool:
     """Tell whether a file has searches, and no passages or TREC lines."""
     try:
-        with Path(path).open("rb") as file:
-            first = json.loads(next(filter(bytes.strip, file), b""))
-    except (OSError, ValueError):
+        first = json_value(
+            next((line for _, line in read_lines(Path(path)) if line.strip()), b""), ""
+        )
+    except SourceError:
         return False
     return isinstance(first, dict) and bool(first.keys() & {"results", "resourceSpans"})
 
@@ -225,7 +226,7 @@ def _traced(row: Row) -> Iterator[_Traced]:
         for scope in _inners(resource, "scopeSpans"):
             for span in _inners(scope, "spans"):
                 attributes, start = _attributes(span, "attributes"), span.id("startTimeUnixNano")
-                if not start.isdecimal():
+                if not _NUMBER.fullmatch(start):
                     raise span.fault("startTimeUnixNano", "a whole number of nanoseconds")
                 yield _Traced(
                     span.id("traceId"),
@@ -316,7 +317,7 @@ def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
     documents = json_value(given.encode(), where) if isinstance(given, str) else given
     rows = list(Row(where, {name: documents}).inners(name))
     parts = (key.split(".") for key in of if key.startswith("retrieval.documents."))
-    for number in sorted({part[2] for part in parts if part[2].isdecimal()}, key=int):
+    for number in sorted({part[2] for part in parts if _NUMBER.fullmatch(part[2])}, key=int):
         document = f"retrieval.documents.{number}.document"
         rows.append(Row(where, {key: of.get(f"{document}.{key}") for key in ("id", "content")}))
     contents = (None if row.values.get("content") is None else row.text("content") for row in rows)

@@ -10,6 +10,8 @@ from pydantic_core import to_jsonable_python
 
 from freshstack_dspy.pages.page import Cell, Page, Span, Table, Value, one_line
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a text that begins so for a formula."""
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -52,7 +54,10 @@ def _value(cell: Cell) -> str | int | float | None:
         return cell.value
     if isinstance(cell, Span):
         cell = cell.text
-    return one_line(cell) if isinstance(cell, str) else cell
+    if not isinstance(cell, str):
+        return cell
+    line = one_line(cell)
+    return f" {line}" if line.startswith(FORMULA) else line
 
 
 def page_latex(page: Page) -> str:

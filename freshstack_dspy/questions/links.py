@@ -12,6 +12,8 @@ from freshstack_dspy.records import Query
 LinkKind = Literal["repository", "package", "site"]
 KINDS: tuple[LinkKind, ...] = ("repository", "package", "site")
 
+_LONGEST = 200
+"""Characters of a name; a longer one is none."""
 _URL = re.compile(r"https?://[^\s<>()\[\]{}\"'`|\\^]+", re.IGNORECASE)
 _CODE_HOSTS = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
 _NO_OWNERS = frozenset(
@@ -67,7 +69,8 @@ def links(text: str) -> frozenset[Link]:
     code, where Python's own modules are left out; every other host is a site, but for those of
     questions, pictures and private files.
     """
-    return frozenset([*_addressed(text), *_packages(text)])
+    named = (*_addressed(text), *_packages(text))
+    return frozenset(link for link in named if len(link.name) <= _LONGEST)
 
 
 def _addressed(text: str) -> Iterator[Link]:

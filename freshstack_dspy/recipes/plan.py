@@ -143,7 +143,7 @@ def plan(
     config = configured(config)
     with ExitStack() as stack:
         shown = stack.enter_context(showing(progress))
-        config = prepare(config, "live", shown)
+        config = prepare(config, "live", shown, dry=True)
         opened = dry_session(config, shown, recipe, programs)
         session, dry_run = stack.enter_context(opened)
         return planned(config, session, dry_run, make(session, most=SAMPLE))

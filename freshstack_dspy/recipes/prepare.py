@@ -21,6 +21,7 @@ def prepare(
     progress: Progress,
     *,
     replace: bool = True,
+    dry: bool = False,
     recipe: Any = None,
     programs: Mapping[str, Any] | None = None,
 ) -> BuildConfig:
@@ -29,7 +30,7 @@ def prepare(
     A replay is done on this machine, whatever `[engine]` says.
 
     What is there is replaced only with `replace`, if it was built by other settings, or by another
-    recipe or other programs than these.
+    recipe or other programs than these. With `dry` nothing will be written there.
 
     Raises:
         CollectionError: At `out` is something else, or the labels of `[trust]` are none.
@@ -40,7 +41,7 @@ def prepare(
     """
     check_mode(config, mode)
     check_languages(config)
-    _check_place(config)
+    _check_place(config, dry=dry)
     if mode == "replay":  # as whoever is given the replies does, without the cluster
         config = config.model_copy(update={"engine": EngineConfig()})
     else:
@@ -56,14 +57,15 @@ def check_languages(config: BuildConfig) -> None:
         language_of("A text that is long enough to be told.", config.languages)
 
 
-def _check_place(config: BuildConfig) -> None:
+def _check_place(config: BuildConfig, *, dry: bool) -> None:
     """Check `out`, and the labels of `[trust]`, before anything is cut or paid for."""
     from freshstack_dspy.calibration.labels import read_labels
 
     if config.trust.labels:
         read_labels(config.trust.labels)
     check_replaceable(config.out)
-    check_writable(config.out)
+    if not dry:
+        check_writable(config.out)
 
 
 def _check_replaced(config: BuildConfig, recipe: Any, programs: Mapping[str, Any] | None) -> None:

@@ -157,7 +157,7 @@ def stale(
     with ExitStack() as stack:
         shown = stack.enter_context(showing(progress))
         before = Collection.load(config.out)
-        config = prepare(config, "live", shown)
+        config = prepare(config, "live", shown, dry=True)
         opened = dry_session(config, shown, recipe, programs)
         session, dry_run = stack.enter_context(opened)
         from freshstack_dspy.recipes.known import Known

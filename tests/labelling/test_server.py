@@ -348,3 +348,18 @@ def test_answers_and_answerability_have_two_labels(
         "No.",
         "answerability",
     )
+
+
+def test_numbers_of_thousands_of_digits_and_head_are_answered(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    client = serve(collection)
+    digits = "9" * 5000
+    sent = f'[{{"kind": "support", "label": {digits}, "evidence": [], "note": ""}}]'
+
+    assert client.get(f"/api/tasks/{digits}").status_code == 404
+    assert client.get(f"/api/tasks/{digits}/verdict").status_code == 409
+    assert client.get(f"/api/queries/{digits}").status_code == 200
+    assert client.get(f"/api/judgments/{digits}?number={digits}").status_code == 200
+    assert client.post("/api/tasks/0", content=sent).status_code == 422
+    assert client.head("/api/tasks/0").status_code == 200

@@ -362,3 +362,17 @@ def test_a_store_that_nobody_closes_leaves_no_connection_open(tmp_path: Path) ->
     for connection in connections:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             connection.execute("SELECT 1")
+
+
+def test_a_store_on_read_only_media_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To whom nothing may be written (root may everywhere) no file of SQLite's own appears."""
+    with closing(ReplyStore(tmp_path)) as store:
+        store.put(reply())
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr("os.access", lambda *_: False)
+
+    with closing(ReplyStore(tmp_path, read_only=True)) as store:
+        assert store.get(reply().key) == reply()
+        assert sorted(tmp_path.iterdir()) == before

@@ -250,8 +250,8 @@ def _reason(line: _Line) -> str:
 
 def _custom_id_of(text: str) -> str:
     try:
-        return str(json.loads(text)["custom_id"])
-    except (LookupError, TypeError, ValueError, RecursionError):
+        return str(from_json(text)["custom_id"])
+    except (LookupError, TypeError, ValueError):
         return "no custom_id"
 
 
