@@ -1,16 +1,16 @@
 """What each search of an agent adds: nuggets by step and by their union, and what they cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.passage_labels import judge_passages
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import PassageRun, Run
-from freshstack_dspy.measures.searches import SearchRun, read_searches
+from freshstack_dspy.measures.searches import Search, SearchRun, read_searches
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Record
@@ -127,10 +127,10 @@ def steps(
         )
     longest = max(len(run.searches.get(query_id, ())) for query_id in qrels.nuggets)
     alone = [_alone(qrels, run.at(number), covered) for number in range(1, longest + 1)]
+    so_far = {query_id: _SoFar() for query_id in qrels.nuggets}
     found: list[Step] = []
     for number in range(1, longest + 1):
-        before = found[-1].union if found else 0.0
-        found.append(_step(qrels, run, alone[:number], before))
+        found.append(_step(qrels, run, number, alone[number - 1], so_far, found[-1:]))
     texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
     return Steps(
         run=run.name,
@@ -177,46 +177,64 @@ def _alone(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Alone:
     return _Alone(supported, unjudged)
 
 
-def _supported(query_id: str, alone: Sequence[_Alone]) -> frozenset[str]:
-    """The nuggets of a query that one of these searches supports."""
-    return frozenset().union(*(one.supported[query_id] for one in alone))
+class _SoFar:
+    """What the searches of a query have shown so far."""
+
+    def __init__(self) -> None:
+        self.shown: set[str] = set()
+        self.texts: set[tuple[str, ...]] = set()
+        self.supported: frozenset[str] = frozenset()
+
+    def add(self, search: Search, supported: Iterable[str]) -> None:
+        """Add the next search, and the nuggets that it supports by itself."""
+        self.shown.update(search.documents)
+        self.texts.add(_words(search))
+        self.supported = self.supported.union(supported)
 
 
-def _step(qrels: NuggetQrels, run: SearchRun, so_far: Sequence[_Alone], before: float) -> Step:
-    number = len(so_far)
+def _words(search: Search) -> tuple[str, ...]:
+    return tuple(search.text.casefold().split())
+
+
+def _step(
+    qrels: NuggetQrels,
+    run: SearchRun,
+    number: int,
+    now: _Alone,
+    so_far: Mapping[str, _SoFar],
+    before: Sequence[Step],
+) -> Step:
+    """Measure the searches at one step, which are added to those `so_far`."""
     alone: list[float] = []
     union: list[float] = []
     unjudged: list[float] = []
-    costs: list[float | None] = []
+    last: list[Search] = []
     results = repeated = empty = same = supported = 0
     for query_id, nuggets in qrels.nuggets.items():
-        searches = run.searches.get(query_id, ())[:number]
-        covered = len(_supported(query_id, so_far))
-        supported += covered
-        union.append(covered / len(nuggets))
-        costs += [search.cost for search in searches]
-        if len(searches) < number:
-            continue
-        *earlier, last = searches
-        alone.append(len(so_far[-1].supported[query_id]) / len(nuggets))
-        # A document that one search showed twice was read twice, as its tokens count.
-        shares = so_far[-1].unjudged[query_id]
-        unjudged += [shares.get(id_, 1.0) for id_ in last.documents]
-        old = set(run.shown(query_id, number - 1))
-        results += len(last.documents)
-        repeated += sum(id_ in old for id_ in last.documents)
-        empty += not last.documents
-        words = last.text.casefold().split()
-        same += bool(words) and any(words == one.text.casefold().split() for one in earlier)
-    known = [cost for cost in costs if cost is not None]
-    cost = sum(known) if len(known) == len(costs) else None
-    tokens = _tokens(qrels, run, number)
+        known = so_far[query_id]
+        for search in run.searches.get(query_id, ())[number - 1 : number]:
+            last.append(search)
+            alone.append(len(now.supported[query_id]) / len(nuggets))
+            # A document that one search showed twice was read twice, as its tokens count.
+            shares = now.unjudged[query_id]
+            unjudged += [shares.get(id_, 1.0) for id_ in search.documents]
+            results += len(search.documents)
+            repeated += sum(id_ in known.shown for id_ in search.documents)
+            empty += not search.documents
+            same += bool(words := _words(search)) and words in known.texts
+            known.add(search, now.supported[query_id])
+        supported += len(known.supported)
+        union.append(len(known.supported) / len(nuggets))
+    tokens, cost = _tokens(qrels, run, last), _cost(last)
+    if before:
+        tokens = _sum(before[-1].tokens, tokens)
+        cost = _sum(before[-1].cost, cost)
     return Step(
         step=number,
         searches=len(alone),
         alone=fmean(alone),
         union=fmean(union),
-        added=fmean(union) - before,
+        added=fmean(union) - (before[-1].union if before else 0.0),
         repeated=repeated / results if results else 0.0,
         unjudged=fmean(unjudged) if unjudged else 0.0,
         empty=empty,
@@ -228,15 +246,19 @@ def _step(qrels: NuggetQrels, run: SearchRun, so_far: Sequence[_Alone], before: 
     )
 
 
-def _tokens(qrels: NuggetQrels, run: SearchRun, steps: int) -> int | None:
-    """Of all that these steps showed; of what is not in the corpus, those of its text."""
+def _sum(before: Any, now: Any) -> Any:
+    return None if before is None or now is None else before + now
+
+
+def _cost(searches: Iterable[Search]) -> float | None:
+    costs = [search.cost for search in searches]
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+def _tokens(qrels: NuggetQrels, run: SearchRun, searches: Iterable[Search]) -> int | None:
+    """Of all that they showed; of what is not in the corpus, those of its text."""
     lengths = qrels.spans.lengths if run.has_passages and qrels.spans else qrels.tokens
-    shown = (
-        id_
-        for query_id in qrels.nuggets
-        for search in run.searches.get(query_id, ())[:steps]
-        for id_ in search.documents
-    )
+    shown = (id_ for search in searches for id_ in search.documents)
     try:
         return sum(
             count_tokens(run.unplaced[id_]) if id_ in run.unplaced else lengths[id_]
@@ -254,16 +276,16 @@ def _seen(
     texts: Mapping[str, str],
 ) -> list[Seen]:
     found: list[Seen] = []
-    for place, search in enumerate(run.searches[query_id]):
-        old = set(run.shown(query_id, place))
-        known = _supported(query_id, alone[:place])
-        now = _supported(query_id, alone[: place + 1])
-        nuggets = qrels.nuggets[query_id]
+    so_far = _SoFar()
+    for search, at in zip(run.searches[query_id], alone, strict=False):
+        old, known = set(search.documents) & so_far.shown, so_far.supported
+        so_far.add(search, at.supported[query_id])
+        now, nuggets = so_far.supported, qrels.nuggets[query_id]
         found.append(
             Seen(
                 search=search.text,
                 results=len(search.documents),
-                repeated=len(set(search.documents) & old),
+                repeated=len(old),
                 unplaced=sum(id_ in run.unplaced for id_ in search.documents),
                 found=tuple(texts[id_] for id_ in nuggets if id_ in now - known),
                 missing=tuple(texts[id_] for id_ in nuggets if id_ not in now),

@@ -1,6 +1,7 @@
 """Searches of agents, by hand on the small collection: 12 has two nuggets, A supports one, B both."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -328,3 +329,21 @@ def test_what_is_no_run_of_searches(
 
     with pytest.raises(error, match=fault):
         steps(collection, file)
+
+
+def test_the_time_for_many_searches_grows_with_their_number(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    seconds = []
+    for number in (500, 2000):
+        file = tmp_path / f"{number}.jsonl"
+        file.write_text(
+            "".join(
+                json.dumps(line("12", one + 1, f"s {one}", A, B)) + "\n" for one in range(number)
+            )
+        )
+        start = time.process_time()
+        found = steps(collection, file)
+        seconds.append(time.process_time() - start)
+
+        assert (found.steps[-1].union, found.steps[-1].tokens) == (0.5, 2 * number)
+    assert seconds[1] < 8 * seconds[0]
