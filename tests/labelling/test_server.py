@@ -1,11 +1,16 @@
 """What the page asks of its server, and what is then in the labels file."""
 
 import json
+import os
 import resource
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -363,3 +368,36 @@ def test_numbers_of_thousands_of_digits_and_head_are_answered(
     assert client.get(f"/api/judgments/{digits}?number={digits}").status_code == 200
     assert client.post("/api/tasks/0", content=sent).status_code == 422
     assert client.head("/api/tasks/0").status_code == 200
+
+
+def test_the_token_is_not_among_the_arguments_of_the_browser(
+    collection: Path, tmp_path: Path
+) -> None:
+    """They are seen by everybody on the machine; the file that leads to the page is not."""
+    seen = tmp_path / "seen"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f'#!/bin/sh\nfile="${{1#file://}}"\n(echo "$1"; stat -c %a "$file"; cat "$file") > {seen}.new\n'
+        f"mv {seen}.new {seen}\n"
+    )
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "freshstack_dspy", "label", str(collection)]
+    with subprocess.Popen(
+        [*command, "--annotator", "ana"],
+        cwd=tmp_path,
+        env={**os.environ, "BROWSER": f"{browser} %s"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        until = monotonic() + 60
+        while not seen.exists() and monotonic() < until:
+            sleep(0.05)
+        process.send_signal(signal.SIGINT)
+    argument, mode, page = seen.read_text().split("\n", 2)
+
+    assert address.split("token=")[1] not in argument
+    assert mode == "600"
+    assert address.split("token=")[1] in page
+    assert not Path(argument.removeprefix("file://")).exists()
