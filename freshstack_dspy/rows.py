@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
 """Those to read, where they are there; or what chooses them from those of a file. None: all."""
 _DELIMITERS = (",", ";", "\t", "|")
-_LARGEST_BATCH = 1 << 30
+_LARGEST_BATCH = 1 << 28
 """Bytes that a batch of a Parquet file may decode to at most."""
 _INDEX = "__index_level_"
 """How Arrow calls the index of a data frame that has no name; it is no column."""
