@@ -14,6 +14,7 @@ from pydantic import Field
 
 from freshstack_dspy.config import BudgetConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError
+from freshstack_dspy.lm.capabilities import THOUGHTS
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.reply import NO_REPLY, UNANSWERED, Reply
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
@@ -70,6 +71,10 @@ def upper_bound(request: ChatRequest, price: Price | None, *, batch: bool = Fals
     """
     input_tokens = len(canonical_json(request.body()).encode()) + ADDED_BY_PROVIDERS
     output_tokens = int(request.parameters.get("max_tokens") or _LONGEST_REPLY)
+    if request.model.startswith("anthropic/") and (thought := request.parameters.get("reasoning")):
+        output_tokens += THOUGHTS.get(
+            thought["effort"], 0
+        )  # which DSPy's client adds to max_tokens
     dollars = price.cost(input_tokens, output_tokens, batch=batch) if price else None
     return Spent(calls=1, tokens=input_tokens + output_tokens, dollars=dollars or 0.0)
 

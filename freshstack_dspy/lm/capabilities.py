@@ -29,14 +29,14 @@ TEMPERATURE = 0.1
 """The default of models that take one and do not think."""
 LONGEST_ANSWER = 4096
 """Tokens of a reply, thoughts aside, where nobody says how long it may be."""
-_THOUGHTS = {
+THOUGHTS = {
     "none": 0,
     "minimal": 2_048,
     "low": 8_192,
     "medium": 16_384,
     "high": 32_768,
-    "xhigh": 65_536,
-    "max": 65_536,
+    "xhigh": 49_152,
+    "max": 49_152,
 }
 """Tokens for thoughts on top of those for the answer, by `reasoning_effort`."""
 _MOST_OF_UNKNOWN = 16_384
@@ -85,14 +85,19 @@ class Capabilities(Record):
     """Whether a schema may bound lengths and numbers."""
     batch: bool = False
     """Whether the provider's batch API takes it."""
+    budgets: bool = False
+    """Whether DSPy's client adds the tokens for thoughts to `max_tokens` by itself."""
     model: ModelConfig
 
     def reply_tokens(self, answer: int = LONGEST_ANSWER) -> int:
         """`max_tokens` of a call whose answer takes so many: the user's own, or with thoughts."""
         if self.model.max_tokens is not None:
             return self.model.max_tokens
-        thoughts = _THOUGHTS[self.model.reasoning_effort or "medium"] if self.thinks else 0
-        if self.context is not None:
+        thoughts = THOUGHTS[self.model.reasoning_effort or "medium"] if self.thinks else 0
+        if self.budgets:
+            return min(answer, (self.max_output or answer + thoughts) - thoughts)
+        if self.context is not None:  # the rest is for the prompt
+            answer = min(answer, self.context // 2, max(LONGEST_ANSWER, self.context // 16))
             thoughts = min(thoughts, self.context // 4)
         return min(answer + thoughts, self.max_output or answer + thoughts)
 
@@ -243,7 +248,8 @@ def _found(model: ModelConfig) -> Capabilities:
     )
     effort = model.reasoning_effort
     thinks = unknown or (effort != "none" if effort else reasons and by_itself)
-    samples = not (says("supports_sampling_params", False) or (is_openai and thinks))
+    fixed = (is_openai or "claude" in model.name) and thinks
+    samples = not (says("supports_sampling_params", False) or fixed)
     structured = model.structured or _structured(provider, entry)
     endpoints = entry.get("supported_endpoints", ["/v1/batch"])
     return Capabilities(
@@ -256,6 +262,7 @@ def _found(model: ModelConfig) -> Capabilities:
         strict=provider in _STRICT or (provider == "groq" and "gpt-oss" in model.name),
         bounds=provider not in _COMPILED,
         batch=provider in ("openai", "azure", "anthropic") and "/v1/batch" in endpoints,
+        budgets=provider == "anthropic" and not says("supports_adaptive_thinking"),
         model=model,
     )
 
@@ -281,13 +288,13 @@ def _efforts(alike: list[dict[str, Any]], *, is_openai: bool) -> tuple[str, ...]
     said = {
         effort: each[key]
         for each in alike
-        for effort in _THOUGHTS
+        for effort in THOUGHTS
         if (key := f"supports_{effort}_reasoning_effort") in each
     }
     if not said:
         return None
-    always = ("low", "medium", "high") if is_openai else tuple(_THOUGHTS)
-    return tuple(effort for effort in _THOUGHTS if said.get(effort, effort in always))
+    always = ("low", "medium", "high") if is_openai else tuple(THOUGHTS)
+    return tuple(effort for effort in THOUGHTS if said.get(effort, effort in always))
 
 
 def _check(model: ModelConfig, found: Capabilities) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy import ModelConfig, connect
+from freshstack_dspy import ModelConfig, ReplyStore, connect
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.budget import upper_bound
 from freshstack_dspy.lm.capabilities import capabilities_of
+from freshstack_dspy.lm.prices import Price
 
 from .asking import BERN, ask_cities
 from .chat_server import ChatServer, Scripted
@@ -158,6 +160,27 @@ def test_a_setting_that_the_model_does_not_take_is_an_error(
     assert str(error.value) == fault
 
 
+@pytest.mark.parametrize("effort", ["minimal", "max"])
+def test_a_budget_for_thoughts_fits_into_what_a_model_writes_and_is_reserved(
+    effort: str, server: ChatServer, store: ReplyStore, client_for: Connect
+) -> None:
+    """Of models of Anthropic that think by a budget, DSPy's client adds it to `max_tokens`."""
+
+    def answer(body: dict[str, Any]) -> Scripted:
+        budget, most = body["thinking"]["budget_tokens"], body["max_tokens"]
+        if "temperature" in body or not budget < most <= 64_000:
+            return refusal("`temperature` may only be set to 1 when thinking is enabled")
+        return anthropic_reply(BERN)
+
+    server.script = answer
+    name = "anthropic/claude-sonnet-4-5"
+    ask_cities(client_for(name=name, reasoning_effort=effort, api_key="sk-none"))
+
+    (reply,) = store.replies()
+    reserved = upper_bound(reply.request, Price(input=0, output=1)).dollars
+    assert reserved >= server.requests[0]["max_tokens"]
+
+
 def test_the_users_own_settings_are_sent(server: ChatServer, client_for: Connect) -> None:
     server.says(BERN)
     settings: dict[str, Any] = {
@@ -204,3 +227,4 @@ def test_a_model_that_thinks_has_room_for_thoughts_up_to_what_it_writes() -> Non
     assert reply_tokens("openai/gpt-5-chat-latest") == 16_384
     assert reply_tokens("openai/gpt-5-mini", max_tokens=500) == 500
     assert reply_tokens("hosted_vllm/Qwen/Qwen3-32B", context=8192) == 1000 + 2048
+    assert reply_tokens("hosted_vllm/mine", context=1024) == 512

@@ -168,6 +168,12 @@ def _table_faults(name: str, request: Request) -> Iterator[str]:
         yield "an effort that nobody asked for"
 
 
+def test_the_judge_has_room_for_twenty_verdicts_on_ten_nuggets_and_for_no_loop(
+    judging: Request,
+) -> None:
+    assert judging.config.max_tokens == 512 + 20 * (96 + 16 * 10)
+
+
 def test_every_chat_model_of_the_main_providers_can_be_judged_with(
     judging: Request, capsys: pytest.CaptureFixture[str]
 ) -> None:

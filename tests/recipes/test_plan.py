@@ -104,6 +104,16 @@ def test_dollars_and_what_the_budget_leaves(tmp_path: Path) -> None:
     assert caps == {"dollars": (1, 0, total.cost), "calls": (2, 0, total.requests)}
 
 
+def test_the_upper_bound_has_room_for_thoughts(tmp_path: Path) -> None:
+    config = domain(
+        tmp_path, model={"name": "openai/gpt-5-mini"}, prices={"input": 1.0, "output": 2.0}
+    )
+
+    total = plan(config).total
+
+    assert (total.upper_bound or 0) > total.requests * 16_384 * 2 / 1e6
+
+
 def test_a_misspelt_provider_and_a_place_that_cannot_be_written_are_found_first(
     tmp_path: Path,
 ) -> None:
