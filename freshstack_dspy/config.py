@@ -526,6 +526,16 @@ Structured = Literal["json_schema", "json_object", "none"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
+class PricesConfig(Section):
+    """What a model costs, in US dollars per million tokens, where LiteLLM's table is wrong."""
+
+    input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    batch_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Through the provider's batch API."""
+    batch_output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class ModelConfig(ProviderConfig):
     """Which language model is asked, and how."""
 
@@ -546,6 +556,43 @@ class ModelConfig(ProviderConfig):
     structured: Structured | None = None
     """How the reply's shape is asked for; the prompt describes it in any case. None: as strictly as
     the provider enforces it."""
+    prices: PricesConfig | None = Field(default=None, exclude_if=_is_none)
+    """What it costs; None: what `[prices]` says, which is of the model that `[model]` names."""
+    _provider: Any = PrivateAttr(None)
+    _section: str = PrivateAttr("[model]")
+
+    @property
+    def provider(self) -> Any:
+        """What answers in place of what the name chooses: the engine of the LM that it was made of."""
+        return self._provider
+
+    @property
+    def section(self) -> str:
+        """Where it is configured, for messages."""
+        return self._section
+
+    def answered_by(self, provider: Any) -> Self:
+        """A copy that this answers."""
+        copied = self.model_copy()
+        copied._provider = provider  # noqa: SLF001 - its own
+        return copied
+
+
+TRANSPORT = frozenset(["api_key", "concurrency", "timeout", "retries", "prices"])
+"""Keys of a model that change none of its answers."""
+
+
+def _named(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+RoleModel = Annotated[ModelConfig | None, BeforeValidator(_named)]
+"""The model of a role: a name, or a table with the keys of `[model]`; None: `[model]`.
+
+A table without a name is `[model]` with other settings; one with a name starts from the defaults.
+"""
+Role = Literal["judge", "nuggets", "synthesis", "generator"]
+"""Who may have a model of their own, by the section that names it."""
 
 
 class BudgetConfig(Section):
@@ -556,16 +603,6 @@ class BudgetConfig(Section):
     tokens: int | None = Field(default=None, ge=0)
     """Input and output tokens."""
     calls: int | None = Field(default=None, ge=0)
-
-
-class PricesConfig(Section):
-    """What the model costs, in US dollars per million tokens, where LiteLLM's table is wrong."""
-
-    input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    batch_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Through the provider's batch API."""
-    batch_output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class CacheConfig(Section):
@@ -599,6 +636,22 @@ class NuggetsConfig(Section):
     edited: Path | None = None
     """Nuggets that people edited, as lines of `nuggets.jsonl` or a labels file with lists of
     nuggets: each query that the file names has these and no others."""
+    model: RoleModel = Field(default=None, exclude_if=_is_none)
+    """The model that makes and rates nuggets."""
+
+
+class SynthesisConfig(Section):
+    """Who makes synthetic questions, and the passages and requests of recipe `crux`."""
+
+    model: RoleModel = Field(default=None, exclude_if=_is_none)
+    """The model that does."""
+
+
+class GeneratorConfig(Section):
+    """Who writes the answers of `answer` and the reports of `contexts`."""
+
+    model: RoleModel = Field(default=None, exclude_if=_is_none)
+    """The model that does."""
 
 
 class SubQuestionsConfig(Section):
@@ -662,6 +715,8 @@ class JudgeConfig(Section):
     """How often each pair is judged, each time with the chunks in another order; odd."""
     duplicates: Literal["share", "judge"] = "share"
     """Whether pooled chunks of one query that say the same share one judgment, or each is judged."""
+    model: RoleModel = Field(default=None, exclude_if=_is_none)
+    """The model that judges support and relevance, and rates and compares answers."""
 
     @property
     def graded(self) -> Scale:
@@ -788,6 +843,10 @@ class RecipeConfig(Section):
         return self.program if self.state is None else handler(self)
 
 
+def _names_no_model(section: SynthesisConfig | GeneratorConfig) -> bool:
+    return section.model is None
+
+
 class BuildConfig(Section):
     """All of a build."""
 
@@ -819,6 +878,8 @@ class BuildConfig(Section):
     sub_questions: SubQuestionsConfig = SubQuestionsConfig()
     pool: PoolConfig = PoolConfig()
     judge: JudgeConfig = JudgeConfig()
+    synthesis: SynthesisConfig = Field(default=SynthesisConfig(), exclude_if=_names_no_model)
+    generator: GeneratorConfig = Field(default=GeneratorConfig(), exclude_if=_names_no_model)
     contamination: ContaminationConfig = ContaminationConfig()
     programs: ProgramsConfig = ProgramsConfig()
     trust: TrustConfig = TrustConfig()
@@ -828,6 +889,36 @@ class BuildConfig(Section):
     def file(self) -> Path:
         """The TOML file it was read from, for messages that say what to type."""
         return self._file
+
+    def model_of(self, role: Role | None) -> ModelConfig:
+        """The model of a role; that of `[model]` for None, and where the role names none."""
+        own: ModelConfig | None = getattr(self, role).model if role else None
+        if own is None:
+            return self.model
+        settings = {name: getattr(own, name) for name in own.model_fields_set}
+        if "name" in settings:
+            prices = own.prices or (self.prices if own.name == self.model.name else PricesConfig())
+            own = own.model_copy(update={"prices": prices})
+        else:
+            own = self.model.model_copy(update=settings)
+        own._section = f"[{role}.model]"  # noqa: SLF001 - of this module
+        return own
+
+    @property
+    def models(self) -> tuple[ModelConfig, ...]:
+        """Every model that is named, once for each name and address; `[model]` first."""
+        roles: tuple[Role | None, ...] = (None, *get_args(Role))
+        named = {(one.name, one.api_base): one for one in map(self.model_of, reversed(roles))}
+        return tuple(reversed(named.values()))
+
+    def resolved(self) -> Self:
+        """A copy in which every role that names a model has all its settings."""
+        sections = {
+            role: getattr(self, role).model_copy(update={"model": self.model_of(role)})
+            for role in get_args(Role)
+            if getattr(self, role).model is not None
+        }
+        return self.model_copy(update=sections)
 
     @property
     def chunks_folder(self) -> Path:

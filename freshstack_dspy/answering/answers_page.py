@@ -1,12 +1,13 @@
 """The page of answers from runs: how far they agree, what they hold, and what rankings say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from freshstack_dspy.answering.cases import CASES
 from freshstack_dspy.answering.scores_page import missing_lines, scores_tables
 from freshstack_dspy.lm.request import BASELINE
+from freshstack_dspy.lm.usage import grading_own_words
 from freshstack_dspy.pages.page import Cell, Page, Table, Text, Value, counted, cut
 
 if TYPE_CHECKING:
@@ -135,10 +136,18 @@ def _cases(found: "AnswerMetrics", out: Path) -> Iterator[Text]:
         )
 
 
+def _named(models: Sequence[str]) -> str:
+    return " and ".join(f"{one}, a word counter" if one == BASELINE else one for one in models)
+
+
 def _notes(found: "AnswerMetrics", out: Path) -> Iterator[str]:
-    model, answering = found.account.model, found.answering
-    by = f"{model}, a word counter" if model == BASELINE else model
-    yield f"answered, compared and judged by {by}"
+    answering, models = found.answering, found.account.models
+    yield f"answered by {_named([found.account.model])}"
+    for step, what in (("comparison", "compared"), ("assignment", "judged")):
+        if step in models:
+            yield f"{what} by {_named(models[step])}"
+    if warning := grading_own_words(models):
+        yield warning
     everything = (*answering.answers, *answering.gold_answers)
     if omitted := sum(len(one.omitted) for one in everything):
         yield (

@@ -90,7 +90,8 @@ def answer_comparer(session: Session, name: str) -> Any:
     plain, own = AnswerComparer(graded=name == "graded"), session.programs.get("comparer")
     if own is None or name != "yes_no":
         return plain
-    return program_in_place_of(plain, own, "comparer", session.config.file.parent)
+    program = program_in_place_of(plain, own, "comparer", session.config.file.parent)
+    return session.recorded(program)
 
 
 def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:

@@ -76,8 +76,8 @@ class ContextTable(Shown):
     """How alike contexts and reports order the runs; none of fewer than three runs."""
     size: str
     """How large a context is, in words."""
-    model: str | None
-    """Who wrote and rated the reports, if any."""
+    models: dict[str, tuple[str, ...]]
+    """Who wrote (`answer`) and who rated (`assignment`) the reports, if any."""
     labels_by: str
     """Who labelled the chunks."""
 
@@ -106,7 +106,7 @@ def evaluate_contexts(
     """Write reports from the contexts of runs, and measure contexts and reports.
 
     Args:
-        session: Its `[model]` writes, its `[judge]` rates the reports as it rates passages. None:
+        session: Its `[generator]` writes, its `[judge]` rates the reports as it rates passages. None:
             contexts are measured, and no reports written.
         collection: With the queries, whose answers are the reports that people wrote.
         runs: Each has a name of its own.
@@ -164,7 +164,7 @@ def evaluate_contexts(
         unjudged,
         _agreements(values, [run for run in rows if run != RETRIEVAL]),
         size=f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size",
-        model=session.config.model.name if session else None,
+        models=session.lm.ledger.models() if session else {},
         labels_by=collection.labels_by,
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from freshstack_dspy.lm.usage import grading_own_words
 from freshstack_dspy.pages.page import Cell, Page, Table, Text, Value, counted, percent
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def _notes(found: "ContextTable") -> Iterator[str]:
     if failed := sum(one.coverage is None for one in found.reports):
         yield f"{counted(failed, 'report')} without a rating, left out of Cov(y) and Den(y)"
     yield "unjudged: the share of a context's chunks that has no label, and answers nothing"
-    if found.model:
-        yield f"reports written and rated by {found.model}"
+    for step, what in (("answer", "written"), ("assignment", "rated")):
+        if step in found.models:
+            yield f"reports {what} by {' and '.join(found.models[step])}"
+    if warning := grading_own_words(found.models):
+        yield warning
     yield found.labels_by

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from freshstack_dspy.answering.cases import FoundAndAgrees, failure_cases, found_and_agrees
 from freshstack_dspy.answering.comparing import YES_OR_NO, answer_comparer
@@ -107,6 +107,9 @@ class AnsweringAccount(Record):
     """How many chunks of each ranking were shown at most; of the gold ones as many as the most."""
     gold_answers: int
     model: str
+    """Who wrote the answers."""
+    models: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By step, the models that answered."""
     temperature: float | None
     """None, as for `max_tokens`: the default of the model."""
     gold_temperature: float | None
@@ -170,7 +173,7 @@ def answering_account(
     comparers: Mapping[str, float] = YES_OR_NO,
 ) -> AnsweringAccount:
     """Record how answers were made."""
-    model = session.config.model
+    model = session.config.model_of("generator")
     programs = {
         "generator": AnswerGenerator(),
         **{one: answer_comparer(session, one) for one in ("yes_no", "graded") if one in comparers},
@@ -188,6 +191,7 @@ def answering_account(
         k=tuple(sorted(set(k))),
         gold_answers=gold_answers,
         model=model.name,
+        models=session.lm.ledger.models(),
         temperature=model.temperature,
         gold_temperature=SAMPLED_TEMPERATURE if gold_answers > 1 else model.temperature,
         max_tokens=model.max_tokens,

@@ -84,7 +84,7 @@ def answer_from_runs(
     """Answer every query with gold chunks from these and from the top of every run, and compare.
 
     Args:
-        session: Its `[model]` answers and compares; its `[judge]` judges answers by nuggets.
+        session: Its `[generator]` answers; its `[judge]` compares, and judges answers by nuggets.
         collection: With the queries, the gold chunks and the texts.
         runs: Over its queries and its corpus; each has a name of its own.
         k: From how many chunks of a ranking an answer is written at most; for several there is an
@@ -174,7 +174,7 @@ def shown_contexts(
     samples: int = 1,
 ) -> list[Context]:
     """Show a program as many chunks of each top as the model's window takes, each whole."""
-    window = Window(session.config.model, program)
+    window = Window(session.config.model_of("generator"), program)
     wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
     chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
     temperature = SAMPLED_TEMPERATURE if samples > 1 else None

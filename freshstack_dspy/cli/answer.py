@@ -28,7 +28,7 @@ def answer(
     runs: RunsArgument,
     config: Annotated[
         Path,
-        typer.Option(help="TOML file; its [model] answers and compares, its [judge] judges."),
+        typer.Option(help="TOML file; its [generator] answers, its [judge] compares and judges."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the answers and their judgments.")],
     k: Annotated[

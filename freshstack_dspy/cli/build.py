@@ -33,7 +33,7 @@ JudgingOption = Annotated[
     Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
 ]
 KeepLabelsOption = Annotated[
-    bool, typer.Option("--keep-labels", help="Reuse labels that another judge made too.")
+    bool, typer.Option("--keep-labels", help="Keep labels that another judge made.")
 ]
 
 
@@ -98,6 +98,7 @@ def extend(
     out: Annotated[
         Path | None, typer.Option(help="Folder to write; by default the collection's own.")
     ] = None,
+    keep_labels: KeepLabelsOption = False,
     mode: ModeOption = "live",
     failed: FailedOption = False,
     log: LogOption = None,
@@ -115,7 +116,9 @@ def extend(
         present(planned.page(), form, as_json=as_json)
         return
     with asking(mode, log, failed=failed) as (options, _):
-        found = extend_collection(collection, runs, config, k=k, out=out, **options)
+        found = extend_collection(
+            collection, runs, config, k=k, out=out, keep_labels=keep_labels, **options
+        )
     present(found.page(out or collection), form, as_json=as_json)
     raise typer.Exit(int(bool(found.failed)))
 

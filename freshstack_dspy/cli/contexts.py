@@ -30,7 +30,7 @@ def contexts(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="TOML file; its [model] writes a report from each context, its [judge] rates it. "
+            help="TOML file; its [generator] writes a report from each context, its [judge] rates it. "
             "Without one no model is asked."
         ),
     ] = None,

@@ -18,9 +18,11 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import present
 
 if TYPE_CHECKING:
+    from freshstack_dspy.config import Role
     from freshstack_dspy.recipes.session import Session
 
 _KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
+_ROLES: dict[str, "Role"] = {"support_judge": "judge", "nuggetizer": "nuggets", "comparer": "judge"}
 
 
 def optimize(
@@ -96,7 +98,7 @@ def optimize(
     with judging(config, mode, log=log, out=out) as session, redirect_stdout(io.StringIO()):
         optimized = compile_program(
             given or read_examples(labels, texts),
-            session.lm,
+            session.lm_of(_ROLES.get(program)),
             program=_program(session, program) if module is program else module,
             optimizer=_own(optimizer, "--optimizer", config.parent),
             metric=_own(metric, "--metric", config.parent),

@@ -1,6 +1,7 @@
 """`freshstack replies` and `freshstack requests`: recorded replies, and requests that wait for one."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -185,16 +186,21 @@ def submit(
 
     settings = load_judging(config)
     with closing(ReplyStore(settings.cache.path)) as store:
-        batches = Batches(settings, store)
-        with batches.at_work():
-            planned = batches.plan()
-            _print_plan(planned, settings.model.name)
-            batches.check_budget(planned)
-            if dry_run:
-                return
-            for job in batches.send(planned):
-                say(f"{job.submission}: batch {job.batch_id} with {len(job.keys)} requests")
-    if planned.requests:
+        sent = 0
+        for model in settings.models:
+            batches = Batches(settings, store, model)
+            if len(settings.models) > 1 and not any(batches.to_send(Counter())):
+                continue
+            with batches.at_work():
+                planned = batches.plan()
+                _print_plan(planned, model.name)
+                batches.check_budget(planned)
+                if dry_run:
+                    continue
+                for job in batches.send(planned):
+                    say(f"{job.submission}: batch {job.batch_id} with {len(job.keys)} requests")
+            sent += planned.requests
+    if sent:
         say(f"go on with: freshstack requests status {config} --wait")
 
 
@@ -218,14 +224,18 @@ def status(
     shown: dict[str, str] = {}
     with closing(ReplyStore(settings.cache.path)) as store:
         batches = Batches(settings, store)
+        submitted = {one.model for one in batches.folder.pending()}
+        asked = [settings.model, *(one for one in settings.models[1:] if one.name in submitted)]
         begun = frozenset(job.submission for job in batches.folder.pending())
         while True:
             try:
-                with batches.at_work():
-                    jobs = list(batches.look())
+                for model in asked:
+                    one = Batches(settings, store, model)
+                    with one.at_work():
+                        jobs = list(one.look())
                 if not as_json:
                     _print_news(batches, jobs, shown)
-                ours = [job for job in jobs if job.pending and not batches.is_of_other_model(job)]
+                ours = [job for job in jobs if job.pending and not batches.is_of_no_model(job)]
                 if not (wait and ours):
                     break
             except TransientModelError as error:
@@ -264,7 +274,7 @@ def _print_news(batches: "Batches", jobs: "list[Job]", shown: dict[str, str]) ->
     """Print the status of each job that has another one than when it was last printed."""
     for job in jobs:
         text = f"{job.submission}: {_status_of(job)}"
-        if job.pending and batches.is_of_other_model(job):
+        if job.pending and batches.is_of_no_model(job):
             where = f"{job.model} at {job.endpoint}"
             text = f"{job.submission}: sent to {where}: put that into [model] to ask for its status"
         never_made = job.step == "dropped" and job.batch_id is None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.config import ModelConfig, Structured
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.request import BASELINE, base_from_environment
+from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
@@ -214,16 +214,8 @@ def entry_of(model: str) -> dict[str, Any]:
 
 def _found(model: ModelConfig) -> Capabilities:
     provider, entry = model.name.partition("/")[0], entry_of(model.name)
-    if model.name == BASELINE:
-        return Capabilities(
-            thinks=False,
-            samples=True,
-            efforts=None,
-            max_output=None,
-            context=model.context,
-            structured=model.structured or "json_schema",
-            model=model,
-        )
+    if model.name == BASELINE or model.name.startswith(COMMAND):
+        return _of_this_machine(model)
     is_openai = bool(_OPENAI_NAME.match(_last(model.name).rpartition("openai.")[2]))
     maker = entry_of(f"openai/{_last(model.name)}") if is_openai or provider == "azure" else {}
     if entry:  # what the table leaves out of another provider's entry is as at OpenAI
@@ -267,6 +259,20 @@ def _found(model: ModelConfig) -> Capabilities:
     )
 
 
+def _of_this_machine(model: ModelConfig) -> Capabilities:
+    """The baseline, which takes all, or a command, which is given the prompt alone."""
+    is_command = model.name != BASELINE
+    return Capabilities(
+        thinks=False,
+        samples=not is_command,
+        efforts=() if is_command else None,
+        max_output=None,
+        context=model.context,
+        structured="none" if is_command else model.structured or "json_schema",
+        model=model,
+    )
+
+
 def _structured(provider: str, entry: Mapping[str, Any]) -> Structured:
     """How far a provider holds a reply to a schema: as the table says, where that is to be had."""
     if provider in _OBJECT_ONLY:
@@ -299,7 +305,7 @@ def _efforts(alike: list[dict[str, Any]], *, is_openai: bool) -> tuple[str, ...]
 
 def _check(model: ModelConfig, found: Capabilities) -> None:
     def refuse(what: str, why: str) -> None:
-        raise ConfigError(f"[model] {what}: {model.name} {why}")
+        raise ConfigError(f"{model.section} {what}: {model.name} {why}")
 
     # 1 is what they do by themselves.
     if not found.samples and model.temperature not in (None, 1):

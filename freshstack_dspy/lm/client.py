@@ -63,7 +63,7 @@ from freshstack_dspy.lm.reply import (
     receive,
     status_of,
 )
-from freshstack_dspy.lm.request import ChatRequest, canonical_json, chat_request
+from freshstack_dspy.lm.request import COMMAND, ChatRequest, canonical_json, chat_request
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import Recorded, ReplyStore, open_store
 from freshstack_dspy.lm.tokens import count_tokens
@@ -95,7 +95,7 @@ class Client(Recorder[Prompt, Reply]):
         self.deferred: dict[str, str] = {}
         """The keys of requests that were written down, with the step that asked."""
         """The keys of the requests that were written down for later."""
-        self._prices = access.account.prices
+        self._prices = model.prices or access.account.prices
         self._too_long: list[tuple[int, int, int]] = []
         """Tokens of prompts, of the longest replies to them, and of both: as long does not fit."""
         opened: Any = functools.partial(provider_for, model)
@@ -107,7 +107,10 @@ class Client(Recorder[Prompt, Reply]):
         self._defers = access.engine is not None
         caps = access.account.caps
         if asks and caps.dollars is not None:
-            check_unpriced(caps, model.name, SET_PRICES, known=self.price is not None)
+            hint = SET_PRICES
+            if model.section != "[model]":
+                hint = f"set prices = {{input = …, output = …}} in {model.section}"
+            check_unpriced(caps, model.name, hint, known=self.price is not None)
 
     @functools.cached_property
     def price(self) -> Price | None:
@@ -202,6 +205,14 @@ class Client(Recorder[Prompt, Reply]):
         """Write down what a reply turned out to be worth."""
         if self._store is not None:
             self._store.note(key, status, reasked_as)
+
+    def enter_used(self, entries: Sequence[Reply]) -> None:
+        """Enter that what is made depends on these, and in a step who answered."""
+        super().enter_used(entries)
+        if current_step() != "other" and any(
+            entry.finish_reason not in (NO_REPLY, UNANSWERED) for entry in entries
+        ):
+            self.ledger.enter_model(self.model.name)
 
     def _asks_again(self, entry: Reply) -> bool:
         """Whether a request that nobody answered may be answered now: in an outage, not its own fault.
@@ -410,7 +421,8 @@ class RecordedLM(dspy.LM):
 
     @classmethod
     def load_state(cls, state: dict[str, Any], *, allow_custom_lm_class: bool = False) -> Self:
-        """Connect again as a saved state says."""
+        """Connect again as a saved state says; a program to run is not taken from a file."""
+        _check_no_command(state["client"]["config"]["name"])
         lm: Any = cls(_reopened(state["client"])).copy(**state["kwargs"])
         return lm
 
@@ -484,8 +496,8 @@ def connect(
     callbacks = getattr(model, "callbacks", ())
     if not isinstance(model, ModelConfig):
         store = CacheConfig().path if store is None and recorded is None else store
-        provider = provider or engine_of(model)
-        model = ModelConfig(name=model) if isinstance(model, str) else model_of(model)
+        model = as_model(model)
+        provider = provider or model.provider
     if isinstance(store, str | Path):
         store = open_store(Path(store), mode)
     if mode not in MODES:
@@ -519,6 +531,8 @@ def model_of(lm: Any) -> ModelConfig:
             f"{type(lm).__name__} is no language model that takes a prompt, and cannot be recorded; "
             'give a name, as "openai/gpt-5-mini", a ModelConfig, or a dspy.LM'
         )
+    if not isinstance(lm, RecordedLM):
+        _check_no_command(lm.model)
     given = {name: value for name, value in lm.kwargs.items() if value is not None}
     known = lm.client.model if isinstance(lm, RecordedLM) else ModelConfig(name=lm.model)
     is_asked = type(lm) is dspy.LM or engine_of(lm) is not None
@@ -536,6 +550,29 @@ def model_of(lm: Any) -> ModelConfig:
     except ValidationError as error:
         raise ConfigError(f"the configured model {lm.model}: {first_fault(error)}") from None
     return known if model == known else model
+
+
+def _check_no_command(name: str) -> None:
+    """Refuse a command in an LM that may be from a file of somebody else's."""
+    if name.startswith(COMMAND):
+        raise ConfigError(
+            f"{name!r} is a program to run, and not taken from a saved program or an LM object; "
+            "name it in the configuration, or with connect(…)"
+        )
+
+
+def as_model(given: ModelConfig | dspy.BaseLM | str) -> ModelConfig:
+    """How a model is asked that is given by itself, its name, or an LM, with what answers it.
+
+    Raises:
+        ConfigError: See `model_of`.
+    """
+    if isinstance(given, ModelConfig):
+        return given
+    if isinstance(given, str):
+        return ModelConfig(name=given)
+    known = isinstance(given, RecordedLM)
+    return model_of(given).answered_by(given.client.provider if known else engine_of(given))
 
 
 def as_recorded(lm: Any = None) -> RecordedLM:

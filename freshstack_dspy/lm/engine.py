@@ -29,7 +29,7 @@ from freshstack_dspy.errors import (
     TransientModelError,
 )
 from freshstack_dspy.lm.context import is_too_long
-from freshstack_dspy.lm.request import BASELINE, base_from_environment, endpoint_identity
+from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment, endpoint_identity
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -75,9 +75,13 @@ def provider_for(model: ModelConfig) -> Provider:
     prefix, _, name = model.name.partition("/")
     if not (prefix and name) or prefix == BASELINE.partition("/")[0]:
         raise FatalModelError(
-            f"[model] name is {model.name!r}; it takes a provider and a model, as openai/gpt-4o, "
+            f"{model.section} name is {model.name!r}; it takes a provider and a model, as openai/gpt-4o, "
             f"anthropic/…, hosted_vllm/…, or {BASELINE}, which needs no network"
         )
+    if model.name.startswith(COMMAND):
+        from freshstack_dspy.lm.command import CommandProvider
+
+        return CommandProvider(model, functools.partial(did_not_answer, model=model))
     native = _native(model)
     if native is not None:
         return native

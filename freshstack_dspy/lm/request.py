@@ -28,6 +28,8 @@ KEY_VERSION = 1
 """Raised when the same request gets another key, so that old stores say why they miss."""
 
 BASELINE = "extractive/baseline"
+COMMAND = "command/"
+"""How the name of a model begins that is a program: the command follows."""
 BASELINE_VERSION = 5
 """Raised when the embedded baseline answers the same request otherwise."""
 
@@ -216,6 +218,8 @@ def endpoint_identity(model: str, api_base: str | None, section: str = "[model]"
 def base_from_environment(model: str) -> str | None:
     """The endpoint that the environment sets for a model's provider, if any."""
     prefix = model.partition("/")[0].upper()
+    if model.startswith(COMMAND):
+        return None
     names = (f"{prefix}_API_BASE", f"{prefix}_BASE_URL")
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
@@ -12,6 +12,7 @@ from freshstack_dspy.records import Record
 
 _SETTING = "freshstack_step"
 _step: ContextVar[str | None] = ContextVar(_SETTING, default=None)
+_answered: ContextVar["Ledger | None"] = ContextVar("freshstack_answered", default=None)
 
 
 class StepLedger(Record):
@@ -50,11 +51,26 @@ class StepLedger(Record):
         return f"{self.calls:,} calls{cost}" if self.calls else ""
 
 
+def grading_own_words(models: Mapping[str, Collection[str]]) -> str:
+    """Say which models both wrote answers and judge them, by the models of each step; or nothing."""
+    writers = {*models.get("answer", ()), *models.get("gold_answer", ())}
+    steps = ("assignment", "citation", "comparison")
+    graders = {name for step in steps for name in models.get(step, ())}
+    names = sorted(name for name in writers & graders if not name.startswith("extractive/"))
+    if not names:
+        return ""
+    return (
+        f"{' and '.join(names)} grades its own words: it wrote answers and judges them; name "
+        "another model under [judge] or [generator]"
+    )
+
+
 class Ledger:
     """Accounts by step, written by many threads."""
 
     def __init__(self) -> None:
         self._sums: dict[str, dict[str, float]] = {}
+        self._models: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def enter(self, **amounts: float) -> None:
@@ -68,6 +84,22 @@ class Ledger:
         """The account of one step."""
         with self._lock:
             return StepLedger.model_validate(self._sums.get(name, {}))
+
+    def enter_model(self, name: str) -> None:
+        """Note that a model answered in the step that asks, live or from a recorded reply.
+
+        It is noted in the ledger of the session that asks too, whose model may be another.
+        """
+        session = _answered.get()
+        if session is not None and session is not self:
+            session.enter_model(name)
+        with self._lock:
+            self._models.setdefault(current_step(), set()).add(name)
+
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """The models that answered so far, by step."""
+        with self._lock:
+            return {step: tuple(sorted(names)) for step, names in sorted(self._models.items())}
 
     def steps(self) -> dict[str, StepLedger]:
         """The accounts so far, by step."""
@@ -87,8 +119,9 @@ def current_step() -> str:
 
 
 @contextmanager
-def step(name: str) -> Iterator[None]:
-    """Enter all that is asked inside under this step's name."""
+def step(name: str, ledger: Ledger | None = None) -> Iterator[None]:
+    """Enter all that is asked inside under this step's name; `ledger` notes which models answer."""
+    noted = _answered.set(ledger or _answered.get())
     token, inside = _step.set(name), nullcontext()
     if "dspy" in sys.modules:  # its threads see its settings, and no context variable of ours
         import dspy
@@ -99,3 +132,4 @@ def step(name: str) -> Iterator[None]:
             yield
     finally:
         _step.reset(token)
+        _answered.reset(noted)

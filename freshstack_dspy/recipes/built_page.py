@@ -1,8 +1,9 @@
 """The pages of a collection that was built, extended, refreshed or judged again."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.calibration.agreement_page import confusion_table, metrics_parts
 from freshstack_dspy.config import PricesConfig
@@ -50,9 +51,13 @@ def _steps(manifest: "Manifest") -> Iterator[Table | Text]:
     """What each step asked and cost."""
     header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
     steps = [(name, manifest.ledger[name]) for name in in_order_of_steps(manifest.ledger)]
-    prices = PricesConfig.model_validate(manifest.config.get("prices", {}))
-    has_price = price_of(manifest.model, prices) is not None
-    unknown = [not has_price and one.calls > 0 and not one.cost for _, one in steps]
+    priceless = {
+        name
+        for name in (manifest.model, *chain(*manifest.models.values()))
+        if price_of(name, _prices(manifest, name)) is None
+    }
+    asked = [(manifest.models.get(name, (manifest.model,)), one) for name, one in steps]
+    unknown = [not priceless.isdisjoint(of) and one.calls > 0 and not one.cost for of, one in asked]
     rows = [
         (
             *(name, one.calls, one.cached, one.reasked, one.failed, one.tokens),
@@ -63,9 +68,17 @@ def _steps(manifest: "Manifest") -> Iterator[Table | Text]:
     yield Table(header, rows)
     yield Text(_STEPS, "note")
     if any(unknown):
-        yield Text(unpriced(manifest.model))
+        yield Text(unpriced(", ".join(sorted(priceless))))
     if recorded := sum(one.cached_cost for _, one in steps):
         yield Text(f"what was recorded had cost {money(recorded)}")
+
+
+def _prices(manifest: "Manifest", model: str) -> PricesConfig:
+    """The user's own prices of a model, by the section that names it."""
+    sections: list[Any] = [one for one in manifest.config.values() if isinstance(one, dict)]
+    named = [one["model"] for one in sections if isinstance(one.get("model"), dict)]
+    own = next((one.get("prices") for one in named if one.get("name") == model), None)
+    return PricesConfig.model_validate(own or manifest.config.get("prices", {}))
 
 
 def _counts(collection: "Collection", path: Path) -> Iterator[str]:

@@ -44,7 +44,13 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 from freshstack_dspy.stored.counts import some_of
-from freshstack_dspy.stored.manifest import Extension, read_manifest
+from freshstack_dspy.stored.manifest import (
+    NO_MODEL,
+    Extension,
+    Manifest,
+    read_manifest,
+    with_models,
+)
 from freshstack_dspy.stored.passage_runs import CollectionSpans
 from freshstack_dspy.stored.writing import call_ids_of
 
@@ -101,6 +107,7 @@ def extend(
     *,
     k: int = DEPTH,
     out: Path | None = None,
+    keep_labels: bool = False,
     **options: Unpack[SessionOptions],
 ) -> Extended:
     """Judge the unjudged chunks in the top of runs, and write the collection with them.
@@ -115,6 +122,7 @@ def extend(
         config: A configuration, or its TOML file; its `[model]` and `[judge]` judge.
         k: How many results of each ranking are judged.
         out: Another folder to write to; by default that of the collection.
+        keep_labels: Whether labels are added to those that another model, prompt or program made.
         options: Mode, progress, provider and the like; see `SessionOptions`.
 
     Returns:
@@ -123,8 +131,8 @@ def extend(
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
         DeferredError: In mode `defer`, requests were written down.
-        ConfigError: No run is named, the judge's scale is not that of the collection, or `out`
-            exists.
+        ConfigError: No run is named, the judge or its scale is not that of the collection, or
+            `out` exists.
         CollectionError: The collection or a run cannot be read, a run names chunks that the corpus
             lacks, or the folder cannot be written.
         FatalModelError: Not one pair has a label.
@@ -137,7 +145,7 @@ def extend(
             raise ConfigError(f"{out} exists; name a folder that does not")
         folder = out
     with span("extend", collection=folder.name), only_writer(folder, "freshstack extend"):
-        return _extend(Path(collection), runs, config, k, folder, **options)
+        return _extend(Path(collection), runs, config, k, folder, keep_labels, **options)
 
 
 def _extend(
@@ -146,6 +154,7 @@ def _extend(
     config: BuildConfig,
     k: int,
     folder: Path,
+    keep_labels: bool,
     **options: Unpack[SessionOptions],
 ) -> Extended:
     before = Collection.load(collection)
@@ -155,11 +164,45 @@ def _extend(
         for run in tops:
             for note in run.notes:
                 report(progress, f"run {run.name}", note)
-        is_paid = options.get("mode", "live") == "live" and options.get("provider") is None
+        is_paid = (
+            options.get("mode", "live") == "live"
+            and (options.get("provider") or config.model_of("judge").provider) is None
+        )
         if is_paid and (pairs := _unlabelled(before, tops)):
             report(progress, "to judge", _price(_plan(before, tops, config, progress), pairs))
         with open_session(config, searching=False, **options) as session:
+            if not keep_labels:
+                _check_judge(before.manifest, session)
             return _extended(session, before, tops, k, folder)
+
+
+def _check_judge(before: Manifest, session: Session) -> None:
+    """Check that labels of two judges are not mixed; those of an import may be by anybody.
+
+    Raises:
+        ConfigError: Another model, prompt or program judges than before.
+    """
+    from freshstack_dspy.recipes.provenance import prompts_of
+
+    judge = session.recipe.support_judge
+    earlier = before.model if before.model != NO_MODEL else None
+    if before.extensions and earlier is None:
+        earlier = before.extensions[-1].model
+    changes = []
+    if earlier not in (None, session.judges):
+        changes.append(f"model {earlier!r}, now {session.judges!r}")
+    for name, prompt in prompts_of(judge.named_predictors()).items():
+        if before.prompts.get(name, prompt) != prompt:
+            changes.append(f"another prompt of {name}")
+    now, then = session.identities.get("support_judge"), before.programs.get("support_judge")
+    if not before.recipe.startswith("import:") and now != then:
+        changes.append("another program support_judge")
+    if changes:
+        raise ConfigError(
+            f"{before.name} was judged otherwise: {'; '.join(changes)}; old and new labels would "
+            "not be comparable: go back to the old judge, add labels all the same with "
+            "keep_labels=True, or judge everything anew first: freshstack rejudge"
+        )
 
 
 def plan_extension(
@@ -329,7 +372,7 @@ def _extended(
     )
     places = [(one.query_id, one.chunk_id) for one in new if one.label is not None]
     counts = {run.name: sum(place in run.top for place in places) for run in runs}
-    extensions = _extensions(old.extensions, runs, depth, counts, session.config.model.name)
+    extensions = _extensions(old.extensions, runs, depth, counts, session.judges)
     failed = sum(one.label is None for one in new)
     is_same = extensions == old.extensions and contents.records() == before.records()
     if is_same and folder.exists():
@@ -337,6 +380,7 @@ def _extended(
     described = old.model_copy(
         update={
             "extensions": extensions,
+            "models": with_models(old, session.lm.ledger.models()),
             "ledger": added(old.ledger, session.lm.ledger.steps()),
             "trust": measured_trust(
                 contents, before.corpus, old.scale, old.name, session.config.trust

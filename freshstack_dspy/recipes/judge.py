@@ -16,6 +16,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.capabilities import capabilities_of
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.reask import itemized_output
 from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
@@ -337,7 +338,7 @@ def judge_calls(
     Raises:
         ConfigError: The longest reply leaves no room for a prompt.
     """
-    window = Window(config.model, judge)
+    window = Window(config.model_of("judge"), judge)
     return [
         call._replace(step=step)
         for pair in pairs
@@ -512,8 +513,9 @@ class Window:
 
     def __init__(self, model: ModelConfig, program: Any) -> None:
         """Take the room that the replies of a program's first predictor leave, or a ConfigError."""
-        self._model = model
         self._predictor = next(iter(program.predictors()), None)
+        own = getattr(self._predictor, "lm", None)
+        self._model = model = own.client.model if isinstance(own, RecordedLM) else model
         self._sizes: dict[tuple[str, str, tuple[str, ...]], int] = {}
         self._context = context = context_of(model)
         reply = self._reply_tokens({}, 0)

@@ -1,16 +1,17 @@
 """What a collection holds already and need not be asked for again: its content decides.
 
-A judgment is identified by the text of its question, its nugget and its chunk, and by the judge;
-ids may differ. Nuggets and expansions are those of a question whose title, body and answer are the
-same.
+A judgment is identified by what the judge was shown: the question with its tags and date, the
+nugget, and the chunk with its path and headings; ids may differ. That the judge is the same is
+checked before (`refresh.check_reusable`). Nuggets and expansions are those of a question that is
+shown alike and has the same answer.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.diff import match_chunks
-from freshstack_dspy.programs.support_judge import moved
+from freshstack_dspy.programs.support_judge import moved, whole
 from freshstack_dspy.records import (
     Candidate,
     Chunk,
@@ -23,8 +24,20 @@ from freshstack_dspy.records import (
     Relevance,
     StepName,
 )
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.stored.contents import nuggets_by_query
 from freshstack_dspy.stored.record_files import rows
+
+
+def _question(query: Query) -> Hashable:
+    """A question as models are shown it."""
+    shown = ShownQuestion.of(query)
+    return shown.title, shown.body, shown.asked, shown.tags
+
+
+def _chunk(chunk: Chunk) -> Hashable:
+    """A chunk as judges are shown it."""
+    return whole(chunk).path, chunk.headings, chunk.passage
 
 
 class Known:
@@ -33,11 +46,12 @@ class Known:
     def __init__(self, collection: Collection | None = None) -> None:
         """Read the judgments of a collection that have a label."""
         self._collection = collection
-        self._judgments: dict[tuple[str, str, str], dict[str, tuple[Judgment, Chunk]]] = {}
-        self._grades: dict[tuple[str, str], Relevance] = {}
+        self._judgments: dict[Hashable, dict[str, tuple[Judgment, Chunk]]] = {}
+        self._grades: dict[Hashable, Relevance] = {}
         if collection is None:
             return
         self._queries = {query.query_id: query for query in collection.queries}
+        self._questions = {id_: _question(query) for id_, query in self._queries.items()}
         self._nuggets = nuggets_by_query(collection.nuggets, doubtful=True)
         self._expansions = {(one.query_id, one.kind): one for one in collection.expansions}
         self._failures: dict[tuple[str, StepName], tuple[Failure, ...]] = {}
@@ -51,25 +65,24 @@ class Known:
         chunks = collection.corpus.chunks(judged)
         for pooled in collection.pool:
             if pooled.relevance is not None:
-                asked = self._queries[pooled.query_id].text
-                self._grades[asked, chunks[pooled.chunk_id].passage] = pooled.relevance
+                asked = self._questions[pooled.query_id]
+                self._grades[asked, _chunk(chunks[pooled.chunk_id])] = pooled.relevance
         for one in collection.judgments:
             if one.label is not None:
-                question = self._queries[one.query_id].text
                 chunk = chunks[one.chunk_id]
-                key = (question, texts[one.nugget_id], chunk.passage)
+                key = (self._questions[one.query_id], texts[one.nugget_id], _chunk(chunk))
                 self._judgments.setdefault(key, {})[one.chunk_id] = one, chunk
 
     def relevance(self, query: Query, chunk: Chunk) -> Relevance | None:
         """The grade of the same passage for the same question, or None."""
-        return self._grades.get((query.text, chunk.passage))
+        return self._grades.get((_question(query), _chunk(chunk)))
 
     def judgment(self, query: Query, nugget: Nugget, chunk: Chunk) -> Judgment | None:
         """The judgment of a pair, under the ids of now; that of the same chunk id goes first.
 
         `same_as` names the chunk that was judged, where that was another.
         """
-        found = self._judgments.get((query.text, nugget.text, chunk.passage))
+        found = self._judgments.get((_question(query), nugget.text, _chunk(chunk)))
         if not found:
             return None
         one, old = found.get(chunk.chunk_id) or next(iter(found.values()))
@@ -119,8 +132,8 @@ class Known:
         found = {(one.query_id, one.chunk_id): one for one in pooled}
         if self._collection is None:
             return list(found.values())
-        texts = {query.query_id: query.text for query in queries}
-        same = {id_ for id_, old in self._queries.items() if texts.get(id_) == old.text}
+        now_asked = {query.query_id: _question(query) for query in queries}
+        same = {id_ for id_, old in self._questions.items() if now_asked.get(id_) == old}
         pooled_before = {chunk_id for (chunk_id,) in rows(self._collection.pool, "chunk_id")}
         ids = match_chunks(self._collection.chunks, chunks, pooled_before)
         for old in self._collection.pool:
@@ -136,11 +149,9 @@ class Known:
 
     def _is_unchanged(self, query: Query) -> bool:
         old = self._queries.get(query.query_id) if self._collection else None
-        return old is not None and (old.title, old.body, old.answer) == (
-            query.title,
-            query.body,
-            query.answer,
-        )
+        if old is None:
+            return False
+        return _question(old) == _question(query) and old.answer == query.answer
 
 
 NOTHING = Known()

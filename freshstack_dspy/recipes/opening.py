@@ -1,13 +1,13 @@
 """Opens a session: the only place that wires replies, recorded LM, embedders, budget and progress."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
-from freshstack_dspy.config import BuildConfig, Mode, as_config, load_config
+from freshstack_dspy.config import BuildConfig, Mode, ModelConfig, Role, as_config, load_config
 from freshstack_dspy.errors import ConfigError, file_named
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
@@ -22,6 +22,8 @@ from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
 
 if TYPE_CHECKING:
+    from dspy import LM
+
     from freshstack_dspy.lm.reply import Reply
     from freshstack_dspy.lm.workers import Engine
     from freshstack_dspy.programs.own import Programs
@@ -46,6 +48,9 @@ class AskingOptions(TypedDict, total=False):
     """What requests are sent by, in place of what `[engine]` names: see `workers.Engine`."""
     programs: "Programs | None"
     """By name, programs in place of the recipe's own: modules, import paths, or saved files."""
+    models: "Mapping[Role, ModelConfig | LM | str] | None"
+    """By role (`judge`, `nuggets`, `synthesis`, `generator`), models in place of those that the
+    configuration names: a name, a `ModelConfig`, or an LM of DSPy or of `connect`."""
 
 
 class SessionOptions(AskingOptions, total=False):
@@ -72,14 +77,16 @@ def configured(
 ) -> BuildConfig:
     """Take a configuration, or read that of a file; one without a model has that of DSPy.
 
-    Of a model of `connect` it has store, caps and prices too, and `options` its mode and provider,
-    where nothing is said of them.
+    Of a model of `connect` it has store, caps and prices too, and `options` its mode, where nothing
+    is said of them. The `models` of the options are put into the configuration.
 
     Raises:
         ConfigError: It cannot be read, or it is a file that names no model; or the model that DSPy
             is configured with cannot be recorded, see `model_of`.
     """
     config = as_config(config, read)
+    if options is not None:
+        config = _with_models(config, options.pop("models", None) or {})
     dspy = sys.modules.get("dspy")  # where it was not imported, nobody configured it
     lm = getattr(getattr(dspy, "settings", None), "lm", None)
     if lm is None or "name" in config.model.model_fields_set:
@@ -89,15 +96,13 @@ def configured(
             f"{config.file} names no model, and that of dspy.configure(lm=…) is taken in Python "
             f'alone; write under [model]: name = "{lm.model}", or name = "{BASELINE}"'
         )
-    from freshstack_dspy.lm.client import RecordedLM, model_of
-    from freshstack_dspy.lm.dspy_parts import engine_of
+    from freshstack_dspy.lm.client import RecordedLM, as_model
 
-    model = model_of(lm)
     own = {name: getattr(config.model, name) for name in config.model.model_fields_set}
-    update: dict[str, Any] = {"model": model.model_copy(update=own)}
     recorded = isinstance(lm, RecordedLM)
-    if options is not None:
-        options.setdefault("provider", lm.client.provider if recorded else engine_of(lm))
+    update: dict[str, Any] = {
+        "model": as_model(lm).model_copy(update=own),
+    }
     if recorded:
         access = lm.client.access
         if access.recorded is not None:
@@ -112,6 +117,21 @@ def configured(
         of_account = {"budget": access.account.caps, "prices": access.account.prices}
         update |= {key: of for key, of in of_account.items() if key not in config.model_fields_set}
     return config.model_copy(update=update)
+
+
+def _with_models(config: BuildConfig, models: Mapping[Any, Any]) -> BuildConfig:
+    """Name models for roles."""
+    if unknown := models.keys() - get_args(Role):
+        raise ConfigError(f"models: no role {min(unknown)!r}; allowed: {', '.join(get_args(Role))}")
+    if not models:
+        return config
+    from freshstack_dspy.lm.client import as_model
+
+    sections = {
+        role: getattr(config, role).model_copy(update={"model": as_model(given)})
+        for role, given in models.items()
+    }
+    return config.model_copy(update=sections)
 
 
 @contextmanager
@@ -140,14 +160,12 @@ def open_session(
     check_mode(config, mode)
     if options.get("failed") and mode != "rerecord":
         raise ConfigError("failed=True asks again for what failed: it goes with mode='rerecord'")
-    if provider is None and mode in ("live", "rerecord"):
-        with file_named(config.file):
-            check_model(config.model)
-    engine = None
+    roles: tuple[Role | None, ...] = (None, "nuggets", "judge") if searching else ("judge",)
+    asked = () if provider else [config.model_of(role) for role in roles]
     if mode in ("live", "rerecord"):
-        engine = options.get("engine") or engine_for(config)
-    if engine is not None and provider is not None:
-        raise ConfigError("a provider answers in this process: give it, or an engine, not both")
+        _check_each(config, asked, check_model)
+    own_provider = provider or config.model.provider
+    engine = _sending(config, mode, options.get("engine"), own_provider)
     import dspy
 
     from freshstack_dspy.lm.client import Client, RecordedLM
@@ -156,9 +174,8 @@ def open_session(
     with ExitStack() as stack:
         store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
         asks = mode == "rerecord" or (mode == "live" and not any(FirstOf(store, bundles).lines()))
-        if asks and provider is None and engine is None:
-            with file_named(config.file):
-                check_reachable(config.model)
+        if asks and engine is None:
+            _check_each(config, asked, check_reachable)
         reserved = JobFolder.of(config).reserved()
         account = Account(config.name, config.budget, config.prices, reserved)
         recorded = FirstOf(store, bundles)
@@ -172,27 +189,47 @@ def open_session(
         )
         given = dspy.settings.lm
         is_asked = getattr(given, "model", None) == config.model.name
-        callbacks = given.callbacks if is_asked else ()
-        lm = RecordedLM(Client(config.model, access, provider=provider), callbacks)
-        stack.callback(lm.client.close)
-        lm.client.enter_used([listed] if listed is not None else [])
+        client = Client(config.model, access, provider=own_provider)
+        lm = RecordedLM(client, given.callbacks if is_asked else ())
+        client.enter_used([listed] if listed is not None else [])
         models = Models()
         if searching:
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
-        shown = stack.enter_context(showing(options.get("progress")))
         session = Session(
             config,
             mode,
             lm,
             replies,
             models=models,
-            progress=shown,
+            progress=stack.enter_context(showing(options.get("progress"))),
             recipe=recipe_maker(config, options.get("recipe"), programs),
             programs=programs,
         )
         session.settings = settings
-        yield session
+        with closing(session):
+            for role in roles:  # what is wrong with its settings shows before anything is paid for
+                session.lm_of(role)
+            yield session
+
+
+def _sending(
+    config: BuildConfig, mode: Mode, given: "Engine | None", provider: Provider | None
+) -> "Engine | None":
+    """What requests are sent by; None: this process sends them."""
+    engine = (given or engine_for(config)) if mode in ("live", "rerecord") else None
+    if engine is not None and provider is not None:
+        raise ConfigError("a provider answers in this process: give it, or an engine, not both")
+    return engine
+
+
+def _check_each(
+    config: BuildConfig, models: Iterable[ModelConfig], check: Callable[[ModelConfig], None]
+) -> None:
+    """Check the models that are asked by their names, each once."""
+    with file_named(config.file):
+        for model in {id(one): one for one in models if one.provider is None}.values():
+            check(model)
 
 
 def engine_for(config: BuildConfig) -> "Engine | None":
@@ -218,13 +255,17 @@ def with_context(config: BuildConfig, listed: "Reply | None") -> BuildConfig:
 
 def recipe_maker(
     config: BuildConfig, recipe: "FreshStack | None", programs: "Programs"
-) -> "Callable[[], FreshStack]":
-    """Give what makes the recipe of a session: DSPy's and the index's imports wait until then."""
+) -> "Callable[[], tuple[FreshStack, dict[str, str]]]":
+    """Give what makes the recipe of a session: DSPy's and the index's imports wait until then.
 
-    def make() -> "FreshStack":
-        from freshstack_dspy.recipes.recipe import recipe_of, with_programs
+    It gives what its programs are too, before a run changes their attributes.
+    """
+
+    def make() -> "tuple[FreshStack, dict[str, str]]":
+        from freshstack_dspy.recipes.recipe import identities, recipe_of, with_programs
 
         own = {name: one for name, one in programs.items() if name != "comparer"}
-        return with_programs(recipe_of(config) if recipe is None else recipe, own)
+        made = with_programs(recipe_of(config) if recipe is None else recipe, own)
+        return made, identities(made, {*config.programs.named, *programs})
 
     return make

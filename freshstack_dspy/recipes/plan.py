@@ -5,7 +5,7 @@ that follow have something to work on. Of many questions a sample is run and sca
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +21,7 @@ from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.context import context_at_server
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
-from freshstack_dspy.lm.prices import price_of
+from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.store import FirstOf, ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
@@ -55,6 +55,8 @@ class PlannedStep(Record):
     """What one step of a build asks for."""
 
     step: str
+    models: tuple[str, ...] = ()
+    """Those that are asked."""
     requests: int = Field(ge=0)
     """All, recorded or not; re-asks left out."""
     recorded: int = Field(ge=0)
@@ -86,6 +88,7 @@ class Plan(Record, Shown):
 
     name: str
     model: str
+    """Who is asked; several by commas, and by step in `steps`."""
     queries: int
     sampled: int
     """How many of them were run; where they are fewer, everything is scaled up from these."""
@@ -169,7 +172,7 @@ def planned(
     )
     return Plan(
         name=config.name,
-        model=config.model.name,
+        model=", ".join(total.models),
         queries=number,
         sampled=len(queries),
         left_out=made.reading.rejected,
@@ -205,7 +208,7 @@ def plan_asking(
     steps, total = _totals(session, dry_run)
     return Plan(
         name=name,
-        model=config.model.name,
+        model=", ".join(total.models),
         queries=queries,
         sampled=queries,
         left_out={},
@@ -218,14 +221,14 @@ def plan_asking(
     )
 
 
-class Sizes(NamedTuple):
-    """Tokens of one request and of its reply."""
+class PlannedCall(NamedTuple):
+    """A request that would be sent, with its tokens."""
 
+    model: str
     prompt: int
     reply: int
-    """Typically; thoughts are not in it."""
-    most: int
-    """As long as the reply may be."""
+    longest: int
+    """The most that the reply may have."""
 
 
 class DryRun:
@@ -239,7 +242,7 @@ class DryRun:
         self.missing_key = missing_key
         self.spent = spent
         self._baseline = BaselineProvider()
-        self.sent: dict[str, list[Sizes]] = {}
+        self.sent: dict[str, list[PlannedCall]] = {}
         """By step."""
 
     def complete(self, request: "Request") -> "Response":
@@ -258,47 +261,64 @@ class DryRun:
                 typical = count_tokens(response.text or "")
             return response
         finally:
-            most = request.config.max_tokens or capabilities_of(self._model).reply_tokens()
-            self.sent.setdefault(step, []).append(Sizes(prompt, min(typical, most), most))
+            longest = request.config.max_tokens or capabilities_of(self._model).reply_tokens()
+            call = PlannedCall(request.model, prompt, min(typical, longest), longest)
+            self.sent.setdefault(step, []).append(call)
 
 
 def _totals(
     session: Session, dry_run: DryRun, scale: float = 1
 ) -> tuple[tuple[PlannedStep, ...], PlannedStep]:
     """Give the plan of every step that asked, and of all."""
-    account, config, sent = session.lm.ledger.steps(), session.config, dry_run.sent
+    account, models, sent = session.lm.ledger.steps(), session.lm.ledger.models(), dry_run.sent
+    prices = {client.model.name: client.price for client in session.clients}
     steps = [
-        _planned(name, config, sent.get(name, []), account[name].cached, scale)
+        _planned(
+            name, models.get(name, ()), prices, sent.get(name, []), account[name].cached, scale
+        )
         for name in in_order_of_steps(account)
     ]
     everything = [size for sizes in sent.values() for size in sizes]
     recorded = sum(one.cached for one in account.values())
-    return tuple(steps), _planned("total", config, everything, recorded, scale)
+    asked = tuple(sorted({name for names in models.values() for name in names}))
+    asked = asked or (session.config.model.name,)
+    return tuple(steps), _planned("total", asked, prices, everything, recorded, scale)
 
 
 def _planned(
-    step: str, config: BuildConfig, sent: Sequence[Sizes], recorded: int, scale: float
+    step: str,
+    models: tuple[str, ...],
+    prices: Mapping[str, Price | None],
+    sent: Sequence[PlannedCall],
+    recorded: int,
+    scale: float,
 ) -> PlannedStep:
     """The plan of a step, scaled up from the questions that were run."""
-    price = price_of(config.model.name, config.prices)
-    has_batch = price and price.batch_input is not None and price.batch_output is not None
+    known = {name: prices.get(name) for name in models}
+    is_priced = None not in known.values()
+    has_batch = is_priced and all(
+        price and price.batch_input is not None and price.batch_output is not None
+        for price in known.values()
+    )
 
-    def dollars(costs: Iterator[float | None]) -> float:
-        return scale * sum(cost or 0 for cost in costs)
+    def dollars(*, longest: bool = False, batch: bool = False) -> float:
+        costs = (
+            price.cost(call.prompt, call.longest if longest else call.reply, batch=batch) or 0
+            for call in sent
+            if (price := prices.get(call.model)) is not None
+        )
+        return scale * sum(costs)
 
     return PlannedStep(
         step=step,
+        models=models,
         requests=round((len(sent) + recorded) * scale),
         recorded=round(recorded * scale),
-        input_tokens=round(sum(one.prompt for one in sent) * scale),
-        output_tokens=round(sum(one.reply for one in sent) * scale),
-        cost=dollars(price.cost(one.prompt, one.reply) for one in sent) if price else None,
-        batch_cost=(
-            dollars(price.cost(one.prompt, one.reply, batch=True) for one in sent)
-            if price and has_batch
-            else None
-        ),
-        upper_bound=dollars(price.cost(one.prompt, one.most) for one in sent) if price else None,
+        input_tokens=round(sum(call.prompt for call in sent) * scale),
+        output_tokens=round(sum(call.reply for call in sent) * scale),
+        cost=dollars() if is_priced else None,
+        batch_cost=dollars(batch=True) if has_batch else None,
+        upper_bound=dollars(longest=True) if is_priced else None,
     )
 
 
@@ -326,7 +346,8 @@ def dry_session(
         recorded = FirstOf(*replies)
         config = with_context(config, context_at_server(config.model, "live", recorded))
         with file_named(config.file):
-            missing_key = _missing_key(config.model, recorded)
+            models = map(config.model_of, (None, "nuggets", "judge"))
+            missing_key = next(filter(None, (_missing_key(one, recorded) for one in models)), None)
         store = replies.store
         spent = store.spent(config.name) if store is not None else Spent()
         provider = DryRun(config.model, missing_key, spent)
@@ -338,7 +359,7 @@ def dry_session(
             store=passing,
             recorded=recorded,
             provider=provider,
-            account=Account(config.name),
+            account=Account(config.name, prices=config.prices),
         )
         stack.callback(lm.client.close)
         stack.enter_context(in_bulk(lm))

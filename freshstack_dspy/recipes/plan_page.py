@@ -23,13 +23,17 @@ def plan_page(plan: "Plan") -> Page:
         for one in steps
     ]
     columns = len(_HEADER) if priced else len(_HEADER) - 1
+    header, shown = _HEADER[:columns], [row[:columns] for row in rows]
+    exact = [{**dict(one), "models": ", ".join(one.models)} for one in steps]
+    if len(plan.total.models) > 1:
+        header = (header[0], "model", *header[1:])
+        asked = [", ".join(one.models) for one in plan.steps]
+        shown = [(row[0], model, *row[1:]) for row, model in zip(shown, [*asked, ""], strict=True)]
     return Page(
         f"{plan.name}: {plan.queries:,} questions for {plan.model}",
-        (Table(_HEADER[:columns], [row[:columns] for row in rows]), *map(Text, _notes(plan))),
+        (Table(header, shown), *map(Text, _notes(plan))),
         data=plan,
-        rows=Table(
-            tuple(type(plan.total).model_fields), [tuple(dict(one).values()) for one in steps]
-        ),
+        rows=Table(tuple(exact[0]), [tuple(one.values()) for one in exact]),
     )
 
 

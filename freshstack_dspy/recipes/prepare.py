@@ -9,7 +9,7 @@ from freshstack_dspy.files import check_writable
 from freshstack_dspy.languages import language_of
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.corpus import check_index, with_repositories
-from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, own_programs, shareable
+from freshstack_dspy.recipes.provenance import LABELLING, WITHOUT_EFFECT, own_programs, shareable
 from freshstack_dspy.recipes.session import check_mode
 from freshstack_dspy.stored.manifest import Manifest, read_manifest
 from freshstack_dspy.stored.writing import check_replaceable
@@ -106,8 +106,14 @@ def _other_settings(manifest: Manifest, config: BuildConfig) -> Iterator[str]:
     if not manifest.config:
         yield f"it was made by {manifest.recipe}"
         return
-    now = _flat(shareable(config.model_dump(exclude=WITHOUT_EFFECT)))
+    now = _flat(shareable(config.resolved().model_dump(exclude=WITHOUT_EFFECT)))
     before = _flat(manifest.config)
+    for role in LABELLING:  # that names no model of its own: it is that of [model]
+        if any(key.startswith(f"{role}.model.") for key in (*now, *before)):
+            for values in (now, before):
+                of_model = [key for key in values if key.startswith("model.")]
+                for key in of_model:
+                    values.setdefault(f"{role}.{key}", values[key])
     for values in (now, before):  # a revision is only known once a repository is fetched
         values["corpus"] = [corpus["name"] for corpus in values.get("corpus", [])]
     for key in sorted(now.keys() & before.keys()):

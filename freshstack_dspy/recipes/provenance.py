@@ -7,6 +7,7 @@ before anything was read: what changes meanwhile is a change for the next build.
 """
 
 import functools
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
+from freshstack_dspy.config import TRANSPORT, BuildConfig, CorpusConfig, Mode, Role
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.corpus.seen import ReadFile, look_at_files
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
@@ -37,6 +38,8 @@ from freshstack_dspy.stored.writing import call_ids_in, call_ids_of, is_as_writt
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.session import Replies, Session
 
+LABELLING: tuple[Role, ...] = ("judge", "nuggets", "synthesis")
+"""The roles whose models shape a collection."""
 WITHOUT_EFFECT: dict[str, Any] = {
     "out": True,
     "index": {"path"},
@@ -44,7 +47,9 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "budget": True,
     "trust": True,
     "prices": True,
-    "model": {"api_key", "concurrency", "timeout", "retries"},
+    "model": TRANSPORT,
+    **{role: {"model": TRANSPORT} for role in LABELLING},
+    "generator": True,
 }
 """Settings that change no record of a collection, in the form of Pydantic's `exclude`."""
 _WITH_FILES = ("queries", "corpus", "chunking", "programs", "embedder", "reranker")
@@ -71,19 +76,19 @@ def provenance(
         corpus: Its chunks, with which people's labels are compared.
     """
     from freshstack_dspy.calibration.agreement import measured_trust
-    from freshstack_dspy.recipes.recipe import identities
 
     config, used = session.config, session.used()
     return Provenance(
         name=config.name,
         recipe=config.recipe.program,
-        model=config.model.name,
+        model=session.judges,
+        models=session.lm.ledger.models(),
         scale=config.judge.graded,
         prompts=prompts_of(session.recipe.named_predictors()),
-        programs=identities(session.recipe, session.programs),
+        programs=session.identities,
         versions=_versions(),
         ledger=session.lm.ledger.steps(),
-        config=shareable(session.settings.model_dump()),
+        config=shareable(session.settings.resolved().model_dump()),
         fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
         reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
         trust=measured_trust(contents, corpus, config.judge.graded, config.name, config.trust)
@@ -229,13 +234,19 @@ def fingerprint_inputs(
         cannot be read, for the build itself then says what is wrong with it.
     """
     without = {**WITHOUT_EFFECT, **dict.fromkeys(_WITH_FILES, True)}
-    without |= {"nuggets": {"edited"}, "recipe": {"state"}}
-    without["model"] = without["model"] | {"api_base"}  # its credentials do not matter
+    own: dict[str, Any] = {
+        "model": TRANSPORT | {"api_base"}
+    }  # of an address, credentials do not matter
+    without |= {**own, "recipe": {"state"}, "judge": own, "synthesis": own}
+    without |= {"nuggets": {**own, "edited": True}}
     most = config.chunking.max_file_bytes
     try:
         settings = {
-            "config": config.model_dump(mode="json", exclude=without),
-            "endpoint": endpoint_identity(config.model.name, config.model.api_base),
+            "config": config.resolved().model_dump(mode="json", exclude=without),
+            "endpoints": [
+                endpoint_identity(one.name, one.api_base)
+                for one in map(config.model_of, (None, *LABELLING))
+            ],
             "edited": config.nuggets.edited and file_sha256(config.nuggets.edited),
             "programs": own_programs(config, recipe, programs),
             "trust": [config.trust.min_kappa, *map(file_sha256, config.trust.labels)],
@@ -274,7 +285,9 @@ def own_programs(
     """What is not ours of the recipe and the programs; DSPy is imported only where there is any."""
     names = {*config.programs.named, *(programs or {})}
     of_ours = not is_imported(config.recipe.program) and config.recipe.state is None
-    if not names and recipe is None and of_ours:
+    dspy = sys.modules.get("dspy")  # where it was not imported, nobody configured an adapter
+    plain = getattr(getattr(dspy, "settings", None), "adapter", None) is None
+    if not names and recipe is None and of_ours and plain:
         return {}
     from freshstack_dspy.recipes.recipe import identities, recipe_of, with_programs
 

@@ -1,21 +1,22 @@
 """Which recipe is run, with which programs: ours, or those of others."""
 
-import hashlib
 import inspect
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
 import dspy
+from pydantic import TypeAdapter
 
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.config import TRANSPORT, BuildConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.client import RecordedLM
-from freshstack_dspy.lm.request import sha256_of
-from freshstack_dspy.lm.typed import demonstrations, instructions, plain
+from freshstack_dspy.lm.request import endpoint_identity, sha256_of
+from freshstack_dspy.lm.typed import TypedAdapter, instructions
 from freshstack_dspy.programs.own import Programs, put_programs
-from freshstack_dspy.programs.saved import load_program
+from freshstack_dspy.programs.saved import load_program, state_of
 from freshstack_dspy.recipes.crux import Crux
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.without_answers import WithoutAnswers
@@ -60,12 +61,6 @@ def with_programs(recipe: Any, programs: Programs) -> FreshStack:
         folder = recipe.config.file.parent
         recipe = cast("FreshStack", recipe.deepcopy())
         put_programs(recipe, programs, folder)
-    for name, predictor in recipe.named_predictors():
-        if not isinstance(predictor.lm, RecordedLM | None):
-            raise ConfigError(
-                f"{name} has a model of its own, {predictor.lm.model}, whose replies would not be "
-                "recorded: set_lm(None), and [model] is asked, or set_lm(connect(…))"
-            )
     return recipe
 
 
@@ -100,10 +95,11 @@ def _takes(function: Any, arguments: int) -> bool:
 def identities(recipe: FreshStack, programs: Iterable[str]) -> dict[str, str]:
     """Say what a recipe that is not ours, and each of these programs of it, is.
 
-    An identity is where the class is found, and a hash of the source of its module and of those of
-    the modules inside, of their plain attributes, and of their prompts. DSPy's and our code is known
-    by its version. Of a recipe of ours, the programs that are not as its configuration makes them
-    are named too.
+    An identity is where the class is found, and a hash of all that changes its answers: the source
+    of its module and of those of the modules inside, their public attributes, and of each predictor
+    the prompt, what it decides by, its settings and its own model. DSPy's and our code is known by
+    its version. Of a recipe of ours, the programs that are not as its configuration makes them are
+    named too, and an adapter that DSPy is configured with.
     """
     names = {name for name in programs if hasattr(recipe, name)}
     if _is_known(type(recipe)):
@@ -111,34 +107,77 @@ def identities(recipe: FreshStack, programs: Iterable[str]) -> dict[str, str]:
         own = {name: one for name, one in vars(recipe).items() if isinstance(one, dspy.Module)}
         names |= {name for name, one in own.items() if _identity(one) != _identity(made[name])}
     found = {name: _identity(getattr(recipe, name)) for name in sorted(names)}
+    adapter = dspy.settings.adapter
+    if adapter is not None and type(adapter) is not TypedAdapter:
+        found["adapter"] = _named(adapter, [_source_of(type(adapter)), _attributes(adapter)])
     return found if _is_known(type(recipe)) else {"recipe": _identity(recipe), **found}
 
 
 def _identity(module: Any) -> str:
-    inside = {"": module, **dict(module.named_sub_modules())}
-    kinds = {type(one) for one in inside.values()}
-    sources = {kind.__module__: _source(kind) for kind in kinds if not _is_known(kind)}
-    prompts = [
-        [name, instructions(one.signature), demonstrations(one)]
-        for name, one in module.named_predictors()
+    inside = dict(module.named_sub_modules())
+    sources = {type(one).__module__: _source_of(type(one)) for one in inside.values()}
+    predictors = [
+        {
+            **state_of(one)["self"],
+            "name": name,
+            "prompt": instructions(one.signature),
+            "lm": one.lm,
+        }
+        for name, one in inside.items()
+        if isinstance(one, dspy.Predict)
     ]
-    attributes = [  # a predictor's are its prompt, and a random name
-        [place, name, value]
-        for place, one in inside.items()
+    others = [
+        [name, _attributes(one)]
+        for name, one in inside.items()
         if not isinstance(one, dspy.Predict)
-        for name, value in sorted(vars(one).items())
-        if isinstance(value, bool | int | float | str) and not name.startswith("_")
     ]
-    parts = [sorted(sources.items()), attributes, sha256_of(plain({"prompts": prompts}))]
-    digest = hashlib.sha256(repr(parts).encode())
-    return f"{type(module).__module__}:{type(module).__qualname__} {digest.hexdigest()[:16]}"
+    return _named(module, [sources, predictors, others])
+
+
+def _named(thing: Any, parts: list[Any]) -> str:
+    values = _JSON.dump_python(parts, mode="json", fallback=_described)
+    digest = sha256_of(json.dumps(values, sort_keys=True))
+    return f"{type(thing).__module__}:{type(thing).__qualname__} {digest[:16]}"
+
+
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_OF_DSPY = frozenset(vars(dspy.Module()))
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    """Its public attributes, without the modules and predictors that it is made of."""
+    return {
+        name: sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        for name, value in sorted(vars(thing).items())
+        if not name.startswith("_")
+        and name not in _OF_DSPY
+        and not isinstance(value, dspy.Module | BuildConfig)
+    }
+
+
+def _described(value: Any) -> Any:
+    """What stands for a value that JSON has no form for."""
+    if isinstance(value, RecordedLM):
+        model = value.client.model.model_dump(mode="json", exclude=set(TRANSPORT))
+        return {**model, "api_base": value.client.endpoint, "kwargs": value.kwargs}
+    if isinstance(value, dspy.BaseLM):
+        secret = ("api_key", "api_base", "base_url")
+        kwargs = {name: one for name, one in value.kwargs.items() if name not in secret}
+        base = value.kwargs.get("api_base") or value.kwargs.get("base_url")
+        return [value.model, endpoint_identity(value.model, base), kwargs]
+    if isinstance(value, dspy.Example):
+        return value.toDict()
+    kind = value if isinstance(value, type) or callable(value) else type(value)
+    return f"{kind.__module__}:{getattr(kind, '__qualname__', kind)}"
 
 
 def _is_known(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("freshstack_dspy", "dspy")
 
 
-def _source(kind: type) -> str:
+def _source_of(kind: type) -> str:
+    if _is_known(kind):
+        return ""
     try:
         return inspect.getsource(sys.modules[kind.__module__])
     except (OSError, TypeError):  # typed into a notebook

@@ -108,10 +108,12 @@ def _refresh(
     if passages := made.contents.passages:
         chunks = ChunkFile.holding([*chunks, *passages])
     found = difference(before, made.contents, before.corpus, chunks)
-    earlier = dict.fromkeys((*old.earlier_models, old.model))
+    models = {**old.models, **now.models}  # of a step that asked nothing, those before
+    earlier = dict.fromkeys((*old.earlier_models, *old.models.get("support", (old.model,))))
     described = now.model_copy(
         update={
             "extensions": old.extensions,
+            "models": models,
             "earlier_models": tuple(name for name in earlier if name != now.model),
             "ledger": added(old.ledger, now.ledger),
             "reasked": tuple(sorted({*old.reasked, *now.reasked})),

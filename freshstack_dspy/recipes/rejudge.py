@@ -18,6 +18,7 @@ from freshstack_dspy.pages.page import Page, counted, interval
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.provenance import provenance
+from freshstack_dspy.recipes.session import ROLES
 from freshstack_dspy.records import Chunk, Judgment, Scale
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 from freshstack_dspy.stored.record_files import rows
@@ -157,17 +158,19 @@ def _rejudge(
         if out is None:
             agreement = agree_with_judge(judged.judgments, scale, before.judgments, old_scale)
             failed = sum(one.label is None for one in judged.judgments)
-            return Rejudged(config.model.name, None, agreement, differ, None, 0, failed)
+            return Rejudged(session.judges, None, agreement, differ, None, 0, failed)
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
         contents = _contents(before, judged, textless, scale)
         old = before.manifest
         now = provenance(session, contents, dates=old.dates, corpus=before.corpus)
         rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
         judge_now = {name: now.config[name] for name in ("model", "judge")}
+        others = {step: of for step, of in old.models.items() if ROLES.get(step) != "judge"}
         described = now.model_copy(
             update={
                 "name": old.name,
                 "recipe": f"rejudge:{old.recipe}",
+                "models": {**others, **now.models},
                 "config": {**old.config, **judge_now, "rejudged": rejudged},
             }
         )
@@ -177,7 +180,7 @@ def _rejudge(
     agreement = agree_with_judge(written.judgments, scale, before.judgments, old_scale)
     found = difference(before, written, before.corpus, before.corpus)
     failed = written.manifest.counts.unlabelled
-    return Rejudged(config.model.name, written, agreement, differ, found, len(textless), failed)
+    return Rejudged(described.model, written, agreement, differ, found, len(textless), failed)
 
 
 def _contents(

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, file_named
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.batch.deferred import requests_file
-from freshstack_dspy.lm.batch.jobs import Batches
+from freshstack_dspy.lm.batch.jobs import Batches, JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.client import Client
 from freshstack_dspy.lm.engine import check_model, check_reachable
@@ -58,33 +59,34 @@ def answer_requests(
         open_replies(config, "defer") as (store, _),
     ):
         assert store is not None
-        batches = Batches(config, store)
-        with batches.folder.exclusive():
+        folder = JobFolder.of(config)
+        with folder.exclusive():
             left_out: Counter[str] = Counter()
-            keys = [request.key for request in batches.to_send(left_out)]
+            keys: dict[int, list[str]] = {}
+            for at, model in enumerate(config.models):
+                left_out.clear()  # for each it is the same
+                keys[at] = [one.key for one in Batches(config, store, model).to_send(left_out)]
             done = left_out["answered already"] + left_out["underway already"]
-            if not keys and left_out.total() > done:
+            if not any(keys.values()) and left_out.total() > done:
                 reasons = ", ".join(f"{count} {why}" for why, count in sorted((+left_out).items()))
                 raise ConfigError(
                     f"{requests_file(config)}: none of its requests can be sent: {reasons}; write "
                     f"it again with: freshstack build {config.file} --mode defer"
                 )
-            if not keys:
-                return Answered(answered=0, failed={}, left_out=+left_out)
-            with file_named(config.file):
-                check_model(config.model)
-            engine = engine_for(config)
-            if engine is None:
-                check_reachable(config.model)
-            account = Account(config.name, config.budget, config.prices, batches.folder.reserved())
-            client = Client(
-                config.model,
-                Access("live", store, account=account, callback=callback, engine=engine),
-            )
-            try:
-                with step(STEP):
+            account = Account(config.name, config.budget, config.prices, folder.reserved())
+            answered, failed = 0, Counter[str]()
+            for at, model in enumerate(config.models):
+                if not keys[at]:
+                    continue
+                with file_named(config.file):
+                    check_model(model)
+                engine = engine_for(config)
+                if engine is None:
+                    check_reachable(model)
+                access = Access("live", store, account=account, callback=callback, engine=engine)
+                with closing(Client(model, access)) as client, step(STEP):
                     sender = Sender(client, progress, config.engine.in_flight)
-                    sender.answer(keys)
-            finally:
-                client.close()
-            return Answered(answered=sender.answered, failed=sender.failed, left_out=+left_out)
+                    sender.answer(keys[at])
+                answered += sender.answered
+                failed += sender.failed
+            return Answered(answered=answered, failed=failed, left_out=+left_out)

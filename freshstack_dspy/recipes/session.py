@@ -4,13 +4,13 @@ import contextvars
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from freshstack_dspy.config import MODES, BuildConfig, Mode
+from freshstack_dspy.config import MODES, BuildConfig, Mode, ModelConfig, PricesConfig, Role
 from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
@@ -26,7 +26,8 @@ from freshstack_dspy.progress import NoProgress, Progress
 from freshstack_dspy.records import Failure
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.client import RecordedLM
+    from freshstack_dspy.lm.client import Client, RecordedLM
+    from freshstack_dspy.lm.engine import Provider
     from freshstack_dspy.programs.own import Programs
 
 _WAIT = 10.0
@@ -34,6 +35,23 @@ _WAIT = 10.0
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+ROLES: Mapping[str, Role] = {
+    "synthesis": "synthesis",
+    "passages": "synthesis",
+    "request": "synthesis",
+    "nuggets": "nuggets",
+    "importance": "nuggets",
+    "relevance": "judge",
+    "support": "judge",
+    "contamination": "judge",
+    "assignment": "judge",
+    "citation": "judge",
+    "comparison": "judge",
+    "gold_answer": "generator",
+    "answer": "generator",
+}
+"""Whose model answers in each step; in all others it is `[model]`."""
 
 
 class Replies(NamedTuple):
@@ -66,23 +84,118 @@ class Session:
         *,
         models: Models | None = None,
         progress: Progress | None = None,
-        recipe: Callable[[], Any],
+        recipe: Callable[[], tuple[Any, dict[str, str]]],
         programs: "Programs",
     ) -> None:
         self.settings = config
         """The configuration as it was given; `config` has what its server says of its context too."""
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
         self._make_recipe = recipe
+        given = lm.client.provider
+        self._provider = None if given is config.model.provider else given
+        self._clients = [lm.client]
         self.programs: Programs = {**config.programs.named, **programs}
         self.models = models or Models()
         self.progress = progress or NoProgress()
+        self._identities: dict[str, str] = {}
         self._done: dict[str, str] = {}
         self._searches: dict[str, str] = {}
 
     @functools.cached_property
     def recipe(self) -> Any:
         """The recipe that is run, a `FreshStack` with its programs; made when it is first needed."""
-        return self._make_recipe()
+        made, self._identities = self._make_recipe()
+        return self.recorded(made)
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """What is not this package's of the recipe and its programs; see `recipe.identities`."""
+        _ = self.recipe
+        return self._identities
+
+    @property
+    def judges(self) -> str:
+        """The model that judges support: that of the program, or of the role; several by commas."""
+        role = self.config.model_of("judge").name
+        program = getattr(self.recipe, "support_judge", None)
+        predictors = program.predictors() if program is not None else []
+        own = {one.lm.model if one.lm else role for one in predictors}
+        return ", ".join(sorted(own or {role}))
+
+    def recorded(self, program: Any) -> Any:
+        """The program, or a copy whose own models are recorded, paid and replayed as the others.
+
+        Raises:
+            ConfigError: A model of its own cannot be recorded; see `client.model_of`.
+        """
+        if not any(one.lm for _, one in program.named_predictors()):
+            return program
+        from freshstack_dspy.lm.client import RecordedLM, as_model
+
+        copied = program.deepcopy()
+        for name, predictor in copied.named_predictors():
+            lm = predictor.lm
+            if lm is None:
+                continue
+            known = isinstance(lm, RecordedLM)
+            if known and lm.client.access.recorded is not None:
+                raise ConfigError(
+                    f"the model of {name}, {lm.model}, was connected with recorded=…; name these "
+                    "bundles in cache.bundles"
+                )
+            model = lm.client.model if known else as_model(lm)
+            prices = lm.client.access.account.prices if known else PricesConfig()
+            client = self._client(
+                model.model_copy(update={"prices": model.prices or prices}),
+                lm.client.provider if known else model.provider,
+            )
+            own = RecordedLM(client, lm.callbacks)
+            predictor.lm = own.copy(**lm.kwargs) if known else own
+        return copied
+
+    def _client(self, model: ModelConfig, provider: "Provider | None") -> "Client":
+        from freshstack_dspy.lm.client import Client
+
+        dry = self.mode == "replay"  # what answers a plan goes before all
+        provider = (self._provider or provider) if dry else (provider or self._provider)
+        access = self.lm.client.access
+        if provider is not None and access.engine is not None:
+            raise ConfigError(
+                f"{model.name} has an engine of its own, which answers in this process: give it, or "
+                "[engine], not both"
+            )
+        for client in self._clients:
+            if dict(client.model) == dict(model) and client.provider is provider:
+                return client
+        self._clients.append(Client(model, access, provider=provider))
+        return self._clients[-1]
+
+    def lm_of(self, role: Role | None) -> "RecordedLM":
+        """The model of a role; `[model]` where it has none of its own."""
+        from freshstack_dspy.lm.client import RecordedLM
+
+        model = self.config.model_of(role)
+        if model is self.config.model:
+            return self.lm
+        return RecordedLM(self._client(model, model.provider))
+
+    @contextmanager
+    def asked_as(self, role: Role | None) -> Iterator[None]:
+        """Have programs inside ask the model of a role."""
+        import dspy
+
+        with dspy.context(lm=self.lm_of(role)):
+            yield
+
+    @property
+    def clients(self) -> Sequence["Client"]:
+        """Those of all models that were asked until now."""
+        return tuple(self._clients)
+
+    def close(self) -> None:
+        """Close the connections of all its models."""
+        for client in self._clients:
+            client.close()
 
     def each(
         self, name: str, function: Callable[[Item], Result], items: Sequence[Item]
@@ -115,7 +228,7 @@ class Session:
 
         def ask(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
             nonlocal deferred
-            found = self._answered(function, items, advance)
+            found = self._answered(function, items, advance, self.lm_of(role).client.model)
             deferred += len(items) - len(found)
             return found
 
@@ -123,18 +236,20 @@ class Session:
             show = getattr(self.progress, "wait", None)  # others' may lack it
             while not ended.wait(_WAIT):
                 waited = time.monotonic() - last
-                note = self.lm.client.waits(waited) if waited >= _WAIT else None
+                note = client.waits(waited) if waited >= _WAIT else None
                 if note is not None and show is not None:
                     show(name, note)
 
         self.progress.start(name, total)
-        with step(name), span(name, items=total):
+        role = ROLES.get(name)
+        client = self.lm_of(role).client
+        with step(name, self.lm.ledger), span(name, items=total), self.asked_as(role):
             if not dry:
                 run = contextvars.copy_context().run
                 threading.Thread(target=run, args=(watch,), daemon=True).start()
             try:
                 yield ask
-                self.lm.client.retries.check_answered()
+                client.retries.check_answered()
             except BudgetError as error:
                 so_far = ", ".join(self._done.values()) or "nothing"
                 raise BudgetError(
@@ -150,11 +265,12 @@ class Session:
         function: Callable[[Item], Result],
         items: Sequence[Item],
         advance: Callable[[], None],
+        model: ModelConfig,
     ) -> list[Result]:
         """Ask; where an engine does, the items whose requests it has answered are run again."""
         import dspy
 
-        client = self.lm.client
+        engine = self.lm.client.access.engine
         results: dict[int, Result | None] = {}
 
         def ask(item: Item) -> Result | None:
@@ -162,7 +278,7 @@ class Session:
                 with dspy.context(trace=[]):  # of one item; `BestOfN` and `Refine` extend it
                     result = function(item)
             except DeferredError:
-                if client.access.engine is None:
+                if engine is None:
                     advance()
                 return None
             if isinstance(getattr(result, "failure", result), Failure):
@@ -173,7 +289,7 @@ class Session:
         left, more = list(range(len(items))), True
         while more:
             again = [items[at] for at in left]
-            found = map_in_order(ask, again, workers=client.model.concurrency)
+            found = map_in_order(ask, again, workers=model.concurrency)
             results |= zip(left, found, strict=True)
             left = [at for at in left if results[at] is None]
             more = self._send_deferred()
@@ -181,13 +297,15 @@ class Session:
 
     def _send_deferred(self) -> bool:
         """Have the engine, if there is one, answer what was deferred; tell whether it did."""
-        client = self.lm.client
-        if client.access.engine is None or not client.deferred:
+        waiting = [one for one in self._clients if one.deferred]
+        if self.lm.client.access.engine is None or not waiting:
             return False
         from freshstack_dspy.recipes.sending import Sender
 
-        Sender(client, self.progress, self.config.engine.in_flight).answer(sorted(client.deferred))
-        client.deferred.clear()
+        for client in waiting:
+            sender = Sender(client, self.progress, self.config.engine.in_flight)
+            sender.answer(sorted(client.deferred))
+            client.deferred.clear()
         return True
 
     def stop_if_deferred(self) -> None:
@@ -196,7 +314,8 @@ class Session:
         Raises:
             DeferredError: Says how many, where, and what to do with them.
         """
-        store, missing = self.replies.store, self.lm.client.deferred
+        store = self.replies.store
+        missing = {key: step for one in self._clients for key, step in one.deferred.items()}
         if self.mode != "defer" or store is None or not missing:
             return
         underway = {key for job in JobFolder.of(self.config).pending() for key in job.keys}
@@ -238,7 +357,10 @@ class Session:
 
     def used(self) -> dict[str, str]:
         """The content hash of every reply and search that was used until now, by key."""
-        return self.lm.client.used_replies() | self._searches
+        used = self._searches
+        for client in self._clients:
+            used = used | client.used_replies()
+        return used
 
     def _account(self, name: str, deferred: int) -> str:
         account = self.lm.ledger.of(name)

@@ -5,7 +5,7 @@ would be asked are a refresh's own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -98,7 +98,7 @@ class Stale(Record, Shown):
     kept: int
     """Those of them that hold: nugget and chunk say what they said."""
     elsewhere: int
-    """Those kept whose chunk is at another place of its file, or in another, with another id."""
+    """Those kept whose chunk is at another place of its file, with another id."""
     share: float = Field(ge=0, le=1)
     """Of the labels of support, those that do not hold any more."""
     others: int
@@ -175,15 +175,17 @@ def _compared(
     chunks = match_chunks(before.chunks, made.chunks.__iter__)
     both, new = len(chunks), _New(before, made, chunks)
     nuggets = match_nuggets(before, made.contents)
-    judged = set(rows(made.contents.judgments, "nugget_id", "chunk_id"))
+    calls = {call_id for (call_id,) in rows(before.judgments, "call_id")}
+    judged = rows(made.contents.judgments, "nugget_id", "chunk_id", "call_id")
+    reused = {(nugget, chunk) for nugget, chunk, call_id in judged if call_id in calls}
     queries = [one for one in query_changes(before, made.contents) if one.change != "resliced"]
     retired = {one.query_id for one in queries if one.change == "dropped"}
     kept, lost = Counter[str](), list[StaleLabel]()
     elsewhere = others = 0
     for one in before.judgments:
         nugget_id = nuggets.get(one.nugget_id)
-        same = [chunks[one.chunk_id]] if one.chunk_id in chunks else new.renamed(one.chunk_id)
-        holds = next((id_ for id_ in same if (nugget_id, id_) in judged), None)
+        there = chunks.get(one.chunk_id)
+        holds = there if (nugget_id, there) in reused else None
         if not before.supports(one):
             others += one.label is not None and holds is None
         elif holds is not None:
@@ -193,7 +195,7 @@ def _compared(
             change: Change = "retired" if one.query_id in retired else "edited"
             now = None
             if nugget_id is not None:
-                now = next(iter(same), None) or new.place_of(one)
+                now = there or new.place_of(one)
                 change = "moved" if now else "gone"
             ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
             lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
@@ -233,7 +235,6 @@ class _New:
         self._of_file: dict[tuple[str, str], list[str]] = {}
         self._words: dict[str, str] = {}
         self._terms: dict[str, set[str]] = {}
-        self._same: dict[str, list[str]] = {}
         for one in made.chunks:
             file, id_ = (one.source, one.path), one.chunk_id
             if id_ not in known and (id_ in wanted or file in files):
@@ -241,11 +242,6 @@ class _New:
                 self._words[id_] = _plain(one.titled)
                 if id_ in wanted:
                     self._terms[id_] = {*terms(one.titled)}
-                    self._same.setdefault(one.passage, []).append(id_)
-
-    def renamed(self, chunk_id: str) -> Sequence[str]:
-        """The pooled chunks that say the same, as in a file with another name."""
-        return self._same.get(self._old[chunk_id].passage, ()) if chunk_id in self._old else ()
 
     def place_of(self, judgment: Judgment) -> str | None:
         """The new chunk where the evidence of a label is, or its beginning; None: nowhere.

@@ -159,7 +159,8 @@ class Synthesis:
             return reason
         config = self._session.config
         try:
-            made = self._recipe.nuggetizer(query=query)
+            with self._session.asked_as("nuggets"):
+                made = self._recipe.nuggetizer(query=query)
         except ReplyError:
             made = None
         if made is None or made.failure is not None:
@@ -167,7 +168,8 @@ class Synthesis:
             return UNCHECKED
         wanted = [one for one in made.nuggets if not one.doubtful]
         calls = judge_calls(config, self._recipe.support_judge, [ToJudge(query, wanted, seeds)])
-        judged = _each(partial(judge_once, self._recipe.support_judge), calls)
+        with self._session.asked_as("judge"):
+            judged = _each(partial(judge_once, self._recipe.support_judge), calls)
         if any(one.failure is not None for one in judged):
             self._session.lm.ledger.enter(failed=1)
             return UNCHECKED

@@ -216,7 +216,7 @@ class WithoutAnswers(FreshStack):
 
     def windows(self, query: Query, passages: Sequence[ChunkPart], size: int) -> list[ToRead]:
         """Pack passages into calls of the grader."""
-        window = Window(self.config.model, self.relevance_grader)
+        window = Window(self.config.model_of("judge"), self.relevance_grader)
         frame = passage_inputs(query, [])
         room, each = window.room_next_to(frame), window.reply_for_one(frame)
         if room is not None:
@@ -243,7 +243,7 @@ class WithoutAnswers(FreshStack):
         nuggets: tuple[Nugget, ...] = ()
         failures: list[Failure] = []
         updater = self.nugget_updater
-        window = Window(self.config.model, updater)
+        window = Window(self.config.model_of("nuggets"), updater)
         room = window.room_next_to(update_inputs(query, [], [], updater.limit))
         if room is not None:
             room = max(room - _NUGGET_TOKENS * updater.limit, LEAST_ROOM)

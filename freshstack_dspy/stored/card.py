@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +18,7 @@ from freshstack_dspy.records import (
     QueryOrigin,
     SkippedFile,
     SliceName,
+    in_order_of_steps,
 )
 from freshstack_dspy.stored.contents import SLICES, Contents
 from freshstack_dspy.stored.counts import count_kinds, listed, some_of
@@ -304,15 +306,43 @@ def _place(settings: dict[str, Any]) -> Span | str:
     return UNKNOWN
 
 
+def _models(manifest: Manifest) -> str:
+    """The models with the steps that each answered in."""
+    steps: dict[str, list[str]] = {}
+    for step in in_order_of_steps(manifest.models):
+        for name in manifest.models[step]:
+            steps.setdefault(name, []).append(step.replace("_", " "))
+    return ", ".join(f"{name} ({', '.join(of)})" for name, of in steps.items())
+
+
+def _grading_own_words(manifest: Manifest) -> str:
+    """The models that wrote questions or passages and judged them."""
+    writers = {*manifest.models.get("passages", ())}
+    if _section(manifest, "queries").get("source") == "synthetic":
+        own = _section(manifest, "synthesis").get("model") or _section(manifest, "model")
+        writers.add(str(own.get("name")))
+    both = writers.intersection(manifest.models.get("support", ()))
+    return " and ".join(sorted(name for name in both if not is_baseline(name)))
+
+
 def _making(manifest: Manifest) -> Iterator[Text | Table]:
     asked = "the baseline" if is_baseline(manifest.model) else "the model"
     imported = manifest.recipe.startswith("import:")
-    by = () if imported else (f", asking {asked} ", Span(manifest.model, "strong"))
+    by: tuple[Span | str, ...] = ()
+    if not imported:
+        by = (f", asking {asked} ", Span(manifest.model, "strong"))
+    if len({*chain(*manifest.models.values())}) > 1:
+        by = (f", asking {_models(manifest)}",)
     recipe = Span(manifest.recipe, "strong")
     yield Text(("By the recipe ", recipe, " of freshstack_dspy", *by, "."))
     yield prose("`manifest.json` has the configuration, the versions and the account of calls.")
     scale = manifest.scale
     yield prose(f"Labels are on the scale `{scale.name}`, and support from {scale.threshold} on.")
+    if names := _grading_own_words(manifest):
+        yield Text(
+            f"{names} grades its own words: it wrote what is asked and what answers it, and judged "
+            "it too."
+        )
     if earlier := ", ".join(manifest.earlier_models):
         yield Text(f"Some of what it holds may still be by {earlier}, asked before.")
     if projected := _section(manifest, "rechunked"):

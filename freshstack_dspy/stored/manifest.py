@@ -90,7 +90,10 @@ class Provenance(Record):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     recipe: str
     model: str
-    """The language model that was asked."""
+    """The language model that judges; those of all steps are in `models`."""
+    models: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=operator.not_)
+    """By step, the models that answered, live or from recorded replies, of programs with a model of
+    their own too. Empty in collections of earlier versions: there `model` was asked in all steps."""
     scale: Scale = Scale()
     """What the labels mean."""
     extensions: tuple[Extension, ...] = ()
@@ -250,9 +253,18 @@ def labels_by(manifest: Manifest) -> str:
     return f"labels {by}; {manifest.trust.line}" if manifest.trust else f"labels {by}"
 
 
+def with_models(before: Manifest, now: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """By step, the models that answered for a collection, and those that answered since."""
+    models = dict(before.models)
+    if "support" not in models and before.model != NO_MODEL:
+        models["support"] = (before.model,)
+    steps = sorted({*models, *now})
+    return {step: tuple(sorted({*models.get(step, ()), *now.get(step, ())})) for step in steps}
+
+
 def makers(manifest: Manifest) -> tuple[str, ...]:
     """Name every model that some label may be by, each once; the collection's own first."""
-    named = [manifest.model, *manifest.earlier_models]
+    named = [*manifest.models.get("support", (manifest.model,)), *manifest.earlier_models]
     named += [one.model for one in manifest.extensions]
     if manifest.recipe.startswith("import:"):  # judged again, its labels are by others
         named.append(exported_from(manifest).get("model", NO_MODEL))

@@ -13,7 +13,8 @@ from freshstack_dspy.answering.contexts import ContextTable, answer_density, eva
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.recipes.opening import open_session
+from freshstack_dspy.pages.terminal import page_text
+from freshstack_dspy.recipes.opening import configured, open_session
 from freshstack_dspy.recipes.plan import plan_asking
 from freshstack_dspy.stored.contents import Contents
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider
@@ -177,3 +178,21 @@ def test_without_a_session_contexts_alone_are_measured(made: Collection) -> None
 def test_rows_have_names_of_their_own(made: Collection) -> None:
     with pytest.raises(CollectionError, match="two rows would be named 'oracle result'"):
         evaluate_contexts(None, made, [run_of(made, "oracle result", dam="dam/2")])
+
+
+@pytest.mark.parametrize("generator", ["openai/writer", None])
+def test_it_says_where_a_model_grades_its_own_words(
+    tmp_path: Path, made: Collection, generator: str | None
+) -> None:
+    config = load_config(tmp_path / "build.toml")
+    provider, run = scripted(WriteReport=write), run_of(made, "good", dam="dam/1 dam/2")
+    models: Any = {"generator": generator} if generator else {}
+    config = configured(config, {"models": models})
+    with open_session(config, provider=provider, searching=False) as session:
+        found = evaluate_contexts(session, made, [run])
+
+    text = page_text(found.page())
+    writer = generator or config.model.name
+    assert f"reports written by {writer}" in text
+    assert f"reports rated by {config.model.name}" in text
+    assert ("grades its own words" in text) is (generator is None)

@@ -154,7 +154,7 @@ def test_a_build_that_ends_with_pairs_without_a_label_exits_with_1(
 
 def test_of_a_model_without_a_price_no_cost_is_said(tmp_path: Path) -> None:
     collection = build(load_config(write_domain(tmp_path)), provider=ScriptedProvider())
-    free = collection.manifest.model_copy(update={"model": "extractive/baseline"})
+    free = collection.manifest.model_copy(update={"model": "extractive/baseline", "models": {}})
 
     unknown = page_text(built_page(collection, tmp_path), 200)
     known = page_text(built_page(replace(collection, manifest=free), tmp_path), 200)

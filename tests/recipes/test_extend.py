@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, ModelConfig, Run, build, extend, write_run
+from freshstack_dspy import (
+    BuildConfig,
+    Collection,
+    ModelConfig,
+    Run,
+    SupportJudge,
+    build,
+    extend,
+    write_run,
+)
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.measures.evaluation import evaluate
@@ -265,7 +274,7 @@ def test_what_it_costs_is_said_before_anything_is_asked(
     free = config.model_copy(update={"model": ModelConfig(name="extractive/baseline")})
     planned, progress = plan_extension(config.out, [passages], free), Notes()
 
-    done = extend(config.out, [passages], free, progress=progress)
+    done = extend(config.out, [passages], free, progress=progress, keep_labels=True)
 
     asked = done.collection.manifest.ledger["support"].calls - 3
     assert planned.total.requests == asked > 0
@@ -361,3 +370,20 @@ def test_a_query_without_an_answer_is_extended_too(
     assert not again.changed
     assert after.manifest.recipe == "import:beir"
     assert after.manifest.extensions[0].model == "openai/scripted"
+
+
+def test_labels_of_another_judge_are_added_only_where_that_is_said(
+    config: BuildConfig, run: Path
+) -> None:
+    other = config.model_copy(update={"model": ModelConfig(name="openai/other")})
+    judge = SupportJudge()
+    judge.predict.config = {"temperature": 0.9}
+    provider = ScriptedProvider()
+
+    with pytest.raises(ConfigError, match=r"model 'openai/scripted', now 'openai/other'"):
+        extend(config.out, [run], other, provider=provider)
+    with pytest.raises(ConfigError, match="another program support_judge"):
+        extended(config, [run], provider, programs={"support_judge": judge})
+    found = extend(config.out, [run], other, provider=provider, keep_labels=True)
+
+    assert found.collection.labels_by == "labels by openai/other and openai/scripted"

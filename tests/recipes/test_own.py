@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,10 +11,9 @@ import pytest
 
 from freshstack_dspy import (
     FreshStack,
-    ModelConfig,
     Nugget,
     Nuggetizer,
-    ReplyStore,
+    SupportJudge,
     build,
     connect,
     extend,
@@ -189,17 +187,86 @@ def test_a_prompt_or_an_attribute_that_changed_is_another_collection(tmp_path: P
     assert len(calls) == 4
 
 
-def test_a_model_of_a_programs_own_is_recorded_or_refused(tmp_path: Path) -> None:
-    config, program = domain(tmp_path), Nuggetizer()
-    program.set_lm(dspy.LM("openai/other", api_key="none"))
-    with pytest.raises(ConfigError, match=r"nuggetizer.predict has a model of its own"):
-        build(config, provider=ScriptedProvider(), programs={"nuggetizer": program})
+@pytest.mark.parametrize("kind", ["connected", "of DSPy"])
+def test_a_program_with_a_model_of_its_own_is_recorded_with_the_others(
+    tmp_path: Path, kind: str
+) -> None:
+    """One store, one account, one mode; and it is named as who answered, in a replay too."""
+    config, program = domain(tmp_path), SupportJudge()
+    engine: Any = ScriptedProvider()
+    own: Any = dspy.LM("openai/own", engine=engine)
+    if kind == "connected":
+        own = connect("openai/own", store=tmp_path / "unused", provider=engine)
+    program.set_lm(own)
 
-    other = ScriptedProvider()
-    with closing(ReplyStore(tmp_path / "others")) as store:
-        program.set_lm(connect(ModelConfig(name="openai/other"), store=store, provider=other))
-        made = build(config, provider=ScriptedProvider(), programs={"nuggetizer": program})
-        assert {one.call_id for one in made.nuggets} == {one.key for one in store.replies()}
+    made = build(config, provider=ScriptedProvider(), programs={"support_judge": program})
+    again = build(config, mode="replay", replace=True, programs={"support_judge": program})
+
+    assert engine.calls.keys() == {"JudgeSupportLevel"}
+    assert program.predict.lm is own
+    for manifest in (made.manifest, again.manifest):
+        assert manifest.model == "openai/own"
+        assert manifest.models["support"] == manifest.models["contamination"] == ("openai/own",)
+        assert manifest.models["nuggets"] == ("openai/scripted",)
+    assert made.labels_by == "labels by openai/own"
+    assert "openai/own" in (config.out / "README.md").read_text()
+    assert made.manifest.ledger["support"].calls == engine.calls.total() - 3
+    assert again.manifest.content_hash == made.manifest.content_hash
+
+
+def test_another_model_of_a_programs_own_is_another_collection(tmp_path: Path) -> None:
+    config, programs = domain(tmp_path), {"support_judge": SupportJudge()}
+    engine: Any = ScriptedProvider()
+    programs["support_judge"].set_lm(dspy.LM("openai/own", engine=engine))
+    build(config, provider=engine)
+
+    with pytest.raises(ConfigError, match=r"support_judge = that of this package, now"):
+        build(config, provider=engine, programs=programs)
+    with pytest.raises(ConfigError, match=r"made otherwise: model 'openai/scripted', now 'openai/"):
+        refresh(config, provider=engine, programs=programs)
+
+
+def test_a_model_that_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
+    program = Nuggetizer()
+    program.set_lm(dspy.LM("openai/other", top_p=0.5, seed=1))
+    with pytest.raises(ConfigError, match="cannot be recorded as it is, with seed"):
+        build(domain(tmp_path), provider=ScriptedProvider(), programs={"nuggetizer": program})
+
+
+class Hinted(Nuggetizer):
+    """With an attribute of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hints = ["short"]
+
+
+@pytest.mark.parametrize("what", ["config", "fields", "attribute", "frozen", "adapter"])
+def test_what_changes_the_answers_of_a_program_is_another_collection(
+    tmp_path: Path, what: str
+) -> None:
+    config, provider = domain(tmp_path), ScriptedProvider()
+    program = Hinted()
+    before = build(config, provider=provider, programs={"nuggetizer": program})
+    if what == "config":
+        program.predict.config = {"temperature": 0.9}
+    elif what == "fields":
+        program.predict.fields = {"nuggets": {"cut": 0.4}}
+    elif what == "attribute":
+        program.hints = ["long"]
+    elif what == "frozen":
+        program.predict.demos = [dspy.Example(answer="A dial.", nuggets=[])]
+        program.predict._compiled = program._compiled = True
+
+    with (
+        dspy.context(adapter=dspy.JSONAdapter() if what == "adapter" else None),
+        pytest.raises(ConfigError, match="built with other settings"),
+    ):
+        build(config, provider=provider, programs={"nuggetizer": program})
+    assert (
+        build(config, provider=provider, programs={"nuggetizer": Hinted()}).manifest
+        == before.manifest
+    )
 
 
 def test_a_state_that_dspy_saved_and_a_class_are_named_in_the_configuration(
@@ -579,7 +646,12 @@ def test_extend_judges_by_the_given_judge(tmp_path: Path) -> None:
 
     run = {"2": {chunk.chunk_id: 1.0 for chunk in build(config, mode="replay").chunks()}}
     found = extend(
-        config.out, [run], config, provider=ScriptedProvider(), programs={"support_judge": Nay()}
+        config.out,
+        [run],
+        config,
+        keep_labels=True,
+        provider=ScriptedProvider(),
+        programs={"support_judge": Nay()},
     )
 
     assert {one.reason for one in found.collection.judgments} >= {"nay"}

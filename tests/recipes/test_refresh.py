@@ -351,12 +351,17 @@ def test_labels_of_another_model_are_reused_only_where_it_is_wished(
         refreshed(graded, keep_labels=True)
 
 
-def test_a_file_of_another_name_with_the_same_text_is_not_judged_again(config: BuildConfig) -> None:
+@pytest.mark.parametrize("what", ["path", "tags", "date"])
+def test_what_the_judge_is_shown_otherwise_is_judged_again(config: BuildConfig, what: str) -> None:
     before = Collection.load(config.out)
-    docs = config.out.parent / "corpus/docs"
-    (docs / "reset.md").rename(docs / "again.md")
+    if what == "path":
+        docs = config.out.parent / "corpus/docs"
+        (docs / "reset.md").rename(docs / "again.md")
+    else:
+        more = {"tags": ["dial"]} if what == "tags" else {"asked_at": "2024-05-01"}
+        ask(config, {**QUESTIONS[0], **more}, *QUESTIONS[1:])
 
     found = refreshed(config).collection
 
-    known = {one.call_id for one in before.judgments if "reset.md" in one.chunk_id}
-    assert known == {one.call_id for one in found.judgments if "again.md" in one.chunk_id} & known
+    known = {one.call_id for one in before.judgments}
+    assert any(one.call_id not in known for one in found.judgments if one.query_id == "10")

@@ -292,7 +292,7 @@ def record_answers(
         elif answer.by_hand and (fault := fault_in(request, answer.text)):
             group, why = "invalid", fault
         else:
-            price = price_of(request.model, prices)
+            price = price_of(request.model, prices if request.model == model.name else None)
             reply, spent = reply_of(request, answer, price, batch=not answer.by_hand)
             store.put(reply, account=None if answer.by_hand else account, spent=spent)
             recorded.add(key)

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import BudgetError, FatalModelError, StoreError, TransientModelError
 from freshstack_dspy.files import write_file
 from freshstack_dspy.lm.batch.deferred import (
@@ -100,19 +100,22 @@ class Submission(NamedTuple):
 
 
 class Batches:
-    """The batches of one collection."""
+    """The batches of one collection to one of its models, by default to `[model]`."""
 
-    def __init__(self, config: BuildConfig, store: ReplyStore) -> None:
+    def __init__(
+        self, config: BuildConfig, store: ReplyStore, model: ModelConfig | None = None
+    ) -> None:
         """Prepare; nothing is asked."""
+        self._model = model or config.model
         self.folder = JobFolder.of(config)
         self._config = config
         self._store = store
-        self._endpoint = endpoint_identity(config.model.name, config.model.api_base)
-        self._price = price_of(config.model.name, config.prices)
+        self._endpoint = endpoint_identity(self._model.name, self._model.api_base)
+        self._price = price_of(self._model.name, self._model.prices or config.prices)
 
     @cached_property
     def _api(self) -> BatchAPI:
-        return batch_api(self._config.model)
+        return batch_api(self._model)
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
@@ -157,14 +160,15 @@ class Batches:
                 left_out["answered already" if known else "not waiting here"] += 1
             elif key in underway:
                 left_out["underway already"] += 1
-            elif self.is_of_other_model(request):
-                left_out[f"not to {self._config.model.name} where [model] asks it"] += 1
-            else:
+            elif self.is_of_no_model(request):
+                names = " or ".join(one.name for one in self._config.models)
+                left_out[f"not to {names} where [model] asks it"] += 1
+            elif not self.is_of_other_model(request):
                 yield request
 
     def check_budget(self, planned: Submission) -> None:
         """Stop with a BudgetError where the caps of `[budget]` could be passed."""
-        caps, model = self._config.budget, self._config.model.name
+        caps, model = self._config.budget, self._model.name
         check_unpriced(caps, model, SET_PRICES, known=self._price is not None)
         spent, reserved = self._store.spent(self._config.name), self.folder.reserved()
         taken = spent + reserved + planned.batch
@@ -188,9 +192,16 @@ class Batches:
             asked = job.step == "underway" and not self.is_of_other_model(job)
             yield self._look_after(job) if asked else job
 
+    def is_of_no_model(self, one: Job | ChatRequest) -> bool:
+        """Whether it is of no model and endpoint that the configuration names."""
+        named = ((each.name, each.api_base) for each in self._config.models)
+        return (one.model, one.endpoint) not in {
+            (name, endpoint_identity(name, base)) for name, base in named
+        }
+
     def is_of_other_model(self, one: Job | ChatRequest) -> bool:
-        """Whether it is of another model or endpoint than the configuration names."""
-        return (one.model, one.endpoint) != (self._config.model.name, self._endpoint)
+        """Whether it is of another model or endpoint than these batches."""
+        return (one.model, one.endpoint) != (self._model.name, self._endpoint)
 
     def _send(self, keys: Sequence[str]) -> Job:
         lines, bound = [], Spent()
@@ -200,7 +211,7 @@ class Batches:
         job = self.folder.save(
             Job(
                 submission=secrets.token_hex(8),
-                model=self._config.model.name,
+                model=self._model.name,
                 endpoint=self._endpoint,
                 keys=tuple(keys),
                 upper_bound=bound,
@@ -231,7 +242,7 @@ class Batches:
             status=batch.status,
             completed=batch.completed,
             failed=batch.failed,
-            faults=tuple(presentable(fault, self._config.model) for fault in batch.faults),
+            faults=tuple(presentable(fault, self._model) for fault in batch.faults),
         )
 
     def _settle(self, job: Job) -> None:
@@ -303,9 +314,9 @@ class Batches:
         report = record_answers(
             self._store,
             answers,
-            self._config.prices,
+            self._model.prices or self._config.prices,
             self._config.name,
-            self._config.model,
+            self._model,
             only=frozenset(job.keys),
         )
         unanswered = len(set(job.keys) - found)
