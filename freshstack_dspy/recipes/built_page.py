@@ -116,7 +116,7 @@ def _faults(collection: "Collection", path: Path) -> Iterator[str]:
     if failed:
         failures = counted(failed, "failure")
         yield (
-            f"{failures}; see {path / 'failures.jsonl'}; ask for them again with: freshstack build "
+            f"{failures}; see {path / 'failures.jsonl'}, and ask for them again with: freshstack build "
             f"CONFIG --mode rerecord --failed"
         )
     if collection.manifest.scale.name == "support" and counts.evidence < counts.supported:
