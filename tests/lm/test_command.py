@@ -44,6 +44,11 @@ print("Here it is:", json.dumps(SCRIPTS[task](inputs)))
 """
 
 
+@pytest.fixture(autouse=True)
+def _replies_are_below_the_tests_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> Callable[[str], str]:
     """Write a program, and give the name of the model that it is."""
