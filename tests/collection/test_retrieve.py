@@ -120,13 +120,13 @@ def test_an_index_of_the_same_corpus_is_not_built_again(collection: Collection, 
     assert (again, list(heard.notes)) == (first, ["search"])
 
 
-def test_a_second_retrieval_needs_no_table_of_vectors(
+def test_a_second_retrieval_by_words_needs_no_table_of_vectors(
     collection: Collection, folder: Path, root: Path
 ) -> None:
-    first = retrieve(collection, "hybrid", index_path=root)
+    first = retrieve(collection, "bm25", index_path=root)
     code = (
         "import sys; from freshstack_dspy.collection.retrieve import retrieve; "
-        f"run = retrieve({str(folder)!r}, 'hybrid', index_path={str(root)!r}); "
+        f"run = retrieve({str(folder)!r}, 'bm25', index_path={str(root)!r}); "
         f"sys.exit(run.rankings != {first.rankings!r} or 'lancedb' in sys.modules)"
     )
     names = "from freshstack_dspy.records import ScoredChunk; "

@@ -183,18 +183,28 @@ def test_measures_of_relevance_are_those_of_ir_measures(
     at = f"(rel={rel})"
     names = [f"{family}@{k}" for family in AD_HOC] + list(WITHOUT_CUTOFF)
     names += [f"P{at}@{k}", f"RR{at}", f"AP{at}", f"AP{at}@{k}", f"Rprec{at}", f"Success{at}@{k}"]
-    names += [f"{family}(judged_only=True)@{k}" for family in ("P", "AP", "Recall", "Success")]
+    alone = [f"{family}(judged_only=True)@{k}" for family in ("P", "AP", "Recall", "Success")]
+    qrels = by_chunk(labels)
 
-    assert theirs(names, by_chunk(labels), ranking) == pytest.approx(
+    assert theirs(names, qrels, ranking) == pytest.approx(
         ours(names, labels, ranking, 1), abs=1e-12
     )
+    assert theirs(alone, rated(qrels, labels), ranking) == pytest.approx(
+        ours(alone, labels, ranking, 1), abs=1e-12
+    )
+
+
+def rated(qrels: list[ir_measures.Qrel], labels: NuggetLabels) -> list[ir_measures.Qrel]:
+    """Those of chunks with a label of at least 0: trec_eval -J takes the others out too."""
+    chunks = {chunk for judged in labels.values() for chunk in judged if judged[chunk] >= 0}
+    return [qrel for qrel in qrels if qrel.doc_id in chunks]
 
 
 @given(graded, rankings, st.integers(1, 30))
 def test_ndcg_is_that_of_trec_eval(labels: NuggetLabels, ranking: list[str], k: int) -> None:
     """With each rule of a chunk's grade; labels of 0 and below gain nothing."""
     forms = {"nDCG": "nDCG({})", f"nDCG@{k}": f"nDCG({{}})@{k}"}
-    forms[f"nDCG(judged_only=True)@{k}"] = f"nDCG(judged_only=True,{{}})@{k}"
+    alone = f"nDCG(judged_only=True)@{k}"
     for rule in ("sum", "count", "max"):
         grades = {**dict.fromkeys(Judged(labels).chunks, 0), **Judged(labels).grades(rule)}
         qrels = [ir_measures.Qrel("q", chunk, grade) for chunk, grade in grades.items()]
@@ -203,7 +213,12 @@ def test_ndcg_is_that_of_trec_eval(labels: NuggetLabels, ranking: list[str], k: 
             for name, form in forms.items()
         }
 
+        found_alone = value(f"nDCG(judged_only=True,grade='{rule}')@{k}", ranking, Judged(labels))
+
         assert theirs(list(forms), qrels, ranking) == pytest.approx(found, abs=1e-12)
+        assert theirs([alone], rated(qrels, labels), ranking) == pytest.approx(
+            {alone: found_alone or 0.0}, abs=1e-12
+        )
 
 
 @given(graded, rankings, st.integers(1, 30))
