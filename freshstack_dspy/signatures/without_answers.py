@@ -55,8 +55,16 @@ class GradeRelevance(dspy.Signature):  # UMBRELA's scale, several passages in on
     0: it has nothing to do with the question.
 
     Think of what the asker wants to know or to do, and how much of that someone learns who reads
-    the passage. Grade every passage by itself. For each passage first give the reason, then the
-    grade. Answer for every passage exactly once.
+    the passage. Code and tests count: code that does what was asked states it exactly, also if it
+    calls a public library for it, is written for one library or format where the question names
+    none, or looks as if it had a bug. It is 2 if the lines that matter stand within code for
+    another purpose, if the code ignores a condition of the question, or if a helper that is not
+    shown does the main step. Where only a name, a signature or a comment says that it is done, and
+    for the inverse of what was asked, it is 1. A short question that can be read in several ways
+    is answered by a passage that answers any plausible reading.
+
+    Grade every passage by itself. For each passage first give the reason, then the grade. Answer
+    for every passage exactly once.
     """
 
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
