@@ -55,8 +55,8 @@ ANSWERS = pa.schema(
         "seconds": pa.float64(),
     }
 )
-"""`status`: `ok`, and `body` is the chat completion; `refused` or `failed`, for good; `lost`, and it
-may be asked again; `outage` or `fatal`, and no other request would be answered. `lost`: attempts
+"""`status`: `ok`, and `body` is the chat completion; `refused` or `failed`, for good; `unanswered`, after
+its retries, or `lost`, and it may be asked again; `outage` or `fatal`, and no other request would be answered. `lost`: attempts
 that brought no reply and may have been billed."""
 VECTORS = pa.schema({"vector": pa.list_(pa.float32()), "cut_to": pa.int32(), "fault": pa.string()})
 """`cut_to`: the tokens that the model takes, of a text that has more; `fault`: why there is no

@@ -139,7 +139,12 @@ def test_a_model_that_answers_nobody_is_said_of_each_row(server: ChatServer) -> 
 
     assert {row["status"] for row in rows.values()} == {"fatal"}
     assert "OPENAI_API_KEY" in rows["a"]["error"]
-    assert [down[name]["status"] for name in "abcd"] == ["failed", "failed", "outage", "outage"]
+    assert [down[name]["status"] for name in "abcd"] == [
+        "unanswered",
+        "unanswered",
+        "outage",
+        "outage",
+    ]
 
 
 def test_files_are_cut_as_one_by_one_and_one_that_cannot_be_is_a_row_that_says_why() -> None:

@@ -85,7 +85,7 @@ def test_a_planted_key_is_in_no_byte_that_any_command_writes(
     server.script = _honest
     run("plan", config, code=0)
     run("build", config, "--mode", "defer", code=3)
-    run("build", config, "--log", "calls.jsonl", code=0)
+    run("build", config, "--mode", "rerecord", "--failed", "--log", "calls.jsonl", code=0)
     run("replies", "export", config, "--out", "exported.jsonl", code=0)
     run("replies", "verify", config, code=0)
     run("export", private / "collection", "--out", "official", code=0)

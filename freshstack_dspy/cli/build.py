@@ -157,6 +157,7 @@ def refresh(
     config: ConfigArgument,
     keep_labels: KeepLabelsOption = False,
     mode: ModeOption = "live",
+    failed: FailedOption = False,
     log: LogOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -168,7 +169,7 @@ def refresh(
 
     settings = load_config(config)
     changes = _changes_file(settings.out)
-    with asking(mode, log) as (options, _):
+    with asking(mode, log, failed=failed) as (options, _):
         found = refresh_collection(
             settings, keep_labels=keep_labels, difference_file=changes, **options
         )

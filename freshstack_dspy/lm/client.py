@@ -96,6 +96,8 @@ class Client(Recorder[Prompt, Reply]):
         """The keys of requests that were written down, with the step that asked."""
         """The keys of the requests that were written down for later."""
         self._prices = model.prices or access.account.prices
+        self._answered_at: str | None = None
+        """When the last answer came that was recorded before this run."""
         self._too_long: list[tuple[int, int, int]] = []
         """Tokens of prompts, of the longest replies to them, and of both: as long does not fit."""
         opened: Any = functools.partial(provider_for, model)
@@ -228,14 +230,19 @@ class Client(Recorder[Prompt, Reply]):
 
     def _has_answered(self, since: str = "") -> bool:
         """Whether a reply of this model is recorded that came after a moment, and before this run."""
+        with self._guard:  # read once: of many dead ends each would read the whole store
+            if self._answered_at is None:
+                self._answered_at = max(self._answers_at(), default="")
+        return self._answered_at > since
+
+    def _answers_at(self) -> Iterator[str]:
         of_model = canonical_json({"model": self.model.name})[1:-1].encode()
         endpoint = canonical_json({"endpoint": self.endpoint})[1:-1].encode()
         for key, line in self._recorded.lines(of_model):
             if endpoint in line and b'"status":"ok"' in line and key not in self._asked_for:
-                reply = self._recorded.entry(key) if since else None
-                if not since or (isinstance(reply, Reply) and reply.received_at > since):
-                    return True
-        return False
+                reply = self._recorded.entry(key)
+                if isinstance(reply, Reply):
+                    yield reply.received_at
 
     def _defer(self, items: Sequence[Prompt]) -> None:
         if self.mode == "defer" or self._defers:

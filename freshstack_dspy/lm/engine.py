@@ -327,8 +327,6 @@ def _litellm() -> Any:
         warnings.simplefilter("ignore")
         litellm = get_litellm(feature="a model of LiteLLM")
         litellm.ModelResponse()  # Pydantic warns of its types when the first is made
-    # ... and of others in the first call of each kind.
-    warnings.filterwarnings("ignore", r"Items? .* using the `ReadOnly` qualifier", UserWarning)
     return litellm
 
 

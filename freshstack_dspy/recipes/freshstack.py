@@ -57,6 +57,7 @@ def nuggetize(work: Work, made: Contents) -> Contents:
     new, failures = ask(work.session, "nuggets", work.recipe.nuggetizer, asked, nuggets_in)
     nuggets = list(chain(*reused.values(), *new))
     if (new or failures) and all(nugget.doubtful for nugget in nuggets):
+        work.session.stop_if_deferred()
         why = failures[0].message if failures else "there were none"
         raise FatalModelError(
             f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
@@ -151,6 +152,7 @@ def judge_pool(work: Work, made: Contents) -> Contents:
     judged = judge(work.session, judge_by, pairs(), work.known, of=len(queries))
     wanted = sum(len(nuggets_of.get(one.query_id, ())) for one in made.pool)
     if judged.failures and wanted == sum(one.label is None for one in judged.judgments):
+        work.session.stop_if_deferred()
         raise FatalModelError(
             f"no label came of any of the {wanted} pairs of nugget and chunk, so nothing was "
             f"written; the first: {judged.failures[0].message}"

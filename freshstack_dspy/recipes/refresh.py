@@ -63,7 +63,7 @@ def refresh(
 
     Nuggets and expansions of unchanged questions, and judgments of unchanged pairs, are reused as
     they are in the collection, even where their replies are lost. What failed is
-    asked again.
+    asked again with mode `rerecord` and `failed`; see `connect`.
 
     Args:
         config: A configuration, or the path of its TOML file; a collection is at its `out`.
@@ -78,8 +78,11 @@ def refresh(
         FreshstackError: Anything else that stops it, in one line; the collection is as it was.
     """
     config = configured(config, options)
-    if options.get("mode") == "rerecord":
-        raise ConfigError("refresh asks only for what changed; allowed modes: live, replay, defer")
+    if options.get("mode") == "rerecord" and not options.get("failed"):
+        raise ConfigError(
+            "refresh asks only for what changed or failed; allowed modes: live, replay, defer, and "
+            "rerecord with --failed, in Python failed=True"
+        )
     check_there(config)
     with span("refresh", collection=config.name), only_writer(config.out, "freshstack refresh"):
         return _refresh(config, keep_labels, difference_file, **options)

@@ -85,6 +85,7 @@ def grade(work: Work, made: Contents) -> Contents:
             failures += [one.failure for one in graded if one.failure is not None]
             calls = next(planned, None)
     if failures and not found:
+        work.session.stop_if_deferred()
         raise FatalModelError(
             f"no passage has a grade of relevance, so nothing was written; the first: "
             f"{failures[0].message}"

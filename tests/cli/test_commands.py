@@ -106,7 +106,10 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
     (said,) = (line for line in first.err.splitlines() if "requests were written" in line)
     assert said.startswith(f"9 requests were written to {tmp_path}/requests/small.jsonl; ")
     assert imported.code == 1, "one line was unknown"
-    assert imported.out == "1 imported; 1 unknown (unknown); 8 still waiting\n"
+    assert imported.out == (
+        "1 imported; 1 unknown (unknown); 8 still waiting\n"
+        f"go on with: freshstack build {config} --mode defer\n"
+    )
 
 
 def test_names_with_brackets_are_printed_as_they_are(

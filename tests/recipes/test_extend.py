@@ -297,7 +297,7 @@ def test_runs_have_names_of_their_own_and_labels_one_scale(
         extended(domain(tmp_path, judge={"scale": "graded_3"}), [run])
 
 
-def test_what_failed_is_asked_again_and_its_failure_goes_once_it_is_judged(
+def test_what_failed_is_asked_again_when_told_to_and_its_failure_goes_once_it_is_judged(
     config: BuildConfig, run: Path
 ) -> None:
     silent = ScriptedProvider(JudgeSupportLevel=lambda _: Said("nothing"))
@@ -305,7 +305,10 @@ def test_what_failed_is_asked_again_and_its_failure_goes_once_it_is_judged(
     assert first.failed == len([j for j in first.collection.judgments if j.label is None]) > 0
     assert first.collection.failures
 
-    second = extended(config, [run])
+    provider = ScriptedProvider()
+    assert extended(config, [run], provider).failed == first.failed
+    assert not provider.asked
+    second = extended(config, [run], mode="rerecord", failed=True)
 
     assert (second.failed, second.collection.failures) == (0, ())
     assert unjudged_at(second.collection, run, 5) == 0

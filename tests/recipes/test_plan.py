@@ -114,12 +114,13 @@ def test_the_upper_bound_has_room_for_thoughts(tmp_path: Path) -> None:
     assert (total.upper_bound or 0) > total.requests * 16_384 * 2 / 1e6
 
 
-def test_a_misspelt_provider_and_a_place_that_cannot_be_written_are_found_first(
+def test_a_misspelt_provider_is_found_first_and_a_place_to_write_is_needed_by_a_build_alone(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(FatalModelError, match=r"build.toml: .*opnai/gpt-4o"):
         plan(write_domain(tmp_path, model={"name": "opnai/gpt-4o"}), progress=NoStep())
     (tmp_path / "file").write_text("")
     config = domain(tmp_path).model_copy(update={"out": tmp_path / "file" / "collection"})
+    assert plan(config).queries == 3, "nothing is written there"
     with pytest.raises(ConfigError, match="no folder"):
-        plan(config, progress=NoStep())
+        build(config, progress=NoStep())

@@ -269,7 +269,9 @@ def test_a_judgment_stays_where_its_chunk_is_pooled_no_more(config: BuildConfig)
     assert again.collection.manifest.content_hash == before.manifest.content_hash
 
 
-def test_what_failed_is_asked_again_and_is_a_changed_label(config: BuildConfig) -> None:
+def test_what_failed_is_asked_again_when_told_to_and_is_a_changed_label(
+    config: BuildConfig,
+) -> None:
     shutil.rmtree(config.out)
     failing = ScriptedProvider(JudgeSupportLevel=when("sticks", lambda _: Said("nothing"), judge))
     before = build(config, provider=failing)
@@ -277,7 +279,10 @@ def test_what_failed_is_asked_again_and_is_a_changed_label(config: BuildConfig) 
     assert failed
     provider = ScriptedProvider()
 
-    found = refreshed(config, provider)
+    kept = refreshed(config, provider)
+    assert (kept.collection.failures, provider.asked) == (before.failures, [])
+
+    found = refreshed(config, provider, mode="rerecord", failed=True)
 
     assert not found.collection.failures
     assert found.difference.judgments.changed == len(failed)

@@ -231,7 +231,7 @@ def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
     assert found_unchanged(config) is None
 
 
-def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
+def test_what_failed_may_be_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
     config = domain(tmp_path)
     failing = ScriptedProvider(JudgeSupportLevel=when("sticks", no_json, judge))
     made = build(config, provider=failing)
@@ -240,7 +240,9 @@ def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> Non
     assert found_unchanged(config, "live") is None
     assert found_unchanged(config, "defer") is None
     assert found_unchanged(config, "replay") == made
-    assert not build(config, provider=ScriptedProvider()).failures
+    assert build(config, provider=ScriptedProvider()).failures == made.failures
+    healed = build(config, mode="rerecord", failed=True, provider=ScriptedProvider())
+    assert not healed.failures
 
 
 # Fingerprints of the inputs
