@@ -26,6 +26,8 @@ from .scripted import SCRIPTS, inputs_of, question_of
 
 REASKS = 2
 ATTEMPTS = 1 + REASKS
+FIRST_TURNS = 2
+"""The instructions and the question."""
 ALONE, MIXED = 0.2, 0.6
 """The share of spoiled replies, of one kind or of all kinds in equal parts."""
 
@@ -241,12 +243,34 @@ def questions_of(asked: list[tuple[str, Messages]]) -> dict[str, Counter[str]]:
     return questions
 
 
-def assert_re_asks_are_bounded(asked: list[tuple[str, Messages]]) -> int:
-    """Each question at most 1 + reasks times; a batch in at most 1 + reasks parts, each so often.
+def targeted(bad: BadServer) -> int:
+    """How many questions are about a part of a batch, without the reply before, and count as re-asks.
 
-    Returns:
-        The number of targeted re-asks.
+    Where a reply was truncated, the first half replaces it, and the second is asked as it would be.
     """
+    fresh: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    cut = set()
+    for task, turns in bad.asked:
+        inputs = json.loads(turns[1][1])
+        paths = tuple(chunk.get("path", "") for chunk in inputs.get("chunks", []))
+        question = task, question_of(inputs)
+        if len(turns) == FIRST_TURNS:
+            fresh[question].add(paths)
+        if bad.worth[turns] == "truncated":
+            cut.add((question, paths))
+    number = 0
+    for question, parts in fresh.items():
+        first = [one for one in parts if not any(set(one) < set(other) for other in parts)]
+        for paths in first:  # grows by second halves
+            half = paths[len(paths) // 2 :]
+            if len(paths) > 1 and (question, paths) in cut and half in parts:
+                first.append(half)
+        number += len(parts) - len(first)
+    return number
+
+
+def assert_re_asks_are_bounded(asked: list[tuple[str, Messages]]) -> None:
+    """Each question at most 1 + reasks times; a batch in at most 1 + reasks parts, each so often."""
     questions = questions_of(asked)
     for name, parts in questions.items():
         assert max(parts.values()) <= ATTEMPTS, name
@@ -255,7 +279,6 @@ def assert_re_asks_are_bounded(asked: list[tuple[str, Messages]]) -> int:
         ATTEMPTS**2 if name.startswith("JudgeSupportLevel") else ATTEMPTS for name in questions
     )
     assert len(asked) <= most
-    return sum(len(parts) - 1 for parts in questions.values())
 
 
 def assert_all_is_recorded(config: BuildConfig, bad: BadServer) -> None:
@@ -266,13 +289,13 @@ def assert_all_is_recorded(config: BuildConfig, bad: BadServer) -> None:
     assert {turns: reply.status for turns, reply in replies.items()} == bad.worth
 
 
-def assert_the_ledger_is_true(collection: Collection, bad: BadServer, targeted: int) -> None:
+def assert_the_ledger_is_true(collection: Collection, bad: BadServer) -> None:
     accounts = collection.manifest.ledger.values()
-    sent_back = sum(len(turns) > 2 for _, turns in bad.asked)
+    sent_back = sum(len(turns) > FIRST_TURNS for _, turns in bad.asked)
 
     assert sum(account.calls for account in accounts) == len(bad.asked)
     assert sum(account.cached for account in accounts) == 0
-    assert sum(account.reasked for account in accounts) == sent_back + targeted
+    assert sum(account.reasked for account in accounts) == sent_back + targeted(bad)
     assert sum(account.failed for account in accounts) == len(collection.failures)
 
 
@@ -309,7 +332,8 @@ def stress(folder: Path, bad: BadServer, count: int) -> Collection:
         assert_every_query_ended(collection)
         assert_every_label_is_the_truth(collection)
         assert_all_is_recorded(config, bad)
-        assert_the_ledger_is_true(collection, bad, assert_re_asks_are_bounded(bad.asked))
+        assert_re_asks_are_bounded(bad.asked)
+        assert_the_ledger_is_true(collection, bad)
         ended = dead_ends(config)
 
         bad.asked.clear()
