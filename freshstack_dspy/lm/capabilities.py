@@ -54,6 +54,8 @@ _OBJECT_ONLY = ("deepseek", "zai")
 """Providers that take a schema and do not hold the reply to it."""
 _COMPILED = (*_STRICT, "groq", "anthropic", "gemini", "vertex_ai", "azure_ai", "bedrock")
 """Providers that compile a schema themselves, and refuse bounds or give up on too many of them."""
+_BY_OUTLINES = ("lm_studio",)
+"""Servers that may decode with outlines: each string with a `maxLength` takes it seconds and GBs."""
 _BOUNDS = frozenset(
     "minLength maxLength pattern format minimum maximum exclusiveMinimum exclusiveMaximum "
     "multipleOf minItems maxItems uniqueItems minProperties maxProperties default".split()
@@ -83,8 +85,6 @@ class Capabilities(Record):
     """Whether a schema has to be asked for as `strict` to be enforced."""
     bounds: bool = True
     """Whether a schema may bound lengths and numbers."""
-    batch: bool = False
-    """Whether the provider's batch API takes it."""
     budgets: bool = False
     """Whether DSPy's client adds the tokens for thoughts to `max_tokens` by itself."""
     model: ModelConfig
@@ -135,6 +135,8 @@ class Capabilities(Record):
             return None
         if self.structured == "json_object" or asked.get("type") != "json_schema":
             return {"type": "json_object"} if self.structured != "json_schema" else dict(asked)
+        if self.model.name.partition("/")[0] in _BY_OUTLINES:
+            return {**asked, "schema": _without_lengths(asked["schema"])}
         if self.bounds:
             return dict(asked)
         wanted: dict[str, Any] = {**asked, "schema": in_strict_form(asked["schema"])}
@@ -143,6 +145,14 @@ class Capabilities(Record):
             wanted["strict"] = True
         is_refused = self.model.name.startswith("anthropic/") and not fits
         return None if is_refused else wanted
+
+
+def _without_lengths(schema: Any) -> Any:
+    def hook(part: dict[str, Any]) -> dict[str, Any]:
+        # A property of that name is an object.
+        return {key: v for key, v in part.items() if key != "maxLength" or isinstance(v, dict)}
+
+    return json.loads(json.dumps(schema), object_hook=hook)
 
 
 def in_strict_form(schema: Any) -> Any:
@@ -243,7 +253,6 @@ def _found(model: ModelConfig) -> Capabilities:
     fixed = (is_openai or "claude" in model.name) and thinks
     samples = not (says("supports_sampling_params", False) or fixed)
     structured = model.structured or _structured(provider, entry)
-    endpoints = entry.get("supported_endpoints", ["/v1/batch"])
     return Capabilities(
         thinks=thinks,
         samples=samples,
@@ -253,7 +262,6 @@ def _found(model: ModelConfig) -> Capabilities:
         structured=structured,
         strict=provider in _STRICT or (provider == "groq" and "gpt-oss" in model.name),
         bounds=provider not in _COMPILED,
-        batch=provider in ("openai", "azure", "anthropic") and "/v1/batch" in endpoints,
         budgets=provider == "anthropic" and not says("supports_adaptive_thinking"),
         model=model,
     )

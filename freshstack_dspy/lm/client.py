@@ -169,7 +169,7 @@ class Client(Recorder[Prompt, Reply]):
         sent = request if getattr(self.provider, "reads_schema", False) else fitted
         (reply,) = self.answer([Prompt(self._recorded_as(fitted, sample_number.get()), sent)])
         response = _response(reply)
-        if (replies := _given_out.get()) is not None:
+        if (replies := dspy.settings.get(_GIVEN_OUT)) is not None:
             replies.append(response)
         return response
 
@@ -360,18 +360,16 @@ sample_number: ContextVar[int | None] = ContextVar("freshstack_sample", default=
 """DSPy's rollout_id, which engines do not see by themselves."""
 
 
-_given_out: ContextVar[list[Response] | None] = ContextVar("freshstack_given_out", default=None)
+_GIVEN_OUT = "freshstack_given_out"
 
 
 @contextmanager
 def given_out() -> Iterator[list[Response]]:
     """Collect the recorded responses that are given out inside, also in threads it begins."""
     replies: list[Response] = []
-    token = _given_out.set(replies)
-    try:
+    # DSPy's threads see its settings, and no context variable of ours.
+    with dspy.context(**{_GIVEN_OUT: replies}):
         yield replies
-    finally:
-        _given_out.reset(token)
 
 
 class RecordedLM(dspy.LM):

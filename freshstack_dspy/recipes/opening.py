@@ -17,7 +17,7 @@ from freshstack_dspy.lm.engine import Provider, check_model, check_reachable
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.lm.store import FirstOf
+from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
 
@@ -179,10 +179,10 @@ def open_session(
         reserved = JobFolder.of(config).reserved()
         account = Account(config.name, config.budget, config.prices, reserved)
         recorded = FirstOf(store, bundles)
-        listed = context_at_server(
-            config.model, mode if provider is None else "replay", recorded, store
+        settings = config
+        config, listed = with_contexts(
+            config, mode if provider is None else "replay", recorded, store
         )
-        settings, config = config, with_context(config, listed)
         failed = options.get("failed", False)
         access = Access(
             mode, store, bundles, account, callback=callback, engine=engine, failed=failed
@@ -191,7 +191,7 @@ def open_session(
         is_asked = getattr(given, "model", None) == config.model.name
         client = Client(config.model, access, provider=own_provider)
         lm = RecordedLM(client, given.callbacks if is_asked else ())
-        client.enter_used([listed] if listed is not None else [])
+        client.enter_used(listed)
         models = Models()
         if searching:
             models = stack.enter_context(connected(config, access))
@@ -245,12 +245,29 @@ def engine_for(config: BuildConfig) -> "Engine | None":
     return partial(mapper(config.engine), in_order=False)
 
 
-def with_context(config: BuildConfig, listed: "Reply | None") -> BuildConfig:
-    """Put what a server says of its context into a configuration that does not say it."""
-    if (context := context_in(listed)) is None:
-        return config
-    model = config.model.model_copy(update={"context": context})
-    return config.model_copy(update={"model": model})
+def with_contexts(
+    config: BuildConfig, mode: Mode, recorded: Recorded, store: ReplyStore | None = None
+) -> "tuple[BuildConfig, list[Reply]]":
+    """Put what each model's server says of its context into a configuration that does not say it.
+
+    It gives the replies of the servers too.
+    """
+    own = [role for role in get_args(Role) if getattr(config, role).model is not None]
+    models = {role: config.model_of(role) for role in (None, *own)}
+    listed = {
+        (one.name, one.api_base, one.context): context_at_server(one, mode, recorded, store)
+        for one in models.values()
+    }
+    update: dict[str, Any] = {}
+    for role, model in models.items():
+        context = context_in(listed[model.name, model.api_base, model.context]) or model.context
+        if role is None:
+            update["model"] = model.model_copy(update={"context": context})
+        else:  # without a context of its own it would have that of `[model]`
+            named = getattr(config, role)
+            its = named.model.model_copy(update={"context": context})
+            update[role] = named.model_copy(update={"model": its})
+    return config.model_copy(update=update), [one for one in listed.values() if one is not None]
 
 
 def recipe_maker(

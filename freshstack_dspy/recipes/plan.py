@@ -19,7 +19,6 @@ from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
 from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.client import connect
-from freshstack_dspy.lm.context import context_at_server
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import canonical_json
@@ -33,7 +32,7 @@ from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.recipes.build import DraftCollection, make
 from freshstack_dspy.recipes.judge import context_of, counted
-from freshstack_dspy.recipes.opening import configured, recipe_maker, with_context
+from freshstack_dspy.recipes.opening import configured, recipe_maker, with_contexts
 from freshstack_dspy.recipes.prepare import prepare
 from freshstack_dspy.recipes.session import Session, open_replies
 from freshstack_dspy.records import Record, in_order_of_steps
@@ -344,7 +343,7 @@ def dry_session(
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
         recorded = FirstOf(*replies)
-        config = with_context(config, context_at_server(config.model, "live", recorded))
+        config, _ = with_contexts(config, "live", recorded)
         with file_named(config.file):
             models = map(config.model_of, (None, "nuggets", "judge"))
             missing_key = next(filter(None, (_missing_key(one, recorded) for one in models)), None)

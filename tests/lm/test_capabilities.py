@@ -110,6 +110,25 @@ def test_a_server_of_ones_own_or_a_lesser_one_takes_the_defaults(
     assert ask_cities(client_for(name=name, api_key="sk-none")).cities[0].name == "Bern"
 
 
+def test_a_server_that_may_decode_with_outlines_is_asked_for_no_longest_string() -> None:
+    schema = {
+        "properties": {"maxLength": {"type": "string", "maxLength": 500}},
+        "maxItems": 3,
+        "enum": ["maxLength"],
+    }
+    asked = {"type": "json_schema", "schema": schema}
+    local, other = (
+        capabilities_of(ModelConfig(name=name)).response_format(asked)
+        for name in ("lm_studio/me", "hosted_vllm/me")
+    )
+
+    assert local == {
+        **asked,
+        "schema": {**schema, "properties": {"maxLength": {"type": "string"}}},
+    }
+    assert other == asked
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -110,3 +110,24 @@ def test_every_pair_is_judged_and_replayed_to_the_same_content(
     again = build(config.model_copy(update={"out": tmp_path / "again"}))
     assert again.manifest.content_hash == collection.manifest.content_hash
     assert len(small.requests) == asked
+
+
+def test_a_role_on_a_server_of_its_own_is_asked_what_fits_there(tmp_path: Path) -> None:
+    with SmallServer(CONTEXT).running() as small, SmallServer(None).running() as silent:
+        config = quickstart(tmp_path, silent, max_tokens=512)
+        judge = config.judge.model_validate(
+            {**config.judge.model_dump(), "model": {"api_base": small.api_base}}
+        )
+        config = config.model_copy(update={"judge": judge})
+        planned = plan(config)
+        collection = build(config)
+        asked = len(small.requests) + len(silent.requests)
+        replay = config.model_copy(update={"out": tmp_path / "replayed"})
+        replayed = build(replay, mode="replay")
+
+    assert small.refused.total() == 0
+    assert len(small.requests) > 0
+    assert planned.context is None, "that of [model] is not known"
+    assert planned.total.requests == asked
+    assert collection.failures == ()
+    assert replayed.manifest.content_hash == collection.manifest.content_hash
