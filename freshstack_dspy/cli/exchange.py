@@ -157,6 +157,12 @@ def import_(
     say(f"slices: {listed(counts.slices)}")
     if collection.plain:
         complain(f"{format} has no nuggets: each query is its own one, by its text")
+    made: Any = collection.manifest.config["import"]
+    if highest := made.get("highest_grade"):
+        complain(
+            f"grades go up to {highest}, which no scale holds: those from {threshold} on became 1, "
+            "all others 0, and nDCG differs; for that of the grades: freshstack evaluate QRELS RUN"
+        )
     say_wrapped(collection.labels_by)
     say(f"content hash {collection.manifest.content_hash}")
     skipped = [file.reason for file in collection.skipped]

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.errors import CollectionError
@@ -79,12 +79,14 @@ def import_collection(
         skipped=tuple(missing),
         licences=found.licences,
     )
-    settings = {
+    settings: dict[str, Any] = {
         "format": layout.name,
         "files": dict(_hashes(found.files, path)),
         "unknown_ids": unknown_ids,
         "split": split,
     }
+    if found.highest_grade is not None:
+        settings |= {"highest_grade": found.highest_grade, "threshold": threshold}
     if found.export is not None:
         settings["export"] = found.export.origin()
     provenance = Provenance(

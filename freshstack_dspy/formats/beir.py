@@ -71,8 +71,10 @@ def read_beir(found: Imported) -> None:
     elif found.threshold is None:
         raise SourceError(
             f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
-            "labels become 0 and 1 with threshold=1"
+            "labels become 0 and 1 with threshold=1, which changes nDCG"
         )
+    else:
+        found.highest_grade = highest
     judged = set()
     for exported, grades in qrels.items():
         query_id = found.ours("queries", exported)

@@ -54,6 +54,7 @@ class Imported:
         rejected: How many queries were left out, by reason.
         unknown_queries: How many judgments name a query that does not exist, by its id.
         documents: The corpus; None where there is none.
+        highest_grade: Where no scale holds the grades, so that labels are 0 and 1.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Imported:
         self.unknown_queries: Counter[str] = Counter()
         self.documents: Iterable[Chunk] | None = None
         self.files: list[Path] = []
+        self.highest_grade: int | None = None
         self._places: dict[tuple[str, ...], str] = {}
         self.export = read_description(path)
         ids = path / IDS_FILE
