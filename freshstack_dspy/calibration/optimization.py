@@ -223,14 +223,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     lm = as_recorded(lm)
     writer = lm if prompt_model is None else as_recorded(prompt_model)
     _check_optimizer(optimizer, writer.model)
-    lost: Mapping[str, Sequence[HumanLabel]] = {}
-    if collection is not None and labels and isinstance(labels[0], HumanLabel):
-        people: Any = labels
-        labels, lost = follow(people, collection, collection.corpus)
-        if not labels:
-            raise CollectionError(
-                f"no label is of {collection.name!r}: {'; '.join(lost_lines(lost))}"
-            )
+    labels, lost = _followed(labels, collection)
     tuned, run, examples, measure = _task(
         labels, program, metric, miss_cost, collection, scale, limit
     )
@@ -277,6 +270,18 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     )
     copy_state(best, to=tuned)
     return Optimized(tuned, report)
+
+
+def _followed(
+    labels: Any, collection: Collection | None
+) -> tuple[Any, Mapping[str, Sequence[Any]]]:
+    """Give labels of pairs as those of a collection, and by reason what is lost; others as they are."""
+    if collection is None or not labels or not isinstance(labels[0], HumanLabel):
+        return labels, {}
+    followed, lost = follow(labels, collection, collection.corpus)
+    if not followed:
+        raise CollectionError(f"no label is of {collection.name!r}: {'; '.join(lost_lines(lost))}")
+    return followed, lost
 
 
 def _differs(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -2,14 +2,9 @@
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from freshstack_dspy.lm.reply import Reply, receive
-from freshstack_dspy.lm.request import BASELINE, ChatRequest, endpoint_identity
-
-if TYPE_CHECKING:
-    from freshstack_dspy.config import Mode, ModelConfig
-    from freshstack_dspy.lm.store import Recorded, ReplyStore
+from freshstack_dspy.lm.reply import Reply
 
 _NUMBER = r"\(?(\d[\d,]{2,})"
 _WINDOWS = re.compile(
@@ -72,46 +67,6 @@ def window_listed(models: Any, name: str) -> int | None:
             if type(fields.get(field)) is int and fields[field] > 0:
                 return int(fields[field])
     return None
-
-
-def context_at_server(
-    model: "ModelConfig", mode: "Mode", recorded: "Recorded", store: "ReplyStore | None" = None
-) -> Reply | None:
-    """What a model's own server says of its context, or said when it was last asked.
-
-    It is recorded like a reply, to a request without messages: a replay packs its requests by it.
-    Nobody is asked where `[model] context` says it, or the provider is one that the table knows.
-    """
-    from freshstack_dspy.lm.engine import listed_models
-
-    if model.name == BASELINE or model.context is not None:
-        return None
-    request = ChatRequest(
-        model=model.name,
-        endpoint=endpoint_identity(model.name, model.api_base),
-        messages=(),
-        parameters={"asked": "context"},
-    )
-    known = recorded.entry(request.key)
-    before = known if isinstance(known, Reply) else None
-    if mode not in ("live", "rerecord"):
-        return before
-    window = window_listed(listed_models(model), model.name.partition("/")[2])
-    text = json.dumps({"context": window})
-    if window is None or (before is not None and before.text == text):
-        return before
-    reply = receive(
-        request,
-        text=text,
-        finish_reason="stop",
-        input_tokens=0,
-        output_tokens=0,
-        origin="live",
-        price=None,
-    )
-    if store is not None:
-        store.put(reply)
-    return reply
 
 
 def context_in(reply: Reply | None) -> int | None:

@@ -304,8 +304,7 @@ def compare_evaluations(
     _check(evaluations, baseline)
     runs = list(evaluations)
     measures = evaluations[runs[0]].measures
-    pairs = _pairs(runs, baseline)
-    compared = [(measure, run, other) for measure in measures for run, other in pairs]
+    compared = [(of, *pair) for of in measures for pair in _pairs(runs, baseline)]
     per_query = [_differences(evaluations, *each) for each in compared]
     columns = [list(differences.values()) for differences in per_query]
     means, tested, adjusted = _tested(columns)
@@ -313,35 +312,30 @@ def compare_evaluations(
     if all(of.judged_only for of in evaluations.values()):
         of_judged = [_differences(evaluations, *each, judged_only=True) for each in compared]
         alone, _, adjusted_alone = _tested([list(each.values()) for each in of_judged])
-    strictest = ALPHA / max(1, len(adjusted))
     dry_run = any(of.dry_run for of in evaluations.values())
     differences = []
     for place, (measure, run, against) in enumerate(compared):
-        column, mean, test = columns[place], means[place], tested[place]
-        values, others = (evaluations[each].values(measure).keys() for each in (run, against))
+        column, mean = columns[place], means[place]
         spread = deviation(column) if len(column) > 1 else 0.0
         verdict = _verdict(mean.value, adjusted.get(place))
         shared = _verdict(alone[place].value, adjusted_alone.get(place))
-        detectable = None
-        if spread and len(column) >= FEWEST and (test.smallest or 0) <= strictest:
-            detectable = detectable_difference(spread, len(column), alpha=strictest)
         differences.append(
             RunDifference(
                 measure=measure,
                 run=run,
                 against=against,
                 queries=len(column),
-                left_out=len(values ^ others),
+                left_out=_left_out(evaluations, measure, run, against),
                 interval=mean,
                 effect_size=fmean(column) / spread if spread else None,
                 wins=sum(each > 0 for each in column),
                 ties=column.count(0),
                 losses=sum(each < 0 for each in column),
-                significance=test,
+                significance=tested[place],
                 adjusted_p=adjusted.get(place),
                 judged_only=alone[place],
                 judged_only_p=adjusted_alone.get(place),
-                detectable=detectable,
+                detectable=_detectable(column, spread, tested[place], tests=len(adjusted)),
                 verdict="dry run" if dry_run else verdict if verdict == shared else DEPENDS,
                 per_query=per_query[place],
             )
@@ -357,6 +351,22 @@ def compare_evaluations(
         dry_run=dry_run,
         evaluations=dict(evaluations),
     )
+
+
+def _left_out(evaluations: Mapping[str, Evaluation], measure: str, run: str, against: str) -> int:
+    """How many queries have a value in one of two runs only."""
+    values, others = (evaluations[each].values(measure).keys() for each in (run, against))
+    return len(values ^ others)
+
+
+def _detectable(
+    column: Sequence[float], spread: float, test: Significance, *, tests: int
+) -> float | None:
+    """The difference that so many queries show, at the strictest level of a family of tests."""
+    strictest = ALPHA / max(1, tests)
+    if spread and len(column) >= FEWEST and (test.smallest or 0) <= strictest:
+        return detectable_difference(spread, len(column), alpha=strictest)
+    return None
 
 
 def _tested(

@@ -1,5 +1,6 @@
 """Opens a session: the only place that wires replies, recorded LM, embedders, budget and progress."""
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -12,11 +13,12 @@ from freshstack_dspy.errors import ConfigError, file_named
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.context import context_at_server, context_in
-from freshstack_dspy.lm.engine import Provider, check_model, check_reachable
+from freshstack_dspy.lm.context import context_in, window_listed
+from freshstack_dspy.lm.engine import Provider, check_model, check_reachable, listed_models
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
-from freshstack_dspy.lm.request import BASELINE
+from freshstack_dspy.lm.reply import Reply, receive
+from freshstack_dspy.lm.request import BASELINE, ChatRequest, endpoint_identity
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
@@ -24,7 +26,7 @@ from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_r
 if TYPE_CHECKING:
     from dspy import LM
 
-    from freshstack_dspy.lm.reply import Reply
+    from freshstack_dspy.lm.client import RecordedLM
     from freshstack_dspy.lm.workers import Engine
     from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
@@ -154,21 +156,15 @@ def open_session(
             recorded yet and nobody is there.
         FreshstackError: A model or the store cannot be opened; see `errors.py`.
     """
-    provider, callback = options.get("provider"), options.get("callback")
+    provider = options.get("provider")
     programs = options.get("programs") or {}
-    check_options(options)
-    check_mode(config, mode)
-    if options.get("failed") and mode != "rerecord":
-        raise ConfigError("failed=True asks again for what failed: it goes with mode='rerecord'")
+    _check_options(config, mode, options)
     roles: tuple[Role | None, ...] = (None, "nuggets", "judge") if searching else ("judge",)
     asked = () if provider else [config.model_of(role) for role in roles]
     if mode in ("live", "rerecord"):
         _check_each(config, asked, check_model)
     own_provider = provider or config.model.provider
     engine = _sending(config, mode, options.get("engine"), own_provider)
-    import dspy
-
-    from freshstack_dspy.lm.client import Client, RecordedLM
     from freshstack_dspy.lm.typed import in_bulk
 
     with ExitStack() as stack:
@@ -183,18 +179,18 @@ def open_session(
         config, listed = with_contexts(
             config, mode if provider is None else "replay", recorded, store
         )
-        failed = options.get("failed", False)
         access = Access(
-            mode, store, bundles, account, callback=callback, engine=engine, failed=failed
+            mode,
+            store,
+            bundles,
+            account,
+            callback=options.get("callback"),
+            engine=engine,
+            failed=options.get("failed", False),
         )
-        given = dspy.settings.lm
-        is_asked = getattr(given, "model", None) == config.model.name
-        client = Client(config.model, access, provider=own_provider)
-        lm = RecordedLM(client, given.callbacks if is_asked else ())
-        client.enter_used(listed)
-        models = Models()
-        if searching:
-            models = stack.enter_context(connected(config, access))
+        lm = _recorded_lm(config.model, access, own_provider)
+        lm.client.enter_used(listed)
+        models = stack.enter_context(connected(config, access)) if searching else Models()
         stack.enter_context(in_bulk(lm))
         session = Session(
             config,
@@ -211,6 +207,25 @@ def open_session(
             for role in roles:  # what is wrong with its settings shows before anything is paid for
                 session.lm_of(role)
             yield session
+
+
+def _recorded_lm(model: ModelConfig, access: Access, provider: Provider | None) -> "RecordedLM":
+    """Make the session's LM; it notifies the callbacks of DSPy's own LM where that is this model."""
+    import dspy
+
+    from freshstack_dspy.lm.client import Client, RecordedLM
+
+    given = dspy.settings.lm
+    is_asked = getattr(given, "model", None) == model.name
+    client = Client(model, access, provider=provider)
+    return RecordedLM(client, given.callbacks if is_asked else ())
+
+
+def _check_options(config: BuildConfig, mode: Mode, options: AskingOptions) -> None:
+    check_options(options)
+    check_mode(config, mode)
+    if options.get("failed") and mode != "rerecord":
+        raise ConfigError("failed=True asks again for what failed: it goes with mode='rerecord'")
 
 
 def _sending(
@@ -268,6 +283,44 @@ def with_contexts(
             its = named.model.model_copy(update={"context": context})
             update[role] = named.model_copy(update={"model": its})
     return config.model_copy(update=update), [one for one in listed.values() if one is not None]
+
+
+def context_at_server(
+    model: ModelConfig, mode: Mode, recorded: Recorded, store: ReplyStore | None = None
+) -> Reply | None:
+    """What a model's own server says of its context, or said when it was last asked.
+
+    It is recorded like a reply, to a request without messages: a replay packs its requests by it.
+    Nobody is asked where `[model] context` says it, or the provider is one that the table knows.
+    """
+    if model.name == BASELINE or model.context is not None:
+        return None
+    request = ChatRequest(
+        model=model.name,
+        endpoint=endpoint_identity(model.name, model.api_base),
+        messages=(),
+        parameters={"asked": "context"},
+    )
+    known = recorded.entry(request.key)
+    before = known if isinstance(known, Reply) else None
+    if mode not in ("live", "rerecord"):
+        return before
+    window = window_listed(listed_models(model), model.name.partition("/")[2])
+    text = json.dumps({"context": window})
+    if window is None or (before is not None and before.text == text):
+        return before
+    reply = receive(
+        request,
+        text=text,
+        finish_reason="stop",
+        input_tokens=0,
+        output_tokens=0,
+        origin="live",
+        price=None,
+    )
+    if store is not None:
+        store.put(reply)
+    return reply
 
 
 def recipe_maker(

@@ -13,7 +13,7 @@ import pytest
 import freshstack_dspy
 from tests.cli.conftest import Command
 from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
-from tests.collection.small import write_small
+from tests.collection.small import relabel, write_small
 from tests.formats.foreign import beir
 from tests.formats.odd import write_odd
 
@@ -113,7 +113,7 @@ def test_leaderboard_has_an_average_and_every_topic(freshstack: Command, board: 
 def test_a_leaderboard_on_a_word_counters_labels_says_so_above_its_tables(
     freshstack: Command, board: Path
 ) -> None:
-    edit(board / "one/manifest.json", "openai/some-model", "extractive/baseline")
+    relabel(board / "one", "extractive/baseline")
     done = freshstack("leaderboard", board)
 
     assert "dry run: labels by a word counter (one). Small: mean over 2 topics" in done.out

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.collection.small import relabel
+
 from .conftest import Command
 
 
@@ -48,8 +50,9 @@ def test_answers_by_a_model_say_whether_better_retrieval_gave_better_ones(
 ) -> None:
     runs = ("bm25.run", "lsa.run")
     freshstack("answer", "collection", *runs, "--config", "judge.toml", "--out", "answers")
-    for path in (desk / "collection" / "manifest.json", desk / "answers" / "answering.json"):
-        path.write_text(path.read_text().replace("extractive/baseline", "openai/some-model"))
+    relabel(desk / "collection", "openai/some-model")
+    account = desk / "answers" / "answering.json"
+    account.write_text(account.read_text().replace("extractive/baseline", "openai/some-model"))
 
     done = freshstack("report", "collection", *runs, "--answers", "answers", "--out", "both.html")
     alone = freshstack("report", "collection", "--answers", "answers", "--out", "alone.html")
