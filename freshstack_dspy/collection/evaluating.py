@@ -172,7 +172,7 @@ def without_contaminated(
         qrels = qrels.without(excluded)
         if not qrels.nuggets:
             raise CollectionError(
-                f"all {len(excluded)} queries are contaminated; a higher share leaves fewer out"
+                f"all {len(excluded)} queries are contaminated; raise exclude_contaminated={share}"
             )
     about, without = qrels.about, f", without {len(excluded)} contaminated" if excluded else ""
     identity = {**about.identity, "excluded": excluded}
