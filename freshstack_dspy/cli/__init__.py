@@ -18,7 +18,7 @@ _PATIENCE = 5.0
 _OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
 _EXIT_CODES = {"DeferredError": 3, "BudgetError": 4}
 _ARGUMENT = re.compile(
-    r"\b(replace|keep_labels|unknown_ids|threshold|format|split|mode|exclude_contaminated)=(?:True|'([^']*)'|(\d+(?:\.\d+)?))"
+    r"\b(replace|keep_labels|unknown_ids|threshold|format|split|mode|failed|exclude_contaminated)=(?:True|'([^']*)'|(\d+(?:\.\d+)?))"
 )
 """An argument of Python that a message names; here it is an option."""
 

@@ -172,8 +172,6 @@ def open_session(
         asks = mode == "rerecord" or (mode == "live" and not any(FirstOf(store, bundles).lines()))
         if asks and engine is None:
             _check_each(config, asked, check_reachable)
-        reserved = JobFolder.of(config).reserved()
-        account = Account(config.name, config.budget, config.prices, reserved)
         recorded = FirstOf(store, bundles)
         settings = config
         config, listed = with_contexts(
@@ -183,7 +181,7 @@ def open_session(
             mode,
             store,
             bundles,
-            account,
+            Account(config.name, config.budget, config.prices, JobFolder.of(config).reserved()),
             callback=options.get("callback"),
             engine=engine,
             failed=options.get("failed", False),

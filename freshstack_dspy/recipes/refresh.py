@@ -81,7 +81,7 @@ def refresh(
     if options.get("mode") == "rerecord" and not options.get("failed"):
         raise ConfigError(
             "refresh asks only for what changed or failed; allowed modes: live, replay, defer, and "
-            "rerecord with --failed, in Python failed=True"
+            "rerecord with failed=True"
         )
     check_there(config)
     with span("refresh", collection=config.name), only_writer(config.out, "freshstack refresh"):
