@@ -29,7 +29,6 @@ from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import (
     SUMS_FILE,
     Provenance,
-    encode_manifest,
     encode_sums,
     read_manifest,
     read_sums,
@@ -155,8 +154,7 @@ def write_small(path: Path, contents: Contents = CONTENTS) -> Collection:
 def relabel(folder: Path, by: str) -> None:
     """Write a collection's manifest again, as one whose labels are by another model."""
     path = folder / "manifest.json"
-    manifest = read_manifest(folder).model_copy(update={"model": by})
-    path.write_bytes(encode_manifest(manifest))
+    path.write_text(path.read_text().replace(read_manifest(folder).model, by))
     sums = {**read_sums(folder), path.name: sha256(path.read_bytes()).hexdigest()}
     (folder / SUMS_FILE).write_bytes(encode_sums(sums))
 
