@@ -1,4 +1,4 @@
-"""Reading JSON Lines of bounded size, and writing a file or a folder whole or not at all."""
+"""Reading JSON Lines and Parquet of bounded size, and writing a file or a folder whole or not at all."""
 
 import errno
 import fcntl
@@ -10,11 +10,11 @@ import shutil
 import socket
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -23,12 +23,18 @@ from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.records import Record
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 R = TypeVar("R", bound=Record)
 ReadProgress = Callable[[int, int], None]
 """Called with the number of bytes read, and of how many."""
 
 LONGEST_LINE = 64 << 20
 """Bytes of a line of someone else's JSON Lines; a book has some million characters."""
+_LARGEST_BATCH = 1 << 28
+"""Bytes that a batch of a Parquet file may decode to at most."""
 _RATIO, _ALWAYS = 200, 64 << 20
 """Text shrinks to a tenth; a file that unpacks to 200 times its size was made to fill memory."""
 _LARGEST_DOCUMENT = 256 << 20
@@ -130,6 +136,43 @@ def read_lines(path: Path, progress: ReadProgress | None = None) -> Iterator[tup
 def most_unpacked(size: int) -> int:
     """Give how many bytes a compressed file of so many may unpack to."""
     return _ALWAYS + _RATIO * size
+
+
+def parquet_batches(
+    file: "pq.ParquetFile",
+    size: int,
+    rows: int,
+    columns: Sequence[str] | None = None,
+    groups: Sequence[int] | None = None,
+) -> "Iterator[pa.RecordBatch]":
+    """Give the rows of a Parquet file of `size` bytes, which must not decode to far more than that.
+
+    Raises:
+        pa.ArrowInvalid: They do, or a text is not UTF-8.
+    """
+    import pyarrow as pa
+
+    numbers = range(file.num_row_groups) if groups is None else groups
+    wanted = None if columns is None else set(columns)
+    largest = max((_stored(file.metadata.row_group(one), wanted) for one in numbers), default=0)
+    rows = max(1, min(rows, _LARGEST_BATCH // max(1, largest)))  # each may hold the longest value
+    left = most_unpacked(size)
+    for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
+        left -= batch.nbytes
+        if left < 0:
+            raise pa.ArrowInvalid("it unpacks to far more than any real file does")
+        batch.validate(full=True)
+        yield batch
+
+
+def _stored(group: Any, columns: set[str] | None) -> int:
+    """The size of columns of a row group before compression."""
+    every = map(group.column, range(group.num_columns))
+    return sum(
+        column.total_uncompressed_size
+        for column in every
+        if columns is None or column.path_in_schema.partition(".")[0] in columns
+    )
 
 
 def decoded(data: bytes, place: str) -> str:

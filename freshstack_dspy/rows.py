@@ -18,20 +18,17 @@ from freshstack_dspy.files import (
     decoded,
     json_file,
     json_value,
-    most_unpacked,
+    parquet_batches,
     read_lines,
 )
 from freshstack_dspy.records import Importance
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
 """Those to read, where they are there; or what chooses them from those of a file. None: all."""
 _DELIMITERS = (",", ";", "\t", "|")
-_LARGEST_BATCH = 1 << 28
-"""Bytes that a batch of a Parquet file may decode to at most."""
 _INDEX = "__index_level_"
 """How Arrow calls the index of a data frame that has no name; it is no column."""
 _ENDINGS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".json")
@@ -222,43 +219,6 @@ def _batches(path: Path, columns: Columns) -> "Iterator[pa.RecordBatch]":
         file = parquet.ParquetFile(opened)
         size = path.stat().st_size
         yield from parquet_batches(file, size, 256, chosen(file.schema_arrow.names))
-
-
-def parquet_batches(
-    file: "pq.ParquetFile",
-    size: int,
-    rows: int,
-    columns: Sequence[str] | None = None,
-    groups: Sequence[int] | None = None,
-) -> "Iterator[pa.RecordBatch]":
-    """Give the rows of a Parquet file of `size` bytes, which must not decode to far more than that.
-
-    Raises:
-        pa.ArrowInvalid: They do, or a text is not UTF-8.
-    """
-    import pyarrow as pa
-
-    numbers = range(file.num_row_groups) if groups is None else groups
-    wanted = None if columns is None else set(columns)
-    largest = max((_stored(file.metadata.row_group(one), wanted) for one in numbers), default=0)
-    rows = max(1, min(rows, _LARGEST_BATCH // max(1, largest)))  # each may hold the longest value
-    left = most_unpacked(size)
-    for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
-        left -= batch.nbytes
-        if left < 0:
-            raise pa.ArrowInvalid("it unpacks to far more than any real file does")
-        batch.validate(full=True)
-        yield batch
-
-
-def _stored(group: Any, columns: set[str] | None) -> int:
-    """The size of columns of a row group before compression."""
-    every = map(group.column, range(group.num_columns))
-    return sum(
-        column.total_uncompressed_size
-        for column in every
-        if columns is None or column.path_in_schema.partition(".")[0] in columns
-    )
 
 
 def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":

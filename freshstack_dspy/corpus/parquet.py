@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 from freshstack_dspy.corpus.sorting import regrouped
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import canonical_line
+from freshstack_dspy.files import canonical_line, parquet_batches
 from freshstack_dspy.records import Chunk
-from freshstack_dspy.rows import parquet_batches
 
 if TYPE_CHECKING:
     import numpy as np

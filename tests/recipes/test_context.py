@@ -83,7 +83,7 @@ def quickstart(folder: Path, server: SmallServer, **model: Any) -> BuildConfig:
 def test_every_pair_is_judged_and_replayed_to_the_same_content(
     small: SmallServer, tmp_path: Path
 ) -> None:
-    config = quickstart(tmp_path, small)
+    config = quickstart(tmp_path, small, concurrency=4)
     planned = plan(config)
     collection = build(config)
     asked, steps = len(small.requests), collection.manifest.ledger
@@ -99,7 +99,7 @@ def test_every_pair_is_judged_and_replayed_to_the_same_content(
     assert sum(step.calls for step in steps.values()) == asked
     if small.listed is None:
         assert planned.context is None
-        assert 0 < small.refused.total() < 12
+        assert 0 < small.refused.total() < 12  # those in flight before a refusal came
     else:
         assert planned.context == CONTEXT
         assert small.refused.total() == 0
