@@ -293,7 +293,8 @@ def agreement(
     answer = None
     if prediction is not None:
         with suppress(ReplyError):
-            answer = dspy.Prediction(**measure.answer_of(example, prediction))
+            inputs = dict(example.inputs().items())
+            answer = dspy.Prediction(**measure.answer_of(inputs, prediction))
     said = dspy.Example(**{**dict(example.inputs().items()), **people})
     return measure.feedback(said, answer, trace, pred_name, pred_trace)
 

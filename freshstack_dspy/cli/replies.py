@@ -222,6 +222,7 @@ def status(
     settings = load_judging(config)
     pause = FIRST_WAIT
     shown: dict[str, str] = {}
+    jobs: list[Job] = []
     with closing(ReplyStore(settings.cache.path)) as store:
         batches = Batches(settings, store)
         submitted = {one.model for one in batches.folder.pending()}

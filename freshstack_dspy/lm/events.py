@@ -106,7 +106,8 @@ def waiting_event(model: str, seconds: float, why: str | None, load: dict[str, i
         seconds=round(seconds, 6),
         status="waiting",
         error=why,
-        **load,
+        in_flight=load["in_flight"],
+        waiting=load["waiting"],
     )
 
 

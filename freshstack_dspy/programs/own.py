@@ -64,7 +64,8 @@ def check_takes(program: dspy.Module, own: dspy.Module, what: str) -> None:
     """Raise a ConfigError where a program does not take what ours takes, in whose place it is."""
     # Of the classes: DSPy warns of whoever looks at an object's `forward`.
     kind: Any = type(program)
-    _, *taken = inspect.signature(type(own).forward).parameters.values()
+    ours: Any = type(own)
+    _, *taken = inspect.signature(ours.forward).parameters.values()
     needed = {one.name: None for one in taken}
     try:
         inspect.signature(kind.forward).bind(program, **needed)

@@ -228,7 +228,7 @@ class Session:
 
         def ask(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
             nonlocal deferred
-            found = self._answered(function, items, advance, self.lm_of(role).client.model)
+            found = self._answered(function, items, advance, client.model)
             deferred += len(items) - len(found)
             return found
 
