@@ -73,8 +73,8 @@ def with_texts(label: HumanLabel, query: Query, nugget: str, chunk: Chunk) -> Hu
 def follow(labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) -> Followed:
     """Give labels the ids that their pairs have in a collection.
 
-    A label whose chunk is there stays as it is. Of a passage that has another id the evidence is
-    where its words are. A passage that is cut otherwise gives its label to the judged chunks that
+    A label whose chunk is there stays as it is. Where a passage has another id, its evidence is
+    placed by its words. A passage that is cut otherwise gives its label to the judged chunks that
     hold all that was marked, or, unmarked, all of it; label 0 goes to the chunks that are all in
     passages with that label.
 

@@ -625,7 +625,7 @@ class _EndingLM(RecordedLM):
         """Called after each reply."""
         self.errors: list[FreshstackError] = []
         self.failures: list[ReplyError] = []
-        """Of the optimizer's own questions."""
+        """Failed replies to the optimizer's own questions."""
         self.written: list[bool] = []
         """Not empty where one of these was answered."""
         self.clients: list[Client] = []

@@ -256,7 +256,7 @@ def _cost(searches: Iterable[Search]) -> float | None:
 
 
 def _tokens(qrels: NuggetQrels, run: SearchRun, searches: Iterable[Search]) -> int | None:
-    """Of all that they showed; of what is not in the corpus, those of its text."""
+    """The tokens of all results shown; a result outside the corpus counts by its own text."""
     lengths = qrels.spans.lengths if run.has_passages and qrels.spans else qrels.tokens
     shown = (id_ for search in searches for id_ in search.documents)
     try:

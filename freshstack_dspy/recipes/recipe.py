@@ -98,8 +98,8 @@ def identities(recipe: FreshStack, programs: Iterable[str]) -> dict[str, str]:
     An identity is where the class is found, and a hash of all that changes its answers: the source
     of its module and of those of the modules inside, their public attributes, and of each predictor
     the prompt, what it decides by, its settings and its own model. DSPy's and our code is known by
-    its version. Of a recipe of ours, the programs that are not as its configuration makes them are
-    named too, and an adapter that DSPy is configured with.
+    its version. Programs that replace those of our own recipes are named too, and an adapter that
+    DSPy is configured with.
     """
     names = {name for name in programs if hasattr(recipe, name)}
     if _is_known(type(recipe)):
