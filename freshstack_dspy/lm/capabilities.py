@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from freshstack_dspy.config import ModelConfig, Structured
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment
+from freshstack_dspy.lm.schemas import in_order
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ _OBJECT_ONLY = ("deepseek", "zai")
 """Providers that take a schema and do not hold the reply to it."""
 _COMPILED = (*_STRICT, "groq", "anthropic", "gemini", "vertex_ai", "azure_ai", "bedrock")
 """Providers that compile a schema themselves, and refuse bounds or give up on too many of them."""
+_BY_GRAMMAR = ("hosted_vllm", "vllm", "llamafile", "ollama", "ollama_chat")
+"""Servers of one's own that make a grammar of a schema, which may list the items of an array."""
 _BY_OUTLINES = ("lm_studio",)
 """Servers that may decode with outlines: each string with a `maxLength` takes it seconds and GBs."""
 _BOUNDS = frozenset(
@@ -137,6 +140,8 @@ class Capabilities(Record):
             return {"type": "json_object"} if self.structured != "json_schema" else dict(asked)
         if self.model.name.partition("/")[0] in _BY_OUTLINES:
             return {**asked, "schema": _without_lengths(asked["schema"])}
+        if self.model.name.partition("/")[0] in _BY_GRAMMAR:
+            return {**asked, "schema": in_order(asked["schema"])}
         if self.bounds:
             return dict(asked)
         wanted: dict[str, Any] = {**asked, "schema": in_strict_form(asked["schema"])}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from freshstack_dspy.errors import DeferredError, FailureStatus, ReplyError, TooLongError
+from freshstack_dspy.lm.schemas import Bound
 
 Fields = dict[str, Any]
 
@@ -122,6 +123,9 @@ class OneForEach:
     """The field that numbers an item of the input list."""
     answered: str
     """The field of an output item with the number of the input item that it is about."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return Bound(least=True).__get_pydantic_json_schema__(core_schema, handler)
 
     def left_out(self, inputs: Fields, items: Sequence[Any]) -> list[Any]:
         """The input items, as JSON has them, that no output item is about."""

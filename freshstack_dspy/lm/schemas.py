@@ -41,7 +41,7 @@ class Bound:
 
 SENTENCE = Bound(length=500)
 """A sentence of 80 words; the longest of the samples has 304 characters."""
-Reason = Annotated[str, Bound(length=500, filled=True)]
+Reason = Annotated[str, Bound(length=240, filled=True)]
 """A sentence of why. What it explains stands without it too: a blank one is not sent back."""
 NuggetNumber = Annotated[int, Bound(numbers="nuggets")]
 ChunkNumber = Annotated[int, Bound(numbers="chunks")]
@@ -97,6 +97,27 @@ def call_schema(marked: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[st
         return made
 
     schema: dict[str, Any] = bound(dict(marked))
+    return schema
+
+
+def in_order(schema: Any) -> Any:
+    """A schema of a call whose lists of one item for each number have these items in their order.
+
+    It leaves a grammar no way to say something twice of one number and nothing of another.
+    """
+    if isinstance(schema, list):
+        return [in_order(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {name: in_order(value) for name, value in schema.items()}
+    properties = schema.get("items", {}).get("properties", {})
+    name, numbers = next(((n, p["enum"]) for n, p in properties.items() if "enum" in p), ("", []))
+    if name and schema.get("minItems") == schema.get("maxItems") == len(numbers):
+        item = schema.pop("items")
+        schema["prefixItems"] = [
+            {**item, "properties": {**properties, name: {**properties[name], "enum": [number]}}}
+            for number in numbers
+        ]
     return schema
 
 

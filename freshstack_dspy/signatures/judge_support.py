@@ -9,7 +9,7 @@ import dspy
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.lm.schemas import ChunkNumber, NuggetNumber, Reason
+from freshstack_dspy.lm.schemas import Bound, ChunkNumber, NuggetNumber, Reason
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.checks import (
@@ -254,7 +254,9 @@ class NuggetGrade(OneNugget):
 class ChunkGrades(GradedChunk):
     """How well one chunk supports each nugget."""
 
-    grades: Annotated[list[NuggetGrade], DISTINCT] = Field(description="one grade for each nugget")
+    grades: Annotated[list[NuggetGrade], DISTINCT, Bound(least=True)] = Field(
+        description="one grade for each nugget"
+    )
 
 
 @named
@@ -287,7 +289,9 @@ class NuggetRating(OneNugget):
 class ChunkRatings(GradedChunk):
     """How well each nugget can be had from one chunk."""
 
-    grades: Annotated[list[NuggetRating], DISTINCT] = Field(description="one grade for each nugget")
+    grades: Annotated[list[NuggetRating], DISTINCT, Bound(least=True)] = Field(
+        description="one grade for each nugget"
+    )
 
 
 @named

@@ -19,17 +19,18 @@ from .examples import EXAMPLES
 
 @pytest.mark.parametrize("signature", EXAMPLES, ids=lambda signature: signature.__name__)
 def test_servers_and_providers_take_the_schema(signature: Any, tmp_path: Path) -> None:
-    schema = _schema_sent(signature, EXAMPLES[signature], tmp_path)
+    def sent(model: str) -> Any:
+        return _schema_sent(model, signature, EXAMPLES[signature], tmp_path)
 
-    assert list(compiled(schema)) == []
-    strict = in_strict_form(schema)
+    assert list(compiled(sent("hosted_vllm/any"))) == []
+    strict = in_strict_form(sent("openai/any"))
     assert fits_strict_modes(strict)
     assert list(schema_faults(strict)) == []
     assert list(gemini_schema_faults(strict)) == []
     assert list(compiled(strict)) == []
 
 
-def _schema_sent(signature: Any, inputs: dict[str, Any], store: Path) -> Any:
+def _schema_sent(model: str, signature: Any, inputs: dict[str, Any], store: Path) -> Any:
     asked: list[Request] = []
 
     class Seen:
@@ -37,7 +38,7 @@ def _schema_sent(signature: Any, inputs: dict[str, Any], store: Path) -> Any:
             asked.append(request)
             return Scribe("none").complete(request)
 
-    lm = connect(ModelConfig(name="hosted_vllm/any", reasks=0), provider=Seen(), store=store)
+    lm = connect(ModelConfig(name=model, reasks=0), provider=Seen(), store=store)
     with dspy.context(lm=lm, adapter=TypedAdapter()), pytest.raises(ReplyError):
         dspy.Predict(signature)(**inputs)
     lm.client.close()

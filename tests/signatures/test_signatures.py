@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from freshstack_dspy import Query
 from freshstack_dspy.lm.reask import correction
+from freshstack_dspy.lm.schemas import in_order
 from freshstack_dspy.lm.typed import (
     ACCEPT_LESSER_FAULTS,
     answer_model,
@@ -158,13 +159,25 @@ def test_the_schema_of_a_call_lists_its_numbers_and_bounds_its_lists_and_reasons
 
     assert bounds(call, "enum") == [[2], [1, 2]], "of a chunk and of its nuggets"
     assert bounds(call, "maxItems") == [1, 2]
-    assert bounds(call, "maxLength") == [500]
+    assert bounds(call, "maxLength") == [240]
+    assert bounds(call, "minItems") == [1], "a verdict for each chunk"
     assert bounds(general["$defs"]["ChunkVerdict"], "enum", "maxItems", "maxLength") == []
     assert bounds(answer_schema(UpdateNuggets, {**inputs, "limit": 3}), "maxItems") == [3, 2]
     none_yet = answer_schema(UpdateNuggets, plain({**EXAMPLES[UpdateNuggets], "nuggets": []}))
     assert bounds(none_yet, "enum", "maxItems") == [2, 0, 2, [1, 2]]
     nuggets = answer_schema(NuggetizeAnswer, {"limit": 10})
     assert bounds(nuggets, "maxItems") == [20], "doubtful ones do not count"
+
+
+def test_a_grammar_has_one_item_for_each_number_in_their_order() -> None:
+    inputs = plain(EXAMPLES[JUDGES["graded_3"]])
+    verdicts = in_order(answer_schema(JUDGES["graded_3"], inputs))["properties"]["verdicts"]
+    chunks = [verdict["properties"]["chunk"]["enum"] for verdict in verdicts["prefixItems"]]
+    grades = verdicts["prefixItems"][0]["properties"]["grades"]["prefixItems"]
+
+    assert chunks == [[chunk["number"]] for chunk in inputs["chunks"]]
+    assert [grade["properties"]["nugget"]["enum"] for grade in grades] == [[1], [2]]
+    assert "items" not in verdicts, "llama.cpp would read it in place of prefixItems"
 
 
 @pytest.mark.parametrize("signature", EXAMPLES, ids=lambda signature: signature.__name__)

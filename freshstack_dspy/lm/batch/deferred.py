@@ -362,5 +362,18 @@ def _validator(schema: str) -> Any:
     types = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    exactly: Any = validators.extend(Draft202012Validator, type_checker=types)
+    # Bounds of a call are there for the decoder: a longer reason or a verdict too few is no fault.
+    bounds = {"maxLength": _unchecked, "prefixItems": _unchecked, "minItems": _not_empty}
+    exactly: Any = validators.extend(Draft202012Validator, bounds, type_checker=types)
     return exactly(json.loads(schema))
+
+
+def _unchecked(*_: Any) -> tuple[()]:
+    return ()
+
+
+def _not_empty(_: Any, least: int, value: Any, __: Any) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(value, list) and least and not value:
+        yield ValidationError("[] should be non-empty")
