@@ -573,8 +573,8 @@ def read_qrels(
         threshold: The lowest grade of a relevant document.
 
     Raises:
-        CollectionError: With file and line, where a line cannot be understood or a document has
-            two grades; or the file is empty or cannot be read.
+        CollectionError: With file and line, where a line cannot be understood or a document is
+            there twice; or the file is empty or cannot be read.
     """
     rows = _rows(Path(path))
     if subtopics is None:
@@ -582,11 +582,12 @@ def read_qrels(
     graded: dict[str, dict[str, dict[str, int]]] = {}
     for number, query, subtopic, document, grade in rows:
         grades = graded.setdefault(query, {}).setdefault(subtopic if subtopics else "", {})
-        if (before := grades.setdefault(document, grade)) != grade:
+        if document in grades:  # as in trec_eval
             raise CollectionError(
-                f"{path}:{number}: query {query!r}, document {document[:200]!r}: the grade is "
-                f"{grade}, and {before} above"
+                f"{path}:{number}: query {query!r}, document {document[:200]!r} is there twice, "
+                f"with the grades {grades[document]} and {grade}; keep one line"
             )
+        grades[document] = grade
     if subtopics:
         return NuggetQrels.from_diversity_qrels(graded, threshold=threshold)
     whole = {query: grades for query, of in graded.items() for grades in of.values()}

@@ -95,7 +95,8 @@ def test_a_table_of_beir_is_read_with_or_without_names(tmp_path: Path, header: s
     ("text", "message"),
     [
         (b"", "qrels.txt: the qrels are empty; a line is: query 0 document grade"),
-        (b"q 0 a 1\nq 0 a 2\n", r":2: query 'q', document 'a': the grade is 2, and 1 above"),
+        (b"q 0 a 1\nq 0 a 2\n", r":2: query 'q', document 'a'"),
+        (b"q 0 a 1\nq 0 b 0\nq 0 a 1\n", r":3: query 'q', document 'a'"),
         (b"\n\nq 0 a\n", ":3: 'q 0 a' is no line of qrels; a line is: query 0 document grade"),
         (b"q 0 a 1\nq 0 a 0.5\n", ":2: 'q 0 a 0.5' is no line of qrels"),
         (b"q\ta\t1\nq\tb\n", ":2: .* is no line of qrels"),
