@@ -31,11 +31,12 @@ from freshstack_dspy.cli.app import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKS = {
+    "autojudge.md": pytest.mark.formats,
     "growing.md": pytest.mark.slow,
     "trust.md": pytest.mark.slow,
     "your-retriever.md": pytest.mark.formats,
 }
-"""Of pages that take more than a few seconds, or have blocks that need packages of `formats`."""
+"""Of pages that take more than a few seconds, or have blocks that need packages that only `make formats` installs."""
 _FENCE = re.compile(
     r"^```(?P<language>\S*) ?(?P<word>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

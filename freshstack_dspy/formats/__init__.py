@@ -14,7 +14,6 @@ FORMATS = Registry(
         "hf": f"{_HERE}.hugging_face:HUGGING_FACE",
         "crux": f"{_HERE}.crux:CRUX",
         "nuggetizer": f"{_HERE}.nuggetizer:NUGGETIZER",
-        "autojudge": f"{_HERE}.autojudge:AUTOJUDGE",
         "triples": f"{_HERE}.triples:TRIPLES",
     },
     is_one=lambda one: hasattr(one, "how_to_load"),

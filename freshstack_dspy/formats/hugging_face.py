@@ -12,10 +12,10 @@ from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.format import Format
-from freshstack_dspy.formats.imported import Imported, R, smallest_scale, validated
+from freshstack_dspy.formats.imported import Imported, R, validated
 from freshstack_dspy.formats.parquet import front_matter, parquet_file
 from freshstack_dspy.formats.selection import GRADES, Files, Selection
-from freshstack_dspy.records import SCALES, Candidate, Chunk, Judgment, Nugget, Query, Scale
+from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query
 from freshstack_dspy.rows import Row
 from freshstack_dspy.stored.card import data_card
 from freshstack_dspy.stored.contents import NuggetsName
@@ -83,10 +83,7 @@ def _read(found: Imported) -> None:
     found.judgments = [one for _, one in _records(found, "judgments", Judgment)]
     found.pool = [one for _, one in _records(found, "pool", Candidate)]
     found.documents = (one for _, one in _records(found, "corpus", Chunk))
-    labels = [one.label for one in found.judgments if one.label is not None]
-    name = smallest_scale(max(labels, default=1)) or "graded_5"
-    scale = Scale(name=name, threshold=SCALES[name].threshold)
-    found.use_scale(found.export.scale if found.export else scale)
+    found.use_scale_of(one.label for one in found.judgments)
 
 
 def _records(found: Imported, name: str, record: type[R]) -> Iterator[tuple[Row, R]]:

@@ -97,6 +97,13 @@ class Imported:
             )
         self.scale = Scale(name=scale.name, threshold=self.threshold or scale.threshold)
 
+    def use_scale_of(self, labels: Iterable[int | None]) -> None:
+        """Set the scale of our export; of others the smallest that holds these labels."""
+        highest = max((label for label in labels if label is not None), default=1)
+        name = smallest_scale(highest) or "graded_5"
+        scale = Scale(name=name, threshold=SCALES[name].threshold)
+        self.use_scale(self.export.scale if self.export else scale)
+
     def part(self, what: str, *patterns: str) -> Path:
         """Find the one file or folder that a pattern names; the first that finds any decides."""
         found = self.optional_part(what, *patterns)

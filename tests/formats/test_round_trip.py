@@ -149,7 +149,7 @@ def test_without_our_own_file_the_layout_itself_is_read(
     assert back.manifest.scale.name == "binary"
 
 
-@pytest.mark.parametrize("name", ["trec", "hf", "freshstack", "crux", "autojudge"])
+@pytest.mark.parametrize("name", ["trec", "hf", "freshstack", "crux"])
 def test_grades_of_a_query_stay_grades(tmp_path: Path, name: str) -> None:
     """A label of 2 is the grade 2, and not the one nugget that is supported."""
     files = {
@@ -184,7 +184,7 @@ def test_the_docs_name_what_each_format_loses() -> None:
 @given(
     query_ids=_IDS,
     chunk_ids=_IDS,
-    format_=st.sampled_from(["freshstack", "beir", "trec", "crux", "autojudge"]),
+    format_=st.sampled_from(["freshstack", "beir", "trec", "crux"]),
 )
 def test_arbitrary_ids_come_back(query_ids: list[str], chunk_ids: list[str], format_: str) -> None:
     with TemporaryDirectory() as folder:

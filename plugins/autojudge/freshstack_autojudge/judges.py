@@ -1,8 +1,8 @@
 """Our nuggetizer and judge as an AutoJudge, which the runner of TREC Auto-Judge loads.
 
-    nugget_class: "freshstack_dspy.autojudge:Nuggets"   nuggets of responses or documents
-    qrels_class: "freshstack_dspy.autojudge:Qrels"      documents, by the nuggets that they support
-    judge_class: "freshstack_dspy.autojudge:Judge"      responses, by the nuggets that they support
+    nugget_class: "freshstack_autojudge.judges:Nuggets"   nuggets of responses or documents
+    qrels_class: "freshstack_autojudge.judges:Qrels"      documents, by the nuggets that they support
+    judge_class: "freshstack_autojudge.judges:Judge"      responses, by the nuggets that they support
 
 Every call goes through a `Session`: it is recorded, budgeted and replayed as those of a build are.
 `autojudge_base` is imported by the methods alone. See docs/autojudge.md.
@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from freshstack_autojudge.banks import BankNugget, bank, by_text, claim, read_bank
 from freshstack_dspy.answering.judging import assign, judge_citations
 from freshstack_dspy.answering.scores import (
     NUGGET_RECALLS,
@@ -38,7 +39,6 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.formats.imported import DOCUMENT_IDS, DOCUMENT_TEXTS
-from freshstack_dspy.formats.nugget_banks import BankNugget, bank, by_text, claim, read_bank
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.recipes.chunking import ChunkedCorpora

@@ -11,8 +11,7 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy import FreshStack, Nugget, Query
-from freshstack_dspy.autojudge import (
+from freshstack_autojudge.judges import (
     CITATION_SUPPORTS,
     Judge,
     Response,
@@ -23,18 +22,20 @@ from freshstack_dspy.autojudge import (
     of_responses,
     runner_config,
 )
+from freshstack_dspy import FreshStack, Nugget, Query
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.without_answers import WithoutAnswers
 from freshstack_dspy.records import Importance
 from tests.formats.loading import lines_of, needs, stopwords
 
+ROOT = Path(__file__).parents[2]
 LOOP = "Each for loop calls the next method until StopIteration is raised. That ends the loop."
 SORT = "Lists are sorted in place by the sort method, which returns None."
 WORKFLOW = """
-nugget_class: "freshstack_dspy.autojudge:Nuggets"
-qrels_class: "freshstack_dspy.autojudge:Qrels"
-judge_class: "freshstack_dspy.autojudge:Judge"
+nugget_class: "freshstack_autojudge.judges:Nuggets"
+qrels_class: "freshstack_autojudge.judges:Qrels"
+judge_class: "freshstack_autojudge.judges:Judge"
 judge_uses_nuggets: true
 settings: {filebase: "{_name}"}
 """
@@ -129,9 +130,9 @@ class Mine(FreshStack):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"programs": {"nuggetizer": "tests.test_autojudge:Sentences"}},
+        {"programs": {"nuggetizer": "tests.autojudge.test_judges:Sentences"}},
         {"programs": {"nuggetizer": Sentences()}},
-        {"recipe": "tests.test_autojudge:Mine"},
+        {"recipe": "tests.autojudge.test_judges:Mine"},
         {"recipe": Mine(load_judging(None))},
     ],
 )
@@ -152,11 +153,11 @@ def test_documents_need_a_recipe_without_answers(tmp_path: Path) -> None:
     with asking(given, Settings(source="documents", limit=7)) as (session, recipe):
         assert isinstance(recipe, WithoutAnswers)
         assert session.config.nuggets.limit == 7
-    mine = Settings(source="documents", recipe="tests.test_autojudge:Mine")
+    mine = Settings(source="documents", recipe="tests.autojudge.test_judges:Mine")
     said = "recipe Mine makes no nuggets from documents"
     with asking(given, mine) as (session, recipe), pytest.raises(ConfigError, match=said):
         of_documents(session, recipe, {}, {})
-    wrong = Settings(programs={"nugetizer": "tests.test_autojudge:Sentences"})
+    wrong = Settings(programs={"nugetizer": "tests.autojudge.test_judges:Sentences"})
     with pytest.raises(ConfigError, match=r"no such program; it has: nugg"), asking(given, wrong):
         pass
 
@@ -187,7 +188,11 @@ def called(folder: Path, name: str, *words: object) -> str:
         check=False,
         timeout=300,
         cwd=folder,
-        env={**os.environ, **own, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={
+            **os.environ,
+            **own,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins/autojudge")]),
+        },
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

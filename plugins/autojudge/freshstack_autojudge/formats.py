@@ -6,10 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.formats.format import Format
-from freshstack_dspy.formats.imported import Imported, smallest_scale
-from freshstack_dspy.formats.nugget_banks import (
+from freshstack_autojudge.banks import (
     Bank,
     BankNugget,
     bank,
@@ -20,6 +17,9 @@ from freshstack_dspy.formats.nugget_banks import (
     read_bank,
     read_nugget_docs,
 )
+from freshstack_dspy import Format, read_qrels
+from freshstack_dspy.errors import SourceError
+from freshstack_dspy.formats.imported import Imported
 from freshstack_dspy.formats.selection import (
     GRADES,
     Files,
@@ -29,8 +29,7 @@ from freshstack_dspy.formats.selection import (
     query_metadata,
     word,
 )
-from freshstack_dspy.measures.qrels import read_qrels
-from freshstack_dspy.records import SCALES, Chunk, Nugget, Scale, Spans, Status
+from freshstack_dspy.records import Chunk, Nugget, Spans, Status
 from freshstack_dspy.rows import Row
 
 _HOW_TO_LOAD = f"""\
@@ -157,7 +156,7 @@ def _read(found: Imported) -> None:
         found.documents = list(found.documents)
         ours = {found.ours("chunks", document) for document in wanted}
         chunks = {one.chunk_id: one for one in found.documents if one.chunk_id in ours}
-    found.use_scale(found.export.scale if found.export else _scale_of(found, nuggets))
+    found.use_scale_of(_labels(found, nuggets))
     unsupporting = _graded_zero(found)
     for query_id, of_query in nuggets.items():
         for nugget, one in of_query:
@@ -169,15 +168,14 @@ def _read(found: Imported) -> None:
                 found.judge(nugget, document, label, status, evidence=_in_file(chunk, spans))
 
 
-def _scale_of(found: Imported, nuggets: dict[str, list[tuple[Nugget, BankNugget]]]) -> Scale:
-    """Give the smallest scale that holds the labels of banks."""
+def _labels(
+    found: Imported, nuggets: dict[str, list[tuple[Nugget, BankNugget]]]
+) -> list[int | None]:
     labels = [n for of in nuggets.values() for _, one in of for n in one.labels.values()]
     for n in labels:
         if n is not None and (type(n) is not int or not 0 <= n <= 5):
             raise SourceError(f"{found.path}: label {n!r}; allowed: 0 to 5, or null")
-    highest = max((n for n in labels if n is not None), default=1)
-    name = smallest_scale(highest) or "graded_5"
-    return Scale(name=name, threshold=SCALES[name].threshold)
+    return labels
 
 
 def _banks(found: Imported, files: Sequence[Path]) -> Iterator[tuple[Row, Bank]]:

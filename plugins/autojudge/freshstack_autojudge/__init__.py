@@ -1,0 +1,1 @@
+"""TREC Auto-Judge: its formats, and our nuggetizer and judge for its runner."""
