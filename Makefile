@@ -32,7 +32,7 @@ formats:  ## exports loaded by BEIR, MTEB, sentence-transformers and FlagEmbeddi
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python torch==2.13.0
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python --link-mode copy --constraint constraints.txt --editable '.[dev,formats,retrievers]' --editable plugins/autojudge
 	.venv-formats/bin/python -m pytest -m formats tests/collection tests/formats tests/test_docs.py
-	.venv-formats/bin/python -m pytest -m "formats or not formats" tests/autojudge
+	.venv-formats/bin/python -m pytest tests/autojudge tests/test_docs.py -k autojudge
 
 engines:  ## the work over a Ray cluster of two nodes, with an index in an S3 server, and what OpenTelemetry receives: in an environment of their own, with PyTorch
 	test -x .venv-engines/bin/python || $(PYTHON) -m venv .venv-engines

@@ -31,12 +31,15 @@ from freshstack_dspy.cli.app import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKS = {
-    "autojudge.md": pytest.mark.formats,
+    "autojudge.md": pytest.mark.skipif(
+        importlib.util.find_spec("freshstack_autojudge") is None,
+        reason="pip install ./plugins/autojudge",
+    ),
     "growing.md": pytest.mark.slow,
     "trust.md": pytest.mark.slow,
     "your-retriever.md": pytest.mark.formats,
 }
-"""Of pages that take more than a few seconds, or have blocks that need packages that only `make formats` installs."""
+"""Of pages that take more than a few seconds, or have blocks that need packages of `formats` or a plug-in."""
 _FENCE = re.compile(
     r"^```(?P<language>\S*) ?(?P<word>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
