@@ -4,7 +4,7 @@ import dataclasses
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
 from typing import Any, NamedTuple
@@ -16,12 +16,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.measure import MeasureSource
-from freshstack_dspy.measures.ppi import (
-    Corrected,
-    corrected_mean,
-    corrected_share,
-    rogan_gladen,
-)
+from freshstack_dspy.measures.ppi import Corrected, corrected_mean
 from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
@@ -30,7 +25,6 @@ from freshstack_dspy.stored.contents import NuggetsName
 from freshstack_dspy.stored.slices import Slices, slice_queries
 
 ALL_PAIRS = "all judged pairs"
-ROGAN_GLADEN = "all, by Rogan and Gladen"
 
 
 class CorrectedDifference(Record):
@@ -46,8 +40,8 @@ class Correction(Record, Shown):
     """What `correct` found."""
 
     rates: dict[str, Corrected]
-    """The share of judged pairs that support their nugget: of all, of all by Rogan and Gladen, and of
-    those that the judge gave each label."""
+    """The share of judged pairs that support their nugget: among all, and among those that the judge
+    gave each label."""
     means: dict[str, dict[str, Corrected]]
     """By run and measure."""
     differences: tuple[CorrectedDifference, ...]
@@ -247,7 +241,13 @@ def _mean(
     known = [
         one if query in given.whole else None for query, one in zip(queries, people, strict=True)
     ]
-    found = corrected_mean(judge, known, judge_counts=judge_counts, people_counts=people_counts)
+    found = corrected_mean(
+        judge,
+        known,
+        judge_counts=judge_counts,
+        people_counts=people_counts,
+        bounds=(-1, 1) if against else (0, 1),
+    )
     if any(query in given.whole for query in queries):
         return found
     return found.because(
@@ -274,7 +274,7 @@ def _rates(collection: Collection, given: _Labelled) -> dict[str, Corrected]:
 
     others = not (given.everything or given.same)
 
-    def rates(label: int | None) -> Iterator[Corrected]:
+    def rate(label: int | None) -> Corrected:
         pairs = [pair for pair in sorted(judged) if label in (None, judged[pair])]
         judge = [int((judged[pair] or 0) >= collection.threshold) for pair in pairs]
         people = [
@@ -285,36 +285,26 @@ def _rates(collection: Collection, given: _Labelled) -> dict[str, Corrected]:
         by_other = "the pairs were drawn by other labels, so that they tell the share of all only"
         if why := reason or by_other * (others and label is not None):
             share = sum(judge) / len(pairs)
-            yield Corrected(judge=share, labelled=0, items=len(pairs), reason=why)
-        elif by_query:
-            yield _rate_of_queries(judge, people, queries)
-        else:
-            of = [judged[pair] if others else given.strata[pair] for pair in pairs]
-            weight = [given.weights.get(pair, 1) for pair in pairs] if others else None
-            rate = corrected_mean(judge, people, strata=of, queries=queries, weights=weight)
-            if given.missing:  # tasks are in the order of their queries, so whole ones are missing
-                rate = rate.model_copy(update={"low": rate.wide_low, "high": rate.wide_high})
-            yield rate
-            if label is None and not (given.everything or given.missing or others):
-                yield rogan_gladen(judge, people, strata=of)
+            return Corrected(judge=share, labelled=0, items=len(pairs), reason=why)
+        if by_query:  # a ratio of two sums over queries
+            sizes = Counter(queries)
+            sums = {of: [0, 0] for of in sizes}
+            for query, verdict, other in zip(queries, judge, people, strict=True):
+                sums[query][0] += verdict
+                sums[query][1] += other or 0
+            labelled = {query for query, _, _ in known}
+            return corrected_mean(
+                [sums[query][0] for query in sizes],
+                [sums[query][1] if query in labelled else None for query in sizes],
+                judge_counts=[*sizes.values()],
+                people_counts=[*sizes.values()],
+            )
+        drawn_from = [judged[pair] if others else given.strata[pair] for pair in pairs]
+        weight = [given.weights.get(pair, 1) for pair in pairs] if others else None
+        found = corrected_mean(judge, people, strata=drawn_from, queries=queries, weights=weight)
+        if given.missing:  # tasks are in the order of their queries, so whole ones are missing
+            found = found.model_copy(update={"low": found.wide_low, "high": found.wide_high})
+        return found
 
-    found: dict[str, Corrected] = dict(zip((ALL_PAIRS, ROGAN_GLADEN), rates(None), strict=False))
-    for label in sorted(set(judged.values()), key=lambda label: -(label or 0)):
-        [found[f"label {label}"]] = rates(label)
-    return found
-
-
-def _rate_of_queries(
-    judge: Sequence[int], people: Sequence[int | None], queries: Sequence[str]
-) -> Corrected:
-    """Estimate a rate from queries labelled in full: a ratio of two sums over queries."""
-    counts, by_judge, by_people = Counter(queries), Counter[str](), Counter[str]()
-    for query, verdict, label in zip(queries, judge, people, strict=True):
-        by_judge[query] += verdict
-        if label is not None:
-            by_people[query] += label
-    return corrected_share(
-        [by_judge[query] for query in counts],
-        [by_people.get(query) for query in counts],
-        list(counts.values()),
-    )
+    labels = sorted(set(judged.values()), key=lambda label: -(label or 0))
+    return {ALL_PAIRS: rate(None)} | {f"label {label}": rate(label) for label in labels}

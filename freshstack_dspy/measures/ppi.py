@@ -1,4 +1,4 @@
-"""Values corrected for the judge's errors, from the labels that people gave a sample (PPI++)."""
+"""Values corrected for the judge's errors, from the labels that people gave a sample of the items."""
 
 import math
 from collections.abc import Sequence
@@ -15,16 +15,8 @@ if TYPE_CHECKING:
 FEWEST_ITEMS = 10
 """Labelled items below which there is no estimate, and `FEWEST_OF_STRATUM` those of a stratum."""
 FEWEST_OF_STRATUM = 5
-FEWEST_CHANGED = 8
-"""Items on which people differ from the judge, below which an interval from the changes covers too
-little."""
-FEWEST_OTHER = 10
-"""Labelled queries on which the judge's value may be expected not to be its commonest (of RR, 1),
-below which a mean has no interval: it would be given where many happen to change, and cover too
-little there."""
-FEWEST_TUNED = 300
-"""Labelled items from which λ is tuned. With fewer, λ and the labels' mean depend on each other, and
-intervals cover too little; it is 1."""
+FEW_CHANGED = 8
+"""Items on which people differ from the judge, below which Student's interval covers too little."""
 
 
 class Corrected(Record):
@@ -40,8 +32,6 @@ class Corrected(Record):
     """The interval of what other queries like these would give."""
     labelled: int
     items: int
-    power: float | None = None
-    """λ, how much the judge's values count: 0 not at all, as with labels alone, to 1."""
     reason: str | None = None
     """Why there is no value or no interval."""
 
@@ -59,168 +49,90 @@ def corrected_mean(
     judge_counts: Sequence[float] | None = None,
     people_counts: Sequence[float] | None = None,
     weights: Sequence[float] | None = None,
-    power: float | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Corrected:
-    """Estimate what a mean would be by people's labels: PPI++, stratified, clustered by query.
+    """Estimate what a mean would be by people's labels: the stratified difference estimator.
 
     With y of people, f of the judge, and W_h the share of stratum h among all items, of whose N_h
     items n_h were drawn at random and labelled:
 
-        θ = mean of λ f over all items + Σ_h W_h (mean of y - λ f over the labelled of h)
-        V = Σ_h W_h² (1/n_h - 1/N_h) s_h²,  s_h² the variance of y - λ f in h
+        θ = mean of f over all items + Σ_h W_h (mean of y - f over the labelled of h)
+        V = Σ_h W_h² (1/n_h - 1/N_h) s_h²,  s_h² the variance of y - f in h
+
+    With counts it is the ratio Σ y / Σ count, linearised: a mean over the queries that count, which
+    are others by people than by the judge, or a share of pairs in queries of unequal size. The
+    interval takes Student's quantiles, with fewer degrees of freedom where few items make most of V
+    (`_freedom`). It is another where V says too little:
+
+    - where people's values are 0 and 1 and the judge's are alike in each stratum, Wilson's intervals
+      of the strata are put together (MOVER);
+    - where people change fewer than `FEW_CHANGED` of the labelled items, as those of a good judge, it
+      is at least as wide as the gamma interval for a sum of rare changes, of which the largest that
+      is possible may have been missed (`_Sample.rare`).
 
     V is for these same items; for other queries the variance between the queries' sums of what θ
-    consists of is added. λ makes V least. Quantiles are Student's, of fewer degrees of freedom where
-    few items make most of V (`_freedom`). Where people's values are 0 and 1
-    and the judge's are alike in each stratum, Wilson's intervals of the strata are put together
-    (MOVER): V is 0 where few labels agree. With counts it is the ratio Σ y / Σ count, linearised: a
-    measure's mean over the queries that count, which are others by people than by the judge.
+    consists of is added.
 
-    Source: Angelopoulos, Bates and Zrnic, PPI++, arXiv 2311.01453, section 2 and example 6.1 (where
-    the mean of f is over the unlabelled, λ is ours times their share); Fisch et al., stratified PPI,
-    arXiv 2406.04291; Särndal, Swensson and Wretman, Model Assisted Survey Sampling, 1992, sections
-    4.6 and 6.3; Zou and Donner, Statistics in Medicine 2008; Wilson, JASA 1927.
+    Source: Särndal, Swensson and Wretman, Model Assisted Survey Sampling, 1992, sections 4.6 and 6.3;
+    with λ = 1, Fisch et al., stratified PPI, arXiv 2406.04291; Zou and Donner, Statistics in Medicine
+    2008 (MOVER); Wilson, JASA 1927; Fay and Feuer, Statistics in Medicine 1997 (gamma).
 
     Args:
-        judge: Of all items, which are pairs, or queries.
-        people: Of the same; None where it is not labelled.
+        judge: The values of all items, which are pairs, or queries.
+        people: Theirs; None where an item is not labelled.
         strata: From which part each item was drawn; by default they are one.
-        queries: The query of each item; by default each is of its own.
+        queries: The query of each item; by default each item has its own.
         judge_counts: What each counts by the judge; 1 by default.
         people_counts: The same by people; read where it is labelled.
         weights: 1 / probability of each labelled item, where it differs within a stratum.
-        power: λ; by default 1, and tuned from `FEWEST_TUNED` labelled items on.
+        bounds: The lowest and the highest value that an item can have, for each that it counts.
     """
     import numpy as np
 
-    of = _Sample(people, strata, weights)
-    f, y = np.asarray(judge, float), of.values
-    one: Array = np.ones(len(f))
-    g = one if judge_counts is None else np.asarray(judge_counts, float)
-    z = one if people_counts is None else np.where(of.labelled, people_counts, 0).astype(float)
-    what = "queries" if judge_counts is not None else "pairs"
-    found = of.found(float(f.sum() / max(g.sum(), 1e-300)), what)
-    if found.reason:
-        return found
-    tuned = power is None and found.labelled >= FEWEST_TUNED
-    lam = float(not tuned) if power is None else power
-    ratio, count, predicted = 0.0, 0.0, f
-    for _ in range(4 if tuned else 1):  # λ depends on the ratio, and the ratio on λ
-        count = of.total(z - lam * g) + lam * float(g.sum())
-        if count <= 0:
-            return found.because("by people's labels no labelled query counts")
-        ratio = (of.total(y - lam * f) + lam * float(f.sum())) / count
-        predicted = f - ratio * g
-        if tuned:
-            lam = of.least_variance(y - ratio * z, predicted)
-    error = y - ratio * z - lam * predicted
-    here = of.variance(error, error) / count**2
-    found = found.model_copy(update={"value": ratio, "power": lam})
-    binary = people_counts is None and bool(np.isin(y, (0, 1)).all()) and not of.within(f).any()
-    changed = int(((np.abs(y - f) + np.abs(z - g))[of.labelled] > 1e-12).sum())
+    sample = _Sample(people, strata, weights)
+    f, y = np.asarray(judge, float), sample.values
+    ones: Array = np.ones(len(f))
+    g = ones if judge_counts is None else np.asarray(judge_counts, float)
+    z = ones if people_counts is None else np.where(sample.labelled, people_counts, 0).astype(float)
+    result = Corrected(
+        judge=float(f.sum() / max(g.sum(), 1e-300)),
+        labelled=int(sample.numbers.sum()),
+        items=len(f),
+        reason=sample.too_few("pairs" if judge_counts is None else "queries"),
+    )
+    if result.reason:
+        return result
+    count = sample.total(z - g) + float(g.sum())
+    if count <= 0:
+        return result.because("by people's labels no labelled query counts")
+    ratio = (sample.total(y - f) + float(f.sum())) / count
+    predicted = f - ratio * g
+    error = y - ratio * z - predicted
+    variance = sample.variance(error) / count**2
+    binary = people_counts is None and bool(np.isin(y, (0, 1)).all()) and not sample.within(f).any()
     if binary:
-        low, high = of.wilson(ratio)
-    elif reason := _too_few(found, what, changed, f, g):
-        return found.because(reason)
+        low, high = sample.wilson(ratio)
     else:
-        freedom = _freedom(of.moved(error), found.labelled - len(of.sizes) - tuned)
-        half = _quantile(freedom) * math.sqrt(here)
-        low, high = ratio - half, ratio + half
-    found = found.model_copy(update={"low": low, "high": high})
-    variance, number = of.between(lam * predicted + of.expanded(error), queries)
+        freedom = _freedom(sample.moved(error), result.labelled - len(sample.sizes))
+        below = above = _quantile(freedom) * math.sqrt(variance)
+        changed = (np.abs(y - f) + np.abs(z - g))[sample.labelled] > 1e-12
+        if np.count_nonzero(changed) < FEW_CHANGED:
+            values = np.concatenate([f[g > 0] / g[g > 0], y[z > 0] / z[z > 0], bounds]) - ratio
+            most = np.maximum(g, 1)
+            down, up = sample.rare(
+                error, predicted - values.min() * most, values.max() * most - predicted
+            )
+            below, above = max(below, down / count), max(above, up / count)
+        low, high = ratio - below, ratio + above
+    result = result.model_copy(update={"value": ratio, "low": low, "high": high})
+    between, number = sample.between(predicted + sample.expanded(error), queries)
     if not number:
-        return found
-    more = _quantile(number) * math.sqrt(max(0.0, variance / count**2 - here))
+        return result
+    more = _quantile(number) * math.sqrt(max(0.0, between / count**2 - variance))
     low, high = ratio - math.hypot(ratio - low, more), ratio + math.hypot(high - ratio, more)
     if binary:
         low, high = max(0.0, low), min(1.0, high)
-    return found.model_copy(update={"wide_low": low, "wide_high": high})
-
-
-def corrected_share(
-    judge: Sequence[float], people: Sequence[float | None], sizes: Sequence[float]
-) -> Corrected:
-    """Estimate a share of all pairs from queries that are labelled in full, of unequal size.
-
-    Of a query's m pairs f are in the share by the judge, and y by people:
-
-        θ = Σ f / Σ m over all queries + D,  D = Σ (y - f) / Σ m over the n labelled of N
-        V = (1 - n/N) Σ (e / (1 - m / Σ m))² / (Σ m)²,  e = y - f - D m, over the labelled
-
-    V is about the jackknife's: a large query draws D to itself. Intervals are as in
-    `corrected_mean`.
-
-    Source: Cochran, Sampling Techniques, 1977, sections 6.3 and 6.17; the leverage: MacKinnon and
-    White, Journal of Econometrics 1985 (HC3).
-    """
-    import numpy as np
-
-    of = _Sample(people, None)
-    f, m = np.asarray(judge, float), np.asarray(sizes, float)
-    share = float(f.sum() / m.sum())
-    found = of.found(share, "queries")
-    if found.reason:
-        return found
-    here, drawn = of.labelled, float(m[of.labelled].sum())
-    changes = np.where(here, of.values - f, 0)
-    change = float(changes.sum()) / drawn
-    error = np.where(here, changes - change * m, 0)
-    value = share + change
-    found = found.model_copy(update={"value": value, "power": 1.0})
-    changed = int((np.abs(changes) > 1e-12).sum())
-    if reason := _too_few(found, "queries", changed, f):
-        return found.because(reason)
-    moved = error[here] / np.maximum(1 - m[here] / drawn, 1e-9)
-    rest = 1 - found.labelled / found.items
-    half = math.sqrt(rest * float(moved @ moved)) / drawn
-    half *= _quantile(_freedom(moved, found.labelled - 1))
-    variance, number = of.between(f - share * m + of.expanded(error), None)
-    between = (variance - of.variance(error, error)) / float(m.sum()) ** 2
-    wide = math.hypot(half, _quantile(number) * math.sqrt(max(0.0, between)))
-    ends = {"low": -half, "high": half, "wide_low": -wide, "wide_high": wide}
-    return found.model_copy(
-        update={name: min(1.0, max(0.0, value + end)) for name, end in ends.items()}
-    )
-
-
-def rogan_gladen(
-    judge: Sequence[int], people: Sequence[int | None], *, strata: Sequence[Any] | None = None
-) -> Corrected:
-    """Estimate a rate by people's labels from the judge's sensitivity and specificity.
-
-        θ = (rate by the judge + specificity - 1) / (sensitivity + specificity - 1)
-
-    Both are of the labelled items, weighted by N_h / n_h. The interval is for these same items, by
-    the delta method. Where the judge's labels are alike in each stratum, value and interval are
-    those of `corrected_mean`, whose arguments it takes.
-
-    Source: Rogan and Gladen, American Journal of Epidemiology 1978; Lee et al., arXiv 2511.21140.
-    """
-    import numpy as np
-
-    of = _Sample(people, strata)
-    f, y = np.asarray(judge, float), of.values
-    found, number = of.found(float(f.mean())), len(f)
-    if found.reason:
-        return found
-    rate = of.total(y) / number
-    if not 0 < rate < 1:
-        return found.because("people gave all labelled items one label")
-    sensitivity = of.total(f * y) / number / rate
-    specificity = of.total((1 - f) * (1 - y)) / number / (1 - rate)
-    if (informed := sensitivity + specificity - 1) <= 0:
-        return found.because(
-            f"sensitivity {sensitivity:.2f} and specificity {specificity:.2f}: the judge is no "
-            "better than chance"
-        )
-    value = (found.judge + specificity - 1) / informed
-    slope = (1 - value) * (1 - f - specificity) * (1 - y) / (1 - rate)
-    slope -= value * (f - sensitivity) * y / rate
-    error = math.sqrt(of.variance(slope, slope)) / number / informed
-    half = _quantile(found.labelled - len(of.sizes)) * error
-    low, high = (value - half, value + half) if of.within(f).any() else of.wilson(value)
-    ends = {"value": value, "low": low, "high": high}
-    return found.model_copy(update={name: min(1.0, max(0.0, end)) for name, end in ends.items()})
+    return result.model_copy(update={"wide_low": low, "wide_high": high})
 
 
 class _Sample:
@@ -245,19 +157,18 @@ class _Sample:
         sums = np.bincount(self.code, given, len(self.sizes))
         self.weights = given / np.where(sums, sums, 1)[self.code]  # 1 in each stratum
 
-    def found(self, judge: float, what: str = "pairs") -> Corrected:
-        """Begin an estimate, with the reason where the labels are too few."""
+    def too_few(self, what: str) -> str | None:
+        """Give the reason why the labels are too few for an estimate, if they are."""
         number, items = int(self.numbers.sum()), len(self.values)
-        reason = None
         if number < min(FEWEST_ITEMS, items):
-            reason = f"{number} of {items} {what} are labelled, and {FEWEST_ITEMS} are needed"
+            return f"{number} of {items} {what} are labelled, and {FEWEST_ITEMS} are needed"
         for name, size, labelled in zip(self.names, self.sizes, self.numbers, strict=True):
-            if reason is None and labelled < min(FEWEST_OF_STRATUM, size):
-                reason = (
+            if labelled < min(FEWEST_OF_STRATUM, size):
+                return (
                     f"of {name!s}, {labelled} of {size} {what} are labelled, and "
                     f"{FEWEST_OF_STRATUM} are needed"
                 )
-        return Corrected(judge=judge, labelled=number, items=items, reason=reason)
+        return None
 
     def means(self, values: "Array") -> "Array":
         """The mean of the labelled items of each stratum."""
@@ -272,14 +183,30 @@ class _Sample:
         """The sum over all items, estimated from the labelled ones."""
         return float(self.sizes @ self.means(values))
 
-    def variance(self, one: "Array", other: "Array") -> float:
-        """The variance of an estimated sum, or the covariance of two."""
+    def variance(self, error: "Array") -> float:
+        """The variance of an estimated sum."""
         import numpy as np
 
-        centred = (one - self.means(one)[self.code]) * (other - self.means(other)[self.code])
-        spread = self._sums(self.weights**2 * centred)
+        spread = self._sums((self.weights * (error - self.means(error)[self.code])) ** 2)
         spread *= self.numbers / np.maximum(self.numbers - 1, 1)
         return float((self.sizes * (self.sizes - self.numbers)) @ spread)
+
+    def rare(self, error: "Array", down: "Array", up: "Array") -> tuple[float, float]:
+        """How far a sum may be below and above its estimate, from changes that are seldom seen.
+
+        Those up and those down are sums of Poisson counts with an interval each, put together
+        (MOVER); `down` and `up` are the largest changes that are possible.
+        """
+        import numpy as np
+
+        weights = np.where(self.labelled, self.sizes[self.code] * self.weights, 0)
+        rest = math.sqrt(1 - self.labelled.mean())
+        one = _gamma(weights * np.maximum(-error, 0), weights.max() * max(0.0, down.max()))
+        other = _gamma(weights * np.maximum(error, 0), weights.max() * max(0.0, up.max()))
+        return (
+            rest * math.hypot(one[2] - one[1], other[1] - other[0]),
+            rest * math.hypot(other[2] - other[1], one[1] - one[0]),
+        )
 
     def within(self, values: "Array") -> "Array":
         """Values of all items minus the mean of their stratum; 0 where they differ by rounding."""
@@ -287,15 +214,6 @@ class _Sample:
 
         less = values - (self._sums(values) / self.sizes)[self.code]
         return np.where(np.abs(less) > 1e-12, less, 0)
-
-    def least_variance(self, people: "Array", judge: "Array") -> float:
-        """The λ from 0 to 1 that makes the variance of people - λ judge least."""
-        import numpy as np
-
-        spread = self._sums(self.within(judge) ** 2) / np.maximum(self.sizes - 1, 1)
-        spread *= self._sums(self.weights**2)
-        variance = float((self.sizes * (self.sizes - self.numbers)) @ spread)
-        return min(1.0, max(0.0, self.variance(people, judge) / max(variance, 1e-300)))
 
     def moved(self, error: "Array") -> "Array":
         """By how much each labelled item moves an estimated sum."""
@@ -340,28 +258,17 @@ class _Sample:
         return value - math.sqrt(below @ below), value + math.sqrt(above @ above)
 
 
-def _too_few(
-    found: Corrected, what: str, changed: int, judge: "Array", counts: "Array | None" = None
-) -> str | None:
-    """Give the reason why the labels are too few for an interval from what people change."""
-    import numpy as np
+def _gamma(changes: "Array", largest: float) -> tuple[float, float, float]:
+    """The low end, the value and the high end of a sum of changes, where another may be missed."""
+    from scipy.special import chdtri
 
-    if found.labelled == found.items:
-        return None
-    if counts is not None and what == "queries":
-        _, times = np.unique(np.stack([judge.round(9), counts]), axis=1, return_counts=True)
-        common = int(times.max())
-        if found.labelled * (1 - common / found.items) < FEWEST_OTHER:
-            return (
-                f"the judge gives {common} of the {found.items} queries one value, so that "
-                f"{found.labelled} labelled ones tell too little"
-            )
-    if changed < FEWEST_CHANGED:
-        return (
-            f"people change {changed} of the {found.labelled} labelled {what}, and "
-            f"{FEWEST_CHANGED} are needed"
-        )
-    return None
+    def end(total: float, variance: float, tail: float) -> float:
+        if not total:
+            return 0.0
+        return float(chdtri(2 * total**2 / variance, tail)) * variance / (2 * total)
+
+    total, squares, tail = float(changes.sum()), float(changes @ changes), (1 - LEVEL) / 2
+    return end(total, squares, 1 - tail), total, end(total + largest, squares + largest**2, tail)
 
 
 def _freedom(moved: "Array", most: int) -> float:
