@@ -63,7 +63,9 @@ NuggetsOption = Annotated[
         "unsupported are never found."
     ),
 ]
-ConventionsName = Literal["ours", "trec_eval", "ndeval", "pyndeval", "freshstack"]
+ConventionsName = Literal[
+    "ours", "trec_eval", "ndeval", "ndeval-traditional", "pyndeval", "freshstack"
+]
 ConventionsOption = Annotated[
     ConventionsName,
     typer.Option(help="Whose rules for ties, absent and empty queries, and rounding."),

@@ -137,7 +137,9 @@ class Conventions:
         return mean
 
 
-ConventionsName = Literal["ours", "trec_eval", "ndeval", "pyndeval", "freshstack"]
+ConventionsName = Literal[
+    "ours", "trec_eval", "ndeval", "ndeval-traditional", "pyndeval", "freshstack"
+]
 _DESCENDING = Order(ties="descending", single=True)
 _NDEVAL_DEPTH = 20
 
@@ -147,6 +149,7 @@ CONVENTIONS: dict[str, Conventions] = {
         Conventions("ours"),
         Conventions("trec_eval", _DESCENDING, absent="skip", all_grades=frozenset({"nDCG"})),
         Conventions("ndeval", Order(by="rank"), absent="skip", empty="skip"),
+        Conventions("ndeval-traditional", Order(ties="descending"), absent="skip", empty="skip"),
         Conventions("pyndeval", absent="skip", empty="skip"),
         Conventions(
             "freshstack",
@@ -165,7 +168,7 @@ CONVENTIONS: dict[str, Conventions] = {
         ),
     )
 }
-"""By name. `ndeval`: NIST's, by the rank column as it does by default; `pyndeval` 0.0.8;
+"""By name. `ndeval`: NIST's, by the rank column as it does by default, or with `-traditional`; `pyndeval` 0.0.8;
 `trec_eval`, as pytrec_eval-terrier 0.5.11 runs it; `freshstack`: the official package, 0.0.6."""
 
 

@@ -26,6 +26,7 @@ def order(of: Run, conventions: str, family: str = "Recall") -> list[str]:
         ("pyndeval", "Recall", "abc"),
         ("trec_eval", "Recall", "cba"),
         ("ndeval", "Recall", "cab"),
+        ("ndeval-traditional", "alpha_nDCG", "cba"),
         ("freshstack", "alpha_nDCG", "abc"),
         ("freshstack", "Coverage", "cab"),
         ("freshstack", "Recall", "cba"),
@@ -35,6 +36,14 @@ def test_each_program_has_its_own_order_of_equal_scores(
     conventions: str, family: str, chunks: str
 ) -> None:
     assert list(chunks) == order(TIED, conventions, family)
+
+
+def test_scores_that_differ_below_single_precision_are_tied_for_trec_eval_alone() -> None:
+    """ndeval keeps scores as doubles."""
+    close = run({"q": {"a": 1.00000001, "b": 1.0}})
+
+    assert order(close, "trec_eval") == ["b", "a"]
+    assert order(close, "ndeval-traditional") == ["a", "b"]
 
 
 def read(folder: Path, *lines: str) -> Run:
