@@ -1,7 +1,6 @@
 """Reading JSON Lines and Parquet of bounded size, and writing a file or a folder whole or not at all."""
 
 import errno
-import fcntl
 import gzip
 import json
 import os
@@ -16,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -39,10 +39,8 @@ _RATIO, _ALWAYS = 200, 64 << 20
 """Text shrinks to a tenth; a file that unpacks to 200 times its size was made to fill memory."""
 _LARGEST_DOCUMENT = 256 << 20
 _BOM = b"\xef\xbb\xbf"
-_NEW, _LOCK = ".new.partial", ".lock"
-"""In a folder that cannot be moved: what takes the place of all else in it, and who writes it."""
-_ABANDONED = 60
-"""Seconds after which something unfinished that no process holds is removed."""
+_ABANDONED = 24 * 3600
+"""Seconds after which something unfinished was left by a process that was killed."""
 
 
 # Records as JSON Lines
@@ -218,26 +216,57 @@ def check_writable(path: Path) -> None:
     """Check that a file or folder can be made or replaced there, before anything is paid for.
 
     Raises:
-        ConfigError: Its name is too long, its parent is no folder, or cannot be written.
+        ConfigError: Its name is too long, its parent is no folder or cannot be written, or it is
+            a mount point.
     """
     path = path.absolute()
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             _partial(path).lstat()
-        folder = path if _stays(path) else next(one for one in path.parents if one.exists())
+        folder = next(parent for parent in path.parents if parent.exists())
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(f"{path} cannot be written: {folder} is no folder that can be written")
+    if os.path.ismount(path):
+        raise ConfigError(f"{path} cannot be written: {_mounted(path)}")
+
+
+@contextmanager
+def locked(path: Path, by: str = "", *, wait: bool = False) -> Iterator[None]:
+    """Hold a lock, a file that is there as long; that of a killed process holds nobody up.
+
+    Args:
+        path: The file.
+        by: What others are told who holds it.
+        wait: Whether to wait for another that holds it.
+
+    Raises:
+        ConfigError: Another holds it, who is named.
+        OSError: The file cannot be written.
+    """
+    lock = FileLock(path, timeout=-1 if wait else 0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        with suppress(OSError):  # Windows lets nobody read it
+            by = path.read_text(encoding="utf-8")
+        raise ConfigError(f"is being written by {by or 'another process'}") from None
+    try:
+        with suppress(PermissionError):
+            path.write_text(by, encoding="utf-8")
+        yield
+    finally:
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
+        lock.release()
 
 
 @contextmanager
 def only_writer(path: Path | str, by: str) -> Iterator[None]:
     """Keep other processes from writing a file or folder; `by` tells them who does.
 
-    The lock is a file next to it, or inside a folder that cannot be moved. It is removed at the
-    end, and that of a process that was killed holds nobody up. A replacement that was cut short is
-    finished first.
+    The lock is a hidden file next to it. A replacement that was cut short is finished first.
 
     Raises:
         ConfigError: Another process writes it, or it cannot be written.
@@ -248,21 +277,11 @@ def only_writer(path: Path | str, by: str) -> Iterator[None]:
     holder = f"{by} (process {os.getpid()} on {socket.gethostname()}, since {since})"
     with ExitStack() as stack:
         try:
-            place = path / _LOCK if _stays(path) else path.with_name(f".{path.name}{_LOCK}")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            while (lock := _locked(place, os.O_RDWR | os.O_CREAT)) is not None:
-                with suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(lock), place.stat()):
-                        break
-                os.close(lock)  # whoever held it removed it meanwhile
-            if lock is None:
-                other = place.read_text(encoding="utf-8") or "another process"
-                raise ConfigError(f"{path} is being written by {other}; wait for it to end")
-            stack.callback(os.close, lock)
-            stack.callback(place.unlink, missing_ok=True)
-            os.ftruncate(lock, 0)
-            os.write(lock, holder.encode())
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(path.with_name(f".{path.name}.lock"), holder))
             _finish(path)
+        except ConfigError as error:
+            raise ConfigError(f"{path} {error}; wait for it to end") from None
         except OSError as error:
             raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
         yield
@@ -289,16 +308,11 @@ def replace_file(path: Path) -> Iterator[Path]:
     partial = _partial(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(path.parent, path.name)
-        lock = _locked(partial, os.O_RDWR | os.O_CREAT)
-        try:
-            yield partial
-            with partial.open("rb+") as file:
-                os.fsync(file.fileno())
-            partial.replace(path)
-        finally:
-            if lock is not None:
-                os.close(lock)
+        _remove_abandoned(path)
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
@@ -310,87 +324,50 @@ def replace_file(path: Path) -> Iterator[Path]:
 def replace_folder(path: Path) -> Iterator[Path]:
     """Give an empty hidden folder that takes the place of `path` when the block ends well.
 
-    Killed in between, it leaves the old folder or the new one, which `existing_folder` finds. What
-    is in a folder that cannot be moved, as the volume of a container, is replaced file by file.
+    Killed in between, it leaves the old folder or the new one, which `existing_folder` finds.
 
     Raises:
         CollectionError: The folder cannot be written; what was at `path` still is.
     """
     path = Path(os.path.realpath(path))
     partial = _partial(path)
-    lock = None
     try:
-        if _stays(path):
-            partial = path / partial.name
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(partial.parent, path.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
         partial.mkdir()
-        lock = _locked(partial, os.O_RDONLY)
         yield partial
         _swap(partial, path)
     except OSError as error:
-        raise CollectionError(f"{path}: cannot be written: {error.strerror or error}") from None
+        busy = error.errno in (errno.EBUSY, errno.EXDEV)
+        why = _mounted(path) if busy else error.strerror or error
+        raise CollectionError(f"{path}: cannot be written: {why}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
 
 
 def existing_folder(path: Path) -> Path:
     """Give the folder for `path`: itself, or the whole one if a replacement was cut short."""
-    if (path / _NEW).is_dir():
-        return path / _NEW
     previous = _previous(path)
     return previous if previous.exists() and not path.exists() else path
-
-
-def is_ours(name: str) -> bool:
-    """Whether something in a folder is of the writing of it, and no content."""
-    unfinished = name.startswith(".") and name.endswith((".partial", ".partial.old"))
-    return unfinished or name == _LOCK
 
 
 def _swap(partial: Path, path: Path) -> None:
     _finish(path)
     previous = _previous(path)
-    if partial.parent == path:
-        partial.replace(path / _NEW)
-        _finish(path)
-        return
     if path.exists():
         _discard(previous, partial)
-        try:
-            path.replace(previous)
-        except OSError as error:
-            if error.errno not in (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES):
-                raise
-            inside = shutil.copytree(partial, path / partial.name)
-            _swap(inside, path)
-            return
+        path.replace(previous)
     try:
         partial.replace(path)
     finally:
-        if not path.exists():
-            previous.replace(path)
+        _finish(path)
     _discard(previous, partial)
 
 
 def _finish(path: Path) -> None:
     """Finish a replacement that was cut short."""
-    new, previous = path / _NEW, _previous(path)
-    if previous.exists() and not path.exists():
+    if not path.exists() and (previous := _previous(path)).exists():
         previous.replace(path)
-    if not new.is_dir():
-        return
-    names = {each.name for each in new.iterdir()}
-    for each in sorted(new.rglob("*")):
-        if each.is_file():
-            with replace_file(path / each.relative_to(new)) as partial:
-                shutil.copyfile(each, partial)
-    for other in path.iterdir():
-        if other.name not in names and not is_ours(other.name):
-            _remove(other)
-    _discard(new, path / _partial(path).name)
 
 
 def _discard(folder: Path, partial: Path) -> None:
@@ -401,13 +378,6 @@ def _discard(folder: Path, partial: Path) -> None:
         shutil.rmtree(doomed, ignore_errors=True)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
 def _partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
 
@@ -416,40 +386,19 @@ def _previous(path: Path) -> Path:
     return path.with_name(f".{path.name}.previous")
 
 
-def _stays(path: Path) -> bool:
-    """Whether it is a folder that cannot be moved: a mount point, or in one that is not ours."""
-    if not path.is_dir():
-        return False
-    if os.path.ismount(path) or not os.access(path.parent, os.W_OK):
-        return True
-    mounts = Path("/proc/self/mountinfo")  # `ismount` misses a folder of the same file system
-    lines = mounts.read_bytes().splitlines() if mounts.exists() else ()
-    name = os.fsencode(os.path.realpath(path)).replace(b"\\", rb"\134").replace(b" ", rb"\040")
-    return any(line.split()[4] == name for line in lines)
+def _mounted(path: Path) -> str:
+    return f"it is a mount point, which cannot be replaced; name a folder inside it: {path}/NAME"
 
 
-def _locked(path: Path, flags: int) -> int | None:
-    """Open what is at a path, and lock it for as long as it is open; None: another holds it."""
-    handle = os.open(path, flags, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    except OSError:  # a file system without locks
-        pass
-    return handle
-
-
-def _remove_abandoned(folder: Path, name: str) -> None:
-    """Remove what writers of this name that were killed have left in a folder."""
-    for each in folder.iterdir():
-        if not each.name.startswith(f".{name}.") or not each.name.endswith((".partial", ".old")):
+def _remove_abandoned(path: Path) -> None:
+    """Remove what killed writers of a file or folder have left next to it."""
+    for entry in path.parent.iterdir():
+        if not entry.name.startswith(f".{path.name}.") or entry.suffix not in (".partial", ".old"):
             continue
-        with suppress(OSError), ExitStack() as stack:
-            if time.time() - each.stat().st_mtime < _ABANDONED:
+        with suppress(OSError):
+            if time.time() - entry.stat().st_mtime < _ABANDONED:
                 continue
-            handle = os.open(each, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error where one holds it
-            _remove(each)
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()

@@ -203,25 +203,21 @@ def open_index(
     )
     languages: Any = collection.manifest.config.get("languages") or ENGLISH
     settings = Settings(recorded.get("dimensions", DIMENSIONS), lexical, languages=tuple(languages))
-    name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
-    corpus = collection.manifest.files.get(CORPUS_FILE)
-    words, alone = settings._replace(dimensions=0), f"{own}-{BM25}"
-    places = [(name, settings), (own, settings), *[(alone, words)] * (retriever == BM25)]
-    for place, of in places if corpus else ():
-        known = HybridIndex.known(root, place, corpus or "", models=models, settings=of)
-        if known is not None:
-            return known
-    chunks = collection.corpus
+    corpus, chunks = collection.manifest.files.get(CORPUS_FILE, ""), collection.corpus
+    own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
+    words = settings._replace(dimensions=0)
+    places = [(collection.name, settings), (own, settings), *[(own, words)] * (retriever == BM25)]
+    for name, wanted in places:
+        index = HybridIndex.find(root, name, chunks, wanted, models=models, sha256=corpus)
+        if index is not None:
+            return index
     if not any(chunk.titled.strip() for chunk in chunks):
         raise CollectionError(
             f"{collection.name}: none of its {len(chunks)} chunks has a text to search; import it "
             "with its corpus: freshstack import … --corpus PATH"
         )
     # The index of the collection's build may be of another state: it is never changed here.
-    if not HybridIndex.holds(root, name, chunks, models=models, settings=settings):
-        name = own
-        if retriever == BM25 and not HybridIndex.holds(root, own, chunks, settings=settings):
-            settings, name = words, alone
+    name, settings = places[-1]
     return HybridIndex.build(
         root,
         name,

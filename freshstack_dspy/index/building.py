@@ -1,4 +1,4 @@
-"""Building a version of an index, with the vectors that the version before has already."""
+"""Building an index, with the vectors that the one before has already."""
 
 import hashlib
 import json
@@ -6,10 +6,11 @@ import logging
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +32,12 @@ from freshstack_dspy.index.models import Embedder, EmbeddingError, HostedEmbedde
 from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
     SCHEMA_VERSION,
-    Folder,
     IndexManifest,
+    NewIndex,
     Place,
     Settings,
     VectorColumn,
+    find,
 )
 from freshstack_dspy.index.table import (
     ChunkTable,
@@ -49,20 +51,28 @@ from freshstack_dspy.processes import map_in_processes
 Notify = Callable[[str, float], None]
 """Is called with the name of a stage and the fraction of it that is done."""
 BM25, LSA = "bm25", "lsa"
-"""Names of stages, and of what is in the folder of a version."""
+"""Names of stages, and of what is in the folder of an index."""
 CHUNKS = "chunks.parquet"
 _EMBEDDED_AT_ONCE = 32_768
 _log = logging.getLogger(__name__)
 
 
-class Draft(NamedTuple):
+Vectors = NDArray[np.float32]
+Known = Callable[[Sequence[str]], dict[str, Vectors]]
+"""Gives the vectors that are there already, by the hashes of their texts."""
+
+
+@dataclass(frozen=True)
+class Draft:
     """What an index is to be made from."""
 
     chunks: ChunkFile
     settings: Settings
-    embedders: Sequence[Embedder]
+    embedders: Sequence[Embedder] = ()
     report: Notify = lambda _stage, _fraction: None
     map_batches: Callable[..., Iterator[Any]] = map_in_processes
+    sha256: str = ""
+    """Of the chunks, where it is known: they are not read to find what there is an index of."""
 
     def check(self) -> None:
         """Raise an error if no index can be made of it."""
@@ -74,20 +84,17 @@ class Draft(NamedTuple):
         if len(set(names)) < len(names):
             raise IndexingError(f"a name of a retriever is taken: {', '.join(names)}")
 
-    def check_revisions(self) -> None:
-        """Raise an error if a source has two revisions: all its chunks are given one."""
-        known: dict[str, str | None] = {}
-        for source, revision in self.chunks.sources:
-            if known.setdefault(source, revision) != revision:
-                raise IndexingError(
-                    f"source {source!r} has two revisions, {known[source]!r} and {revision!r}; give "
-                    "all its chunks one, or each revision a source of its own"
-                )
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash all that `bm25` and `lsa` depend on."""
-        return fingerprint_of(self.settings, self.chunks.sums.content)
+    @cached_property
+    def terms(self) -> str:
+        """Hash all that the rankings by `bm25` and `lsa` depend on."""
+        settings = self.settings
+        depends = [
+            *(SCHEMA_VERSION, settings.lexical, K1, B),
+            settings.dimensions if settings.lexical == "bm25s" else 0,
+            *(version("PyStemmer"), unicodedata.unidata_version, *settings.languages),
+            self.sha256 or self.chunks.sums.sha256,
+        ]
+        return _hash(depends)
 
     @property
     def approximate(self) -> bool:
@@ -100,31 +107,21 @@ class Draft(NamedTuple):
         settings = self.settings
         return bool(self.embedders or settings.dimensions) or settings.lexical == "lance"
 
-    def is_in(self, place: Place, manifest: IndexManifest) -> bool:
-        """Whether an index holds this; its revisions may be others.
+    def in_index(self, manifest: IndexManifest | None, hosted: Mapping[str, Vectors]) -> bool:
+        """Whether an index has all of this; it may have vectors of more embedders."""
+        if manifest is None or manifest.terms != self.terms:
+            return False
+        has = {(column.name, column.identity, column.sha256) for column in manifest.vectors}
+        same = not self.embedders or manifest.approximate == self.approximate
+        return same and has.issuperset(self.columns(hosted))
 
-        The vectors of a recorded embedder are those that its records hold now.
-        """
-        held = {(column.name, column.identity) for column in manifest.vectors}
-        return (
-            manifest.fingerprint == self.fingerprint
-            and (not self.embedders or manifest.approximate == self.approximate)
-            and all((each.name, each.identity) in held for each in self.embedders)
-            and all(
-                self._is_recorded_in(place.table(manifest.version), each)
-                for each in self.embedders
-                if isinstance(each, HostedEmbedder)
-            )
+    def columns(self, hosted: Mapping[str, Vectors]) -> list[tuple[str, str, str]]:
+        """Name the embedders and all that their vectors depend on."""
+        return sorted(
+            (each.name, each.identity, _sum(hosted, each.name)) for each in self.embedders
         )
 
-    def described(self, manifest: IndexManifest) -> IndexManifest:
-        """Put the revisions of now into the manifest of an index that holds this."""
-        sums = self.chunks.sums
-        return manifest.model_copy(update={"revisions": sums.revisions, "corpus": sums.sha256})
-
-    def vectors(
-        self, embedder: Embedder, known: Callable[[Sequence[str]], dict[str, NDArray[np.float32]]]
-    ) -> NDArray[np.float32]:
+    def vectors(self, embedder: Embedder, known: Known) -> Vectors:
         """The vectors of all chunks, in a file that ends with the array: known ones, or made now."""
         done, size = 0, len(self.chunks)
         self.report(embedder.name, 0)
@@ -135,53 +132,30 @@ class Draft(NamedTuple):
         with tempfile.TemporaryFile() as file:
             for texts in self._texts():
                 hashes = [content_hash(text) for text in texts]
-                found = known(list(dict.fromkeys(hashes)))
-                held: dict[str, NDArray[np.float32]] = {}
-                if isinstance(embedder, HostedEmbedder):
-                    by_text = zip(texts, hashes, strict=True)
-                    held = {text: found[digest] for text, digest in by_text if digest in found}
-                    found = {}  # what is recorded decides
-                new = {
-                    digest: text
-                    for digest, text in zip(hashes, texts, strict=True)
-                    if digest not in found
-                }
-                if new:
-                    made = self._made(embedder, list(new.values()), progress, held)
-                    found |= dict(zip(new, made, strict=True))
-                np.stack([found[digest] for digest in hashes]).tofile(file)
+                by_hash = known(list(dict.fromkeys(hashes)))
+                pairs = zip(hashes, texts, strict=True)
+                if new := {digest: text for digest, text in pairs if digest not in by_hash}:
+                    rows = self._embed(embedder, list(new.values()), progress)
+                    by_hash |= dict(zip(new, rows, strict=True))
+                np.stack([by_hash[digest] for digest in hashes]).tofile(file)
                 done += len(texts)
             file.flush()
             self.report(embedder.name, 1)
             return np.memmap(file, np.float32, "r").reshape(size, -1)
 
-    def _made(
-        self,
-        embedder: Embedder,
-        texts: Sequence[str],
-        progress: Callable[[float], None],
-        held: Mapping[str, NDArray[np.float32]],
-    ) -> NDArray[np.float32]:
-        """The vectors of texts; the chunk of one that cannot be embedded is named."""
+    def _embed(
+        self, embedder: Embedder, texts: Sequence[str], progress: Callable[[float], None]
+    ) -> Vectors:
+        """The vectors of texts, of length 1 or 0; the chunk of one that cannot be embedded is named."""
         try:
-            return embedded(embedder, texts, progress, held)
+            rows = embedder.embed_passages(texts, progress)
+            return unit_rows(rows, embedder.name, len(texts)).astype(np.float32)
         except EmbeddingError as error:
-            of_it = (chunk for chunk in self.chunks if indexed_text(chunk) == error.text)
+            wrong = (chunk for chunk in self.chunks if indexed_text(chunk) == error.text)
             raise IndexingError(
-                f"embedder {embedder.name!r} cannot embed the chunk {next(of_it).chunk_id!r}: "
+                f"embedder {embedder.name!r} cannot embed the chunk {next(wrong).chunk_id!r}: "
                 f"{error.why}; leave its file out of the corpus, or embed by another model"
             ) from None
-
-    def _is_recorded_in(self, table: ChunkTable, embedder: HostedEmbedder) -> bool:
-        for texts in self._texts():
-            hashes = {text: content_hash(text) for text in texts}
-            vectors = table.vectors(embedder.name, list(dict.fromkeys(hashes.values())))
-            held = {text: vectors[digest] for text, digest in hashes.items() if digest in vectors}
-            recorded = embedded(embedder, texts, lambda _: None, held)
-            for text, vector in zip(texts, recorded, strict=True):
-                if text not in held or not np.array_equal(held[text], vector):
-                    return False
-        return True
 
     def _texts(self) -> Iterator[list[str]]:
         texts: list[str] = []
@@ -194,83 +168,74 @@ class Draft(NamedTuple):
             yield texts
 
 
-def embedded(
-    embedder: Embedder,
-    texts: Sequence[str],
-    progress: Callable[[float], None],
-    held: Mapping[str, NDArray[np.float32]],
-) -> NDArray[np.float32]:
-    """The vectors of texts, of length 1 or 0; those held are recorded where no reply is."""
-    hosted = isinstance(embedder, HostedEmbedder)
-    made = embedder.embed_passages(texts, progress, **({"held": held} if hosted else {}))
-    return unit_rows(made, embedder.name, len(texts)).astype(np.float32)
+def hosted_vectors(draft: Draft) -> dict[str, Vectors]:
+    """The vectors of hosted embedders as they are recorded now, on which the index depends."""
+    hosted = (each for each in draft.embedders if isinstance(each, HostedEmbedder))
+    return {embedder.name: draft.vectors(embedder, lambda _: {}) for embedder in hosted}
 
 
 def build(place: Place, draft: Draft) -> IndexManifest:
-    """The manifest of the index of a draft: the one that is there, or a new one."""
+    """The manifest of the index of a draft: of one that is there, or a new one."""
     draft.check()
-    before = intact(place)
-    if before and draft.is_in(place, before) and draft.described(before) == before:
+    before = find(place)
+    hosted = hosted_vectors(draft)
+    if before and draft.in_index(before, hosted):
         return before
-    draft.check_revisions()
+    key = _hash([draft.terms, draft.approximate, *draft.columns(hosted)])[:32]
     with place.only_writer():
-        before = intact(place)
-        if before and draft.is_in(place, before):
-            manifest = draft.described(before)
-        else:
-            if before is None and place.exists():
-                _log.warning("%s: damaged, or of another version; it is built again", place.path)
-            manifest = _write(place, draft, before)
-        place.commit(manifest)
+        manifest = find(place, key)
+        if manifest is None:
+            with place.new(key) as new:
+                manifest = new.finished(_write(new, key, draft, hosted, place, before))
+        place.choose(manifest)
     return manifest
 
 
-def intact(place: Place) -> IndexManifest | None:
-    """The manifest of an index, all of whose files are as they were written."""
-    try:
-        manifest = place.manifest()
-        place.check(manifest)
-    except IndexingError:
-        return None  # missing, damaged or outdated: nothing is taken from it
-    return manifest
-
-
-def _write(place: Place, draft: Draft, before: IndexManifest | None) -> IndexManifest:
-    """Write a version of an index; its manifest commits it."""
-    name = place.new_version()
-    identities = {LSA: draft.fingerprint}
-    vectors: dict[str, NDArray[np.float32]] = {}
-    if isinstance(place, Folder):
-        draft.chunks.copy(place.folder(name) / CHUNKS, link=True)
-    if isinstance(place, Folder) and draft.settings.lexical == "bm25s":
-        vectors |= _write_words(place.folder(name), draft)
+def _write(
+    new: NewIndex,
+    key: str,
+    draft: Draft,
+    hosted: Mapping[str, Vectors],
+    place: Place,
+    before: IndexManifest | None,
+) -> IndexManifest:
+    """Write the files of an index."""
+    identities, vectors = {LSA: draft.terms}, dict[str, Vectors]()
+    if new.folder is not None:
+        draft.chunks.copy(new.folder / CHUNKS, link=True)
+        if draft.settings.lexical == "bm25s":
+            vectors |= _write_words(new.folder, draft)
     for embedder in draft.embedders:
-        vectors[embedder.name] = draft.vectors(embedder, _known(embedder, place, before))
-        identities[embedder.name] = embedder.identity
+        known = hosted.get(embedder.name)
+        if known is None:
+            known = draft.vectors(embedder, _known(embedder, place, before))
+        vectors[embedder.name], identities[embedder.name] = known, embedder.identity
     if draft.needs_table:
-        _write_table(place.table(name), draft, vectors)
+        _write_table(new.table, draft, vectors)
     sums = draft.chunks.sums
     return IndexManifest(
-        version=name,
-        before=before.version if before else None,
+        key=key,
+        terms=draft.terms,
         lexical=draft.settings.lexical,
         languages=draft.settings.languages,
-        fingerprint=draft.fingerprint,
         approximate=draft.approximate,
-        content=sums.content,
         corpus=sums.sha256,
         revisions=sums.revisions,
         chunks=sums.chunks,
         tokens=sums.tokens,
         vectors=tuple(
-            VectorColumn(name=each, identity=identities[each], dimensions=matrix.shape[1])
-            for each, matrix in vectors.items()
+            VectorColumn(
+                name=name,
+                identity=identities[name],
+                dimensions=matrix.shape[1],
+                sha256=_sum(hosted, name),
+            )
+            for name, matrix in vectors.items()
         ),
-        files=place.sums(name),
     )
 
 
-def _write_words(folder: Path, draft: Draft) -> dict[str, NDArray[np.float32]]:
+def _write_words(folder: Path, draft: Draft) -> dict[str, Vectors]:
     """Write `bm25` and the model of `lsa`, and give the vectors of `lsa`, if it is made."""
     report = draft.report
     parts = draft.map_batches(
@@ -304,7 +269,7 @@ def _counted(
         report(done / size)
 
 
-def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.float32]]) -> None:
+def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, Vectors]) -> None:
     import pyarrow as pa
 
     draft.report("table", 0)
@@ -323,25 +288,24 @@ def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, NDArray[np.
             draft.report("table", 0.7 * done / len(draft.chunks))
 
     table.write(schema, rows())
-    table.index(approximate=[one.name for one in draft.embedders] if draft.approximate else [])
+    table.index(
+        approximate=[embedder.name for embedder in draft.embedders] if draft.approximate else []
+    )
     draft.report("table", 1)
 
 
-def _known(
-    embedder: Embedder, place: Place, before: IndexManifest | None
-) -> Callable[[Sequence[str]], dict[str, NDArray[np.float32]]]:
-    """What gives the vectors of an embedder in the version before, by the hash of their text."""
+def _known(embedder: Embedder, place: Place, before: IndexManifest | None) -> Known:
+    """What gives the vectors of an embedder in the index before."""
     columns = before.vectors if before else ()
     name = next((each.name for each in columns if each.identity == embedder.identity), None)
     if before is None or name is None:
         return lambda _: {}
-    return partial(place.table(before.version).vectors, name)
+    return partial(place.table(before.key).vectors, name)
 
 
-def fingerprint_of(settings: Settings, content: str) -> str:
-    """Hash all that `bm25` and `lsa` depend on: revisions are left out, for they change no ranking."""
-    dimensions = settings.dimensions if settings.lexical == "bm25s" else 0
-    terms_by = [version("PyStemmer"), unicodedata.unidata_version]
-    terms_by += settings.languages
-    of = [SCHEMA_VERSION, settings.lexical, dimensions, K1, B, *terms_by, content]
-    return hashlib.sha256(json.dumps(of).encode()).hexdigest()
+def _sum(vectors: Mapping[str, Vectors], name: str) -> str:
+    return hashlib.sha256(vectors[name].data).hexdigest() if name in vectors else ""
+
+
+def _hash(depends: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(depends).encode()).hexdigest()

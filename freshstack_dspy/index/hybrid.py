@@ -14,11 +14,11 @@ from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
-from freshstack_dspy.index.building import BM25, CHUNKS, LSA, Draft, build, fingerprint_of, intact
+from freshstack_dspy.index.building import BM25, CHUNKS, LSA, Draft, build, hosted_vectors
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import HERE, NO_MODELS, HostedEmbedder, Models, Reranker
+from freshstack_dspy.index.models import HERE, NO_MODELS, Models, Reranker
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, unit_rows
 from freshstack_dspy.index.storage import (
     TABLE,
@@ -26,6 +26,7 @@ from freshstack_dspy.index.storage import (
     IndexManifest,
     Place,
     Settings,
+    find,
     place_of,
 )
 from freshstack_dspy.index.table import ChunkTable, vector_array
@@ -57,7 +58,7 @@ class HybridIndex:
         self.path: Path | Uri = place.path
         self.manifest = manifest
         self._place = place
-        self._folder = place.folder(manifest.version) if isinstance(place, Folder) else None
+        self._folder = place.path / manifest.key if isinstance(place, Folder) else None
         self._models = models
         self._embedders = {embedder.name: embedder for embedder in models.embedders}
         own = (BM25, LSA) if any(column.name == LSA for column in manifest.vectors) else (BM25,)
@@ -85,7 +86,7 @@ class HybridIndex:
         Args:
             root: The folder, or the URI of the place in an object store, where indexes are kept.
             name: Of this index, and of its folder.
-            chunks: In any order, with distinct ids, one revision for each source; or a file of them.
+            chunks: In any order, with distinct ids; or a file of them.
             models: What gives the chunks vectors, next to `lsa`, and what reranks; and where.
             dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
             lexical: What `bm25` is: `bm25s`, or `lance`, the full-text index of LanceDB, which an
@@ -129,7 +130,7 @@ class HybridIndex:
                 of it is damaged.
         """
         place = place_of(path)
-        manifest = place.manifest()
+        manifest = place.read()
         stored = {each.name: each.identity for each in manifest.vectors if each.name != LSA}
         for embedder in models.embedders:
             if stored.get(embedder.name) != embedder.identity:
@@ -147,42 +148,24 @@ class HybridIndex:
         return other
 
     @classmethod
-    def holds(
+    def find(
         cls,
         root: Path | str,
         name: str,
         chunks: ChunkFile,
+        settings: Settings,
         *,
         models: Models = NO_MODELS,
-        settings: Settings,
-    ) -> bool:
-        """Whether `build` would open an index without changing it; arguments as there."""
-        place = place_of(path_or_uri(root) / name)
-        manifest = intact(place)
-        draft = Draft(chunks, settings, models.embedders)
-        return manifest is not None and draft.is_in(place, manifest)
-
-    @classmethod
-    def known(
-        cls, root: Path | str, name: str, corpus: str, *, models: Models, settings: Settings
+        sha256: str = "",
     ) -> Self | None:
-        """Open an index that is of the corpus of a collection, by the hash in its manifest, or None.
-
-        Of hosted embedders it cannot be known: their vectors are those that are recorded now.
-        """
+        """Open an index if it is of these chunks, settings and embedders; `sha256` is the chunks'."""
         place = place_of(path_or_uri(root) / name)
-        manifest = intact(place)
-        if manifest is None:
+        if (manifest := find(place)) is None:
             return None
-        fingerprint = fingerprint_of(settings, manifest.content)
-        vectors = {(column.name, column.identity) for column in manifest.vectors}
-        has_all = all(
-            (each.name, each.identity) in vectors and not isinstance(each, HostedEmbedder)
-            for each in models.embedders
-        )
-        same = (manifest.corpus, manifest.fingerprint) == (corpus, fingerprint)
-        fused = [each.name for each in models.embedders]
-        return cls(place, manifest, models, fused) if same and has_all else None
+        draft = Draft(chunks, settings, models.embedders, sha256=sha256)
+        if not draft.in_index(manifest, hosted_vectors(draft)):
+            return None
+        return cls(place, manifest, models, [each.name for each in models.embedders])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _opened, (str(self.path), self.manifest.model_dump_json())
@@ -256,13 +239,13 @@ class HybridIndex:
             found = {chunk.chunk_id: chunk for chunk in self._table.chunks(wanted)}
         if unknown := next((each for each in wanted if each not in found), None):
             raise IndexingError(f"no chunk {unknown!r} in {self.path}")
-        return {chunk_id: self._of_now(found[chunk_id]) for chunk_id in wanted}
+        return {chunk_id: found[chunk_id] for chunk_id in wanted}
 
     def chunks(self) -> Iterator[Chunk]:
         """Read all chunks, in the order of their ids."""
         stored = self._table if self._file is None else self._file
         for batch in stored.batches(list(Chunk.model_fields)):
-            yield from map(self._of_now, chunks_in(batch))
+            yield from chunks_in(batch)
 
     def file_of(self, chunk_id: str) -> tuple[str, str]:
         """The source and path of a chunk that is there."""
@@ -285,12 +268,6 @@ class HybridIndex:
     def __len__(self) -> int:
         return self.manifest.chunks
 
-    def _of_now(self, chunk: Chunk) -> Chunk:
-        """A chunk with the revision that its source has now, and its text as before."""
-        revision = self.manifest.revisions.get(chunk.source)
-        same = chunk.revision == revision
-        return chunk if same else chunk.model_copy(update={"revision": revision})
-
     @cached_property
     def _file(self) -> ChunkFile | None:
         """The chunks in a folder, for `bm25` alone: LanceDB takes a second or two to import."""
@@ -299,7 +276,7 @@ class HybridIndex:
     @cached_property
     def _table(self) -> ChunkTable:
         self._place.check(self.manifest, TABLE + ".lance")
-        return self._place.table(self.manifest.version)
+        return self._place.table(self.manifest.key)
 
     @cached_property
     def _lexical(self) -> LexicalIndex:

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import importlib.util
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -150,16 +150,10 @@ class HostedEmbedder(EmbeddingClient):
         )
 
     def embed_passages(
-        self,
-        texts: Sequence[str],
-        progress: Callable[[float], None],
-        held: Mapping[str, NDArray[np.float32]] | None = None,
+        self, texts: Sequence[str], progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
-        """Embed what is searched; vectors that came before a failure are recorded.
-
-        Vectors that an index holds, by text, are asked for neither where none is recorded.
-        """
-        return self._embedded(texts, self.passages, progress, held)
+        """Embed what is searched; vectors that came before a failure are recorded."""
+        return self._embedded(texts, self.passages, progress)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed what is searched for."""
@@ -181,21 +175,15 @@ class HostedEmbedder(EmbeddingClient):
         return wanted
 
     def _embedded(
-        self,
-        texts: Sequence[str],
-        role: Role,
-        progress: Callable[[float], None],
-        held: Mapping[str, NDArray[np.float32]] | None = None,
+        self, texts: Sequence[str], role: Role, progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
         ready = [self.prepared(text, role) for text in texts]
-        by_text = zip(ready, texts, strict=True)
-        known = {sent: held[text] for sent, text in by_text if text in held} if held else None
         shortened = sum(
             len(sent) < len(role.prefix + encodable(text))
             for sent, text in zip(ready, texts, strict=True)
         )
         _warn_of_cuts(self.name, shortened, len(texts), self._longest)
-        return self.vectors(ready, input_type=role.input_type, progress=progress, held=known)
+        return self.vectors(ready, input_type=role.input_type, progress=progress)
 
     def _role(self, prefix: str, input_type: str | None) -> Role:
         """With the tokens of a text that fit behind the prefix; None where no limit is known."""

@@ -1,25 +1,24 @@
-"""Where an index is: in a folder, or in an object store. Each build writes a version of its own.
+"""Where indexes are: in a folder, or in an object store. Each is named by what it is made from.
 
     ROOT/NAME/
-        manifest.json   which version is current, and what it was made from
-        .lock           held by the one who writes
-        000007/         chunks.parquet, bm25, lsa, chunks.lance: written once, never changed
+        current      the key of the index that is opened
+        .lock        held by the one who writes
+        5f1c…/       index.json, chunks.parquet, bm25, lsa, chunks.lance: written once, never changed
 
-In an object store ROOT/NAME is a LanceDB database: of each version the table, and `manifest`, a
-table of one row. Replacing the manifest is what swaps versions. The version before stays until the
-next build, for those who still read it.
+In an object store ROOT/NAME is a LanceDB database: each index is a table named by its key, and
+`indexes` has a row for each that was finished, the current one last. The index before the current
+one stays, for those who still read it.
 
-The manifest has a checksum of itself and of every file of a version, which is compared before the
+`index.json` has a checksum of itself and of every file of its index, which is compared before the
 file is read. Object stores have checksums of their own.
 """
 
 import json
 import re
 import shutil
-import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -27,18 +26,19 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, Lexical
-from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.files import Uri, path_or_uri, write_file
+from freshstack_dspy.errors import CollectionError, IndexingError
+from freshstack_dspy.files import Uri, locked, path_or_uri, replace_folder, write_file
 from freshstack_dspy.index.table import ChunkTable, connected, reaching
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[10] = 10
+SCHEMA_VERSION: Literal[11] = 11
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
-MANIFEST, TABLE = "manifest.json", "chunks"
-_MANIFEST = "manifest"
+TABLE = "chunks"
+_MANIFEST, _CURRENT, _INDEXES = "index.json", "current", "indexes"
 _MOST_TABLES = 1_000
-_VERSION = re.compile(r"\d{6}")
+_OURS = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\..*|\d{6}")
+"""Indexes, what a killed process left of one, and the numbered versions of earlier releases."""
 _BUILD_IT = "build it: freshstack index CONFIG"
 _ALWAYS_READ = 64 * 1024**2
 """Bytes. Reading larger files to check them would take longer than a search: they are checked
@@ -64,6 +64,8 @@ class VectorColumn(Record):
     identity: str
     """Everything that they depend on; see `Embedder.identity`."""
     dimensions: int = Field(ge=1)
+    sha256: str = ""
+    """Of the vectors that a hosted embedder gave: others may be recorded under the same identity."""
 
 
 class FileSum(Record):
@@ -78,23 +80,19 @@ class FileSum(Record):
 class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[10] = SCHEMA_VERSION
-    version: str
-    """The current version."""
-    before: str | None = None
-    """The version that was current before it."""
+    schema_version: Literal[11] = SCHEMA_VERSION
+    key: str
+    """The hash of settings, chunks and embedders that names the index."""
+    terms: str
+    """The hash of settings and chunks: all that the rankings by `bm25` and `lsa` depend on."""
     lexical: Lexical
     """What `bm25` is searched by."""
     languages: tuple[str, ...] = ENGLISH
     """By whose stems and stop words terms are made."""
-    fingerprint: str
-    """SHA-256 of all that the rankings by `bm25` and `lsa` depend on."""
     approximate: bool
     """Whether vectors have an approximate index."""
-    content: str
-    """SHA-256 of the chunks without their revisions; see `ChunkSums`."""
     corpus: str
-    """And with them, as the manifest of a collection has it of its corpus."""
+    """SHA-256 of the chunks, as the manifest of a collection has it."""
     revisions: dict[str, str | None]
     """Of each source."""
     chunks: int
@@ -102,28 +100,47 @@ class IndexManifest(Record):
     """Of all chunks."""
     vectors: tuple[VectorColumn, ...]
     files: dict[str, FileSum] = Field(default_factory=dict)
-    """The files of the current version, by their path in its folder."""
+    """By their path in the folder of the index."""
+
+
+class NewIndex(NamedTuple):
+    """Where the parts of an index are written."""
+
+    table: ChunkTable
+    folder: Path | None
+    """None in an object store."""
+
+    def finished(self, manifest: IndexManifest) -> IndexManifest:
+        """Write the manifest, with the sums of the files, once all are written."""
+        if self.folder is None:
+            return manifest
+        files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        sums = {path.relative_to(self.folder).as_posix(): _sum_of(path) for path in files}
+        manifest = manifest.model_copy(update={"files": sums})
+        write_file(self.folder / _MANIFEST, _written(manifest))
+        return manifest
 
 
 class Folder:
-    """An index on this machine. SQLite's locks work on every system and end with their process."""
+    """Indexes on this machine."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def manifest(self) -> IndexManifest:
-        """Read the manifest."""
+    def read(self, key: str = "") -> IndexManifest:
+        """Read the manifest of an index, by default the current one."""
         try:
-            manifest = _read((self.path / MANIFEST).read_bytes())
+            key = key or (self.path / _CURRENT).read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             raise IndexingError(f"{self.path}: no index here; {_BUILD_IT}") from None
-        if manifest is None or not self.folder(manifest.version).is_dir():
-            raise _damaged(self.path)
-        return manifest
+        try:
+            return _read((self.path / key / _MANIFEST).read_bytes())
+        except (OSError, ValueError):
+            raise _damaged(self.path) from None
 
     def check(self, manifest: IndexManifest, part: str = "") -> None:
         """Raise an error if a file of an index, or of one part of it, is not as it was written."""
-        folder = self.folder(manifest.version)
+        folder = self.path / manifest.key
         for name, written in manifest.files.items():
             if name.startswith(part) and not _is_as_written(folder / name, written):
                 raise IndexingError(
@@ -131,140 +148,129 @@ class Folder:
                     "again: freshstack index CONFIG"
                 )
 
-    def sums(self, version: str) -> dict[str, FileSum]:
-        """Sum up the files of a version that was just written."""
-        folder = self.folder(version)
-        return {
-            path.relative_to(folder).as_posix(): _sum_of(path)
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
-
-    def exists(self) -> bool:
-        """Whether an index is there, of whatever version."""
-        return (self.path / MANIFEST).exists()
-
-    def folder(self, version: str) -> Path:
-        """The files of a version."""
-        return self.path / version
-
-    def table(self, version: str) -> ChunkTable:
-        """The table of a version."""
-        return ChunkTable(self.folder(version), TABLE)
-
-    def commit(self, manifest: IndexManifest) -> None:
-        """Replace the manifest."""
-        write_file(self.path / MANIFEST, _written(manifest))
+    def table(self, key: str) -> ChunkTable:
+        """The table of an index."""
+        return ChunkTable(self.path / key, TABLE)
 
     @contextmanager
     def only_writer(self) -> Iterator[None]:
-        """Wait until no other process writes an index, then keep others waiting."""
+        """Wait until no other process writes here, then keep others waiting."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = sqlite3.connect(self.path / ".lock", timeout=1, isolation_level=None)
-            with closing(lock):
-                while not _locked(lock):  # short waits can be interrupted from the keyboard
-                    pass
-                try:
-                    yield
-                finally:
-                    self._remove_others()
-        except (OSError, sqlite3.Error) as error:
+            with locked(self.path / ".lock", wait=True):
+                yield
+        except OSError as error:
             raise IndexingError(
-                f"{self.path}: an index cannot be written here: {error}; check the disk's free "
-                "space and the folder's permissions"
+                f"{self.path}: an index cannot be written here: {error.strerror or error}; check "
+                "the disk's free space and the folder's permissions"
             ) from None
 
-    def new_version(self) -> str:
-        """Make the folder of a new version."""
-        name = _next(entry.name for entry in self.path.iterdir())
-        self.folder(name).mkdir()
-        return name
+    @contextmanager
+    def new(self, key: str) -> Iterator[NewIndex]:
+        """Give the place of a new index, which appears when the block ends well."""
+        try:
+            with replace_folder(self.path / key) as folder:
+                yield NewIndex(ChunkTable(folder, TABLE), folder)
+        except CollectionError as error:
+            raise IndexingError(str(error)) from None
 
-    def _remove_others(self) -> None:
-        """Remove old versions, and those that were not finished, as on a full disk."""
-        with suppress(IndexingError):  # of a manifest that cannot be read
-            kept = _kept(self.manifest()) if self.exists() else set[str]()
-            for entry in self.path.iterdir():
-                if _VERSION.fullmatch(entry.name) and entry.name not in kept:
-                    shutil.rmtree(entry, ignore_errors=True)
+    def choose(self, manifest: IndexManifest) -> None:
+        """Make an index the current one, and remove all but the one that was."""
+        before = find(self)
+        write_file(self.path / _CURRENT, manifest.key)
+        for entry in self.path.iterdir():
+            if _is_old(entry.name, manifest, before):
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 class Database:
-    """An index in an object store, which has no locks: of two builds at once one fails."""
+    """Indexes in an object store, which has no locks: tables of one key hold the same."""
 
     def __init__(self, path: Uri) -> None:
         self.path = path
 
-    def manifest(self) -> IndexManifest:
-        """Read the manifest."""
-        if not self.exists():
+    def read(self, key: str = "") -> IndexManifest:
+        """Read the manifest of an index, by default the current one."""
+        tables = self.tables()
+        if _INDEXES not in tables:
             raise IndexingError(f"{self.path}: no index here; {_BUILD_IT}")
-        manifest = self._read()
-        if manifest is None or manifest.version not in self._tables():
+        try:
+            finished = [_read(row) for row in self._finished()]
+        except ValueError:
+            raise _damaged(self.path) from None
+        wanted = [each for each in finished if each.key == key] if key else finished
+        if not wanted or wanted[-1].key not in tables:
             raise _damaged(self.path)
-        return manifest
+        return wanted[-1]
 
     def check(self, manifest: IndexManifest, part: str = "") -> None:
         """Nothing: the object store finds damage by itself."""
 
-    def sums(self, version: str) -> dict[str, FileSum]:
-        """Nothing, as above."""
-        return {}
+    def table(self, key: str) -> ChunkTable:
+        """The table of an index."""
+        return ChunkTable(self.path, key)
 
-    def exists(self) -> bool:
-        """Whether an index is there, of whatever version."""
-        return _MANIFEST in self._tables()
-
-    def table(self, version: str) -> ChunkTable:
-        """The table of a version."""
-        return ChunkTable(self.path, version)
-
-    def commit(self, manifest: IndexManifest) -> None:
-        """Replace the manifest, unless another build has done so since this one began."""
-        import pyarrow as pa
-
-        tables = self._tables()
-        now = self._read() if _MANIFEST in tables else None
-        if now and now.version not in _kept(manifest):
-            raise IndexingError(
-                f"{self.path}: another build has finished here meanwhile; build it again"
-            )
-        with reaching(self.path):
-            database = connected(self.path)
-            written = pa.table({_MANIFEST: [_written(manifest)]})
-            mode = "overwrite" if _MANIFEST in tables else "create"
-            database.create_table(_MANIFEST, data=written, mode=mode)
-            for name in tables:
-                if _VERSION.fullmatch(name) and name < min(_kept(manifest)):
-                    database.drop_table(name)
-
-    @contextmanager
-    def only_writer(self) -> Iterator[None]:
-        """Nobody waits: the number of a version is taken by who is first to write its table."""
-        yield
-
-    def new_version(self) -> str:
-        """Name a new version."""
-        return _next(self._tables())
-
-    def _tables(self) -> list[str]:
+    def tables(self) -> list[str]:
+        """The names of all tables."""
         with reaching(self.path):
             return list(connected(self.path).list_tables(limit=_MOST_TABLES).tables)
 
-    def _read(self) -> IndexManifest | None:
+    def only_writer(self) -> AbstractContextManager[None]:
+        """Nobody waits: who writes the same key writes the same."""
+        return nullcontext()
+
+    @contextmanager
+    def new(self, key: str) -> Iterator[NewIndex]:
+        """Give the place of a new index; it counts from when it is chosen."""
+        if key in self.tables():  # one that was not finished
+            with reaching(self.path):
+                connected(self.path).drop_table(key)
+        yield NewIndex(self.table(key), None)
+
+    def choose(self, manifest: IndexManifest) -> None:
+        """Make an index the current one, and remove all but the one that was."""
+        import pyarrow as pa
+
+        before, tables = find(self), self.tables()
+        row = pa.table({_INDEXES: [_written(manifest)]})
         with reaching(self.path):
-            rows = connected(self.path).open_table(_MANIFEST).to_arrow()
-        return _read(rows[_MANIFEST][0].as_py())
+            database = connected(self.path)
+            if _INDEXES in tables:
+                database.open_table(_INDEXES).add(row)
+            else:
+                database.create_table(_INDEXES, data=row)
+            for name in tables:
+                if _is_old(name, manifest, before):
+                    database.drop_table(name)
+
+    def _finished(self) -> list[str]:
+        with reaching(self.path):
+            rows = connected(self.path).open_table(_INDEXES).to_arrow()
+        return [str(row) for row in rows[_INDEXES].to_pylist()]
 
 
 Place = Folder | Database
 
 
 def place_of(path: Path | str) -> Place:
-    """Where an index is, by its folder or URI."""
+    """Where indexes are, by their folder or URI."""
     path = path_or_uri(path)
     return Database(path) if isinstance(path, Uri) else Folder(path)
+
+
+def find(place: Place, key: str = "") -> IndexManifest | None:
+    """Find an index that is whole, by default the current one; nothing is taken from another."""
+    try:
+        manifest = place.read(key)
+        place.check(manifest)
+    except IndexingError:
+        return None
+    return manifest
+
+
+def _is_old(name: str, now: IndexManifest, before: IndexManifest | None) -> bool:
+    kept = {now.key, before.key if before else ""}
+    return _OURS.fullmatch(name) is not None and name not in kept
 
 
 def _written(manifest: IndexManifest) -> str:
@@ -273,15 +279,16 @@ def _written(manifest: IndexManifest) -> str:
     return json.dumps({"crc32": _crc32_of(fields), **fields}, indent=1) + "\n"
 
 
-def _read(written: bytes | str) -> IndexManifest | None:
-    """Read a manifest; None if it is damaged, or of another version."""
+def _read(written: bytes | str) -> IndexManifest:
+    """Read a manifest; a ValueError if it is damaged, or of another version."""
     try:
         fields = json.loads(written)
-        if fields.pop("crc32", None) != _crc32_of(fields):
-            return None
-        return IndexManifest.model_validate(fields, strict=False)
-    except (ValueError, AttributeError, RecursionError):  # no JSON, or no object
-        return None
+        crc32 = fields.pop("crc32", None)
+    except (AttributeError, RecursionError):  # no object
+        raise ValueError("no object") from None
+    if crc32 != _crc32_of(fields):
+        raise ValueError("damaged")
+    return IndexManifest.model_validate(fields, strict=False)
 
 
 def _crc32_of(fields: object) -> int:
@@ -317,23 +324,3 @@ def _damaged(path: Path | Uri) -> IndexingError:
     return IndexingError(
         f"{path}: a damaged index, or one of another version of this program; {_BUILD_IT}"
     )
-
-
-def _kept(manifest: IndexManifest) -> set[str]:
-    return {each for each in (manifest.version, manifest.before) if each}
-
-
-def _next(names: Iterable[str]) -> str:
-    versions = [int(name) for name in names if _VERSION.fullmatch(name)]
-    return f"{max(versions, default=0) + 1:06}"
-
-
-def _locked(lock: sqlite3.Connection) -> bool:
-    """Try to take a lock for oneself."""
-    try:
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-            raise
-        return False
-    return True

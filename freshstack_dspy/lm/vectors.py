@@ -1,7 +1,7 @@
 """Vectors and scores by hosted models, through LiteLLM, recorded as chat is (`recorder.py`)."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -211,14 +211,11 @@ class EmbeddingClient(NumbersClient):
         *,
         input_type: str | None = None,
         progress: Callable[[float], None] = lambda _: None,
-        held: "Mapping[str, NDArray[Any]] | None" = None,
     ) -> "NDArray[Any]":
         """Embed texts exactly as they are given: shape (texts, dimensions), float32, finite.
 
         Equal texts are asked for once, and no row is all zero. `progress` is called with the
         fraction that is done, by many threads. Vectors that came before an error are recorded.
-        Vectors that an index holds, by text, were paid for: in `live` and `defer` they are recorded
-        in the place of replies that the store lacks.
         """
         import numpy as np
 
@@ -240,16 +237,6 @@ class EmbeddingClient(NumbersClient):
                     rows[key] = known.array()
             progress(len(rows) / len(wanted))
             missing = [one for key, one in wanted.items() if key not in rows]
-            if held and self.mode in ("live", "defer"):
-                found = [
-                    receive_numbers(each.request, held[each.text], tokens=0, counted=False, cost=0)
-                    for each in missing
-                    if each.text in held
-                ]
-                self.writable().put(*found)
-                self.reuse(found)
-                rows |= {numbers.key: numbers.array() for numbers in found}
-                missing = [each for each in missing if each.request.key not in rows]
             if missing and self.mode == "replay":
                 self.answer(missing)
             map_in_order(ask, self.requests(missing), workers=self._model.concurrency)

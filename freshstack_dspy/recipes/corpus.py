@@ -11,7 +11,7 @@ from freshstack_dspy.files import Uri
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import NO_MODELS, Models, connected
-from freshstack_dspy.index.storage import place_of
+from freshstack_dspy.index.storage import Database
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
@@ -79,7 +79,7 @@ def check_index(config: BuildConfig) -> None:
         IndexingError: What is wrong with it, in one line.
     """
     if isinstance(config.index.path, Uri):
-        place_of(config.index.path / config.name).exists()
+        Database(config.index.path / config.name).tables()
 
 
 def check_retrievers(config: BuildConfig, chunks: int) -> None:

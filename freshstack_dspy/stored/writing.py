@@ -9,7 +9,7 @@ from typing import Any
 from freshstack_dspy.corpus.parquet import ChunkFile, batches_of, write_chunks
 from freshstack_dspy.corpus.sorting import merged, sorted_batches
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import is_ours, replace_folder
+from freshstack_dspy.files import replace_folder
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.card import CARD_FILE, data_card
 from freshstack_dspy.stored.contents import Contents, reference_faults
@@ -126,7 +126,7 @@ def check_replaceable(path: Path) -> None:
         return
     if not path.is_dir():
         raise CollectionError(f"{path}: a file, and the folder of a collection is wanted")
-    names = {entry.name for entry in path.iterdir() if not is_ours(entry.name)}
+    names = {entry.name for entry in path.iterdir()}
     if names and not is_collection(path):
         raise CollectionError(
             f"{path}: the folder is not empty and not a collection, so nothing was written; "

@@ -400,8 +400,6 @@ write_small(old.parent / "warm")  # so that no child has to import what a write 
 for step in range(1, 1000):
     folder = place / str(step)
     shutil.copytree(old, folder / "c")
-    if sys.argv[4] == "mounted":
-        subprocess.run(["mount", "--bind", folder / "c", folder / "c"], check=True)
     child = os.fork()
     if child == 0:
         die_before(step)
@@ -413,18 +411,14 @@ for step in range(1, 1000):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["plain", pytest.param("mounted", marks=needs_mounts)])
-def test_killed_before_any_step_it_leaves_the_old_collection_or_the_new(
-    tmp_path: Path, where: str
-) -> None:
+def test_killed_before_any_step_it_leaves_the_old_collection_or_the_new(tmp_path: Path) -> None:
     """SIGKILL before each call that touches the disk, one after the other."""
     old = write_small(tmp_path / "old", replace(CONTENTS, skipped=()))
     new = write_small(tmp_path / "new")
     place = tmp_path / "killed"
     tests = Path(__file__).parent.parent
-    script: list[str | Path] = [sys.executable, "-c", KILLED, tests, tmp_path / "old", place, where]
-    namespace = ["unshare", "-m"] if where == "mounted" else []
-    subprocess.run([*namespace, *script], check=True, timeout=120)
+    script: list[str | Path] = [sys.executable, "-c", KILLED, tests, tmp_path / "old", place]
+    subprocess.run(script, check=True, timeout=120)
     left = [Collection.load(folder / "c") for folder in place.iterdir()]
 
     assert len(left) > 25
@@ -471,11 +465,10 @@ for round_, size in enumerate(range(0, 260, 4)):
 
 @pytest.mark.slow
 @needs_mounts
-@pytest.mark.parametrize("folder", [".", "c"])
-def test_on_a_full_disk_the_old_collection_stays_whole(tmp_path: Path, folder: str) -> None:
-    """A tmpfs of 256 KiB, filled more and more: the collection's own folder, or one above it."""
+def test_on_a_full_disk_the_old_collection_stays_whole(tmp_path: Path) -> None:
+    """A tmpfs of 256 KiB, filled more and more."""
     tests, place = Path(__file__).parent.parent, tmp_path / "disk"
-    script = [sys.executable, "-c", FULL, tests, place, place / folder]
+    script = [sys.executable, "-c", FULL, tests, place, place / "c"]
 
     done = subprocess.run(
         ["unshare", "-m", *map(str, script)], check=True, timeout=120, stdout=subprocess.PIPE

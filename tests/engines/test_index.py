@@ -63,7 +63,7 @@ def test_an_index_over_a_cluster_in_an_object_store_is_that_of_one_process(
         [row[column_of("tiny")] for row in rows(one, column_of("tiny"))] for one in (here, there)
     )
     np.testing.assert_allclose(near, far, atol=1e-6)
-    assert there.manifest.fingerprint == here.manifest.fingerprint
+    assert there.manifest.key == here.manifest.key
     texts = [chunk.text[:200] for chunk in islice(here.chunks(), 0, 12_000, 100)]
     for retriever in ("tiny", "hybrid"):
         both = (index.search(retriever, texts[:9], 5) for index in (here, there))

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, HybridIndex, build, load_config, plan, stale
-from freshstack_dspy.index.lexical import indexed_text
+from freshstack_dspy import BuildConfig, build, load_config, plan, stale
 from freshstack_dspy.recipes.provenance import export_replies
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import answer, embeddings, reranked, vector
@@ -87,26 +86,6 @@ def test_a_refresh_takes_the_vectors_of_now(tmp_path: Path, server: ChatServer) 
     afresh = build(config, mode="replay")
 
     assert refreshed.manifest.content_hash == afresh.manifest.content_hash
-
-
-def test_an_index_pays_for_a_lost_store(tmp_path: Path, server: ChatServer) -> None:
-    """The vectors that an intact index holds are recorded again, and not asked for."""
-    config = configured(tmp_path / "ours", server)
-    first = build(config)
-    shutil.rmtree(config.cache.path)
-    shutil.rmtree(config.out)
-    asked, index = len(server.requests), config.index.path / config.name
-
-    again = build(config)
-
-    texts = {text for body in server.requests[asked:] for text in body.get("input", [])}
-    passages = {indexed_text(chunk) for chunk in HybridIndex.open(index).chunks()}
-    assert len(passages) == 5
-    assert not texts & passages
-    assert again.manifest.content_hash == first.manifest.content_hash
-    shutil.rmtree(config.index.path)
-    shutil.rmtree(config.out)
-    assert build(config, mode="replay").manifest.content_hash == first.manifest.content_hash
 
 
 def test_what_is_stale_is_found_without_vectors(tmp_path: Path, server: ChatServer) -> None:
