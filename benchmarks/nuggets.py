@@ -29,12 +29,13 @@ from freshstack_dspy.config import BuildConfig, Mode, load_config
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.measures.statistics import bootstrap_sums
-from freshstack_dspy.recipes.flow import run_stages
+from freshstack_dspy.recipes.flow import Work, run_stages
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
-from freshstack_dspy.recipes.known import NOTHING
 from freshstack_dspy.recipes.opening import open_session
+from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.without_answers import WithoutAnswers, is_relevant
 from freshstack_dspy.records import Nugget, Query
+from freshstack_dspy.stored.contents import Contents
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = """name = "trec-rag24"
@@ -102,9 +103,9 @@ def made(config: BuildConfig, mode: Mode) -> tuple[dict[str, Query], list[Nugget
     """Make nuggets as the recipe does, without judging the pool by them."""
     with open_session(config, mode=mode) as session:
         recipe = WithoutAnswers(config)
-        begun = recipe.begin(session, NOTHING, None)
-        found = run_stages(begun.work, begun.made, recipe.stages[:-1])
-    counts = {"topics": len(found.queries), "passages": len([*begun.work.corpus.chunks()])}
+        work = Work(session, recipe, Searches(session))
+        found = run_stages(work, Contents(), ((recipe.begin,), *recipe.stages[:-1]))
+    counts = {"topics": len(found.queries), "passages": len(work.corpus.corpus.chunks)}
     relevant = sum(map(is_relevant, found.pool))
     counts |= {"pooled": len(found.pool), "relevant": relevant, "nuggets": len(found.nuggets)}
     print(json.dumps({**counts, "failures": len(found.failures)}))

@@ -29,8 +29,7 @@ from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.code import code_sha256, file_sha256
-from freshstack_dspy.records import LicenceFile, Query, SkippedFile, SourceFile
-from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
 from freshstack_dspy.stored.counts import count_kinds, listed
 
 if TYPE_CHECKING:
@@ -62,12 +61,6 @@ class ChunkedCorpora(NamedTuple):
     files: Sequence[IndexedFile] = ()
     skipped: Sequence[SkippedFile] = ()
     licences: Sequence[LicenceFile] = ()
-
-    def contents(self, queries: Sequence[Query]) -> Contents:
-        """The records that a build begins with."""
-        return Contents(
-            queries=tuple(queries), skipped=tuple(self.skipped), licences=tuple(self.licences)
-        )
 
 
 def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:

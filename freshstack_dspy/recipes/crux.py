@@ -21,14 +21,16 @@ from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter, s
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import report
 from freshstack_dspy.questions.groups import read_groups
-from freshstack_dspy.recipes.chunking import chunk_corpora
 from freshstack_dspy.recipes.contamination import contaminate
-from freshstack_dspy.recipes.flow import Beginning, Stages, Work, ask
-from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, nuggets_in
-from freshstack_dspy.recipes.known import Known
-from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.questions import in_languages, sampled
-from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.recipes.flow import Stages, Work, ask
+from freshstack_dspy.recipes.freshstack import (
+    FreshStack,
+    expand,
+    judge_pool,
+    nuggets_in,
+    with_inputs,
+)
+from freshstack_dspy.recipes.questions import sampled
 from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure
 from freshstack_dspy.signatures.documents import words_not_in
 from freshstack_dspy.stored.contents import Contents
@@ -159,14 +161,12 @@ class Crux(FreshStack):
         score = self.config.contamination.score
         return {"closed_book_answer": self.closed_book_answerer} if score else {}
 
-    def begin(self, session: Session, known: Known, most: int | None) -> Beginning:
+    def begin(self, work: Work, made: Contents) -> Contents:
         """Read the reports with their documents; the corpora are documents next to theirs."""
-        config = session.config
-        groups = read_groups(config)
-        queries = sampled(groups.reading.queries, most)
+        work.groups = groups = read_groups(work.config)
+        work.reading = groups.reading
         documents = sum(map(len, groups.documents.values()))
         note = f"{len(groups.reading.queries):,} reports of {documents:,} documents"
-        report(session.progress, "questions", note)
-        searches = Searches(session, chunk_corpora(config, session.progress))
-        made = searches.corpus.contents(in_languages(config, queries))
-        return Beginning(Work(session, self, searches, known, groups), made, groups.reading)
+        report(work.session.progress, "questions", note)
+        queries = sampled(groups.reading.queries, work.most)
+        return with_inputs(work, made, queries)

@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -31,7 +32,9 @@ from freshstack_dspy.measures.searches import is_searches, read_searches
 from freshstack_dspy.pages.page import Page, counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, report, showing
-from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
+from freshstack_dspy.recipes.make import Made
+from freshstack_dspy.recipes.make import run as run_verb
+from freshstack_dspy.recipes.opening import SessionOptions, configured
 from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -55,6 +58,7 @@ from freshstack_dspy.stored.passage_runs import CollectionSpans
 from freshstack_dspy.stored.writing import call_ids_of
 
 if TYPE_CHECKING:
+    from freshstack_dspy.recipes.flow import Stages, Work
     from freshstack_dspy.recipes.plan import Plan
 
 DEPTH = 20
@@ -145,35 +149,27 @@ def extend(
             raise ConfigError(f"{out} exists; name a folder that does not")
         folder = out
     with span("extend", collection=folder.name), only_writer(folder, "freshstack extend"):
-        return _extend(Path(collection), runs, config, k, folder, keep_labels, **options)
-
-
-def _extend(
-    collection: Path,
-    runs: Sequence[Any],
-    config: BuildConfig,
-    k: int,
-    folder: Path,
-    keep_labels: bool,
-    **options: Unpack[SessionOptions],
-) -> Extended:
-    before = Collection.load(collection)
-    tops = _tops(before, runs, config, k)
-    with showing(options.get("progress")) as progress:
-        options["progress"] = progress
-        for run in tops:
-            for note in run.notes:
-                report(progress, f"run {run.name}", note)
-        is_paid = (
-            options.get("mode", "live") == "live"
-            and (options.get("provider") or config.model_of("judge").provider) is None
-        )
-        if is_paid and (pairs := _unlabelled(before, tops)):
-            report(progress, "to judge", _price(_plan(before, tops, config, progress), pairs))
-        with open_session(config, searching=False, **options) as session:
-            if not keep_labels:
-                _check_judge(before.manifest, session)
-            return _extended(session, before, tops, k, folder)
+        before = Collection.load(collection)
+        tops = _tops(before, runs, config, k)
+        with showing(options.get("progress")) as progress:
+            options["progress"] = progress
+            for top in tops:
+                for note in top.notes:
+                    report(progress, f"run {top.name}", note)
+            is_paid = (
+                options.get("mode", "live") == "live"
+                and (options.get("provider") or config.model_of("judge").provider) is None
+            )
+            if is_paid and (pairs := _unlabelled(before, tops)):
+                report(progress, "to judge", _price(_plan(before, tops, config, progress), pairs))
+            return run_verb(
+                config,
+                partial(_extended, before, tops, k, folder),
+                before=before,
+                stages=_stages(before, tops),
+                check=None if keep_labels else partial(_check_judge, before.manifest),
+                **options,
+            )
 
 
 def _check_judge(before: Manifest, session: Session) -> None:
@@ -225,16 +221,30 @@ def _plan(
     config: BuildConfig,
     progress: Progress | bool | None,
 ) -> "Plan":
-    from freshstack_dspy.recipes.plan import plan_asking
+    from freshstack_dspy.recipes.plan import plan_of
 
-    queries = {query_id for run in runs for query_id, _ in run.top}
-    return plan_asking(
+    queries = {query_id for each in runs for query_id, _ in each.top}
+    return run_verb(
         config,
-        lambda session: _judged(session, before, _with_runs(before.pool, runs), runs),
-        name=before.name,
-        queries=len(queries),
+        partial(plan_of, name=before.name, queries=len(queries)),
+        before=before,
+        stages=_stages(before, runs),
+        dry=True,
         progress=progress,
     )
+
+
+def _stages(before: Collection, runs: Sequence[RunTop]) -> "Stages":
+    """Ask about the pairs of the runs that have no label."""
+    from freshstack_dspy.recipes.freshstack import judge_pool
+
+    pool = _with_runs(before.pool, runs)
+    candidates = tuple(_to_judge(pool, runs, before.nuggets, _labelled(before)))
+
+    def begin(_work: "Work", _contents: Contents) -> Contents:
+        return Contents(queries=before.queries, nuggets=before.nuggets, pool=candidates)
+
+    return ((begin, judge_pool),)
 
 
 def _unlabelled(before: Collection, runs: Iterable[RunTop]) -> int:
@@ -349,17 +359,15 @@ def _ranked(run: Run | PassageRun, spans: CollectionSpans, depth: int) -> _Ranke
 
 
 def _extended(
-    session: Session, before: Collection, runs: tuple[RunTop, ...], depth: int, folder: Path
+    before: Collection, runs: Sequence[RunTop], depth: int, folder: Path, made: Made
 ) -> Extended:
     from freshstack_dspy.calibration.agreement import measured_trust
     from freshstack_dspy.recipes.judge import with_judgments
 
-    old = before.manifest
+    old, session, judged = before.manifest, made.session, made.contents
     pool = _with_runs(before.pool, runs)
     judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
     labelled = _labelled(before)
-    judged = _judged(session, before, pool, runs)
-
     new = [one for one in judged.judgments if (one.nugget_id, one.chunk_id) not in labelled]
     judgments |= {(one.nugget_id, one.chunk_id): one for one in new}
     contents = with_judgments(
@@ -398,23 +406,6 @@ def _extended(
 def _labelled(collection: Collection) -> set[tuple[str, str]]:
     """The ids of the pairs of nugget and chunk that have a label."""
     return {(one.nugget_id, one.chunk_id) for one in collection.judgments if one.label is not None}
-
-
-def _judged(
-    session: Session, before: Collection, pool: Iterable[Candidate], runs: Iterable[RunTop]
-) -> Contents:
-    """Ask about the pairs of the runs that have no label."""
-    from freshstack_dspy.recipes.chunking import ChunkedCorpora
-    from freshstack_dspy.recipes.flow import Work, run_stages
-    from freshstack_dspy.recipes.freshstack import judge_pool
-    from freshstack_dspy.recipes.known import Known
-    from freshstack_dspy.recipes.pooling import Searches
-
-    corpus = Searches(session, ChunkedCorpora(before.corpus))
-    work = Work(session, session.recipe, corpus, Known(before))
-    candidates = _to_judge(pool, runs, before.nuggets, _labelled(before))
-    asked = Contents(queries=before.queries, nuggets=before.nuggets, pool=tuple(candidates))
-    return run_stages(work, asked, ((judge_pool,),))
 
 
 def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:

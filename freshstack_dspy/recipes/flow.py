@@ -4,10 +4,9 @@ A step takes the work and what was made so far, and gives it with its own record
 do not need each other's replies, so that a deferred build writes their requests down together.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 import dspy
 from pydantic import ValidationError
@@ -15,76 +14,37 @@ from pydantic import ValidationError
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.typed import given_and_read
 from freshstack_dspy.programs.support_judge import failure_of
-from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.groups import Groups
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.known import NOTHING, Known
-from freshstack_dspy.recipes.pooling import Texts, pool
-from freshstack_dspy.recipes.session import Ask, Session
-from freshstack_dspy.records import Candidate, Chunk, Failure, Query, StepName
+from freshstack_dspy.recipes.pooling import Searches
+from freshstack_dspy.recipes.session import Session, SingleCall
+from freshstack_dspy.records import Chunk, Failure, Query, StepName
 from freshstack_dspy.stored.contents import Contents
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Corpus(Protocol):
-    """What steps need of the documents."""
-
-    def pool(self, texts: Texts) -> list[Candidate]:
-        """Pool chunks for each query; see `pooling.pool`."""
-        ...
-
-    def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
-        """Give chunks by their ids."""
-        ...
-
-    def chunks(self) -> Iterable[Chunk]:
-        """Give all chunks."""
-        ...
-
-    @property
-    def chunk_ids(self) -> Set[str]:
-        """The ids of all chunks."""
-        ...
-
-
-class SingleCall:
-    """A session in which one query is run by itself: it defers, shows and counts nothing."""
-
-    def __init__(self, config: BuildConfig) -> None:
-        self.config = config
-        self.progress = NoProgress()
-
-    def each(
-        self, _step: str, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> list[Result]:
-        """Ask for every item, one after the other."""
-        return [function(item) for item in items]
-
-    @contextmanager
-    def asking(self, step: str, _total: int) -> Iterator[Ask]:
-        """Ask for the items of a step in lots."""
-        yield lambda function, items: self.each(step, function, items)
-
-    def stop_if_deferred(self) -> None:
-        """Go on: a request that is deferred has raised already."""
-
-
-@dataclass(frozen=True)
+@dataclass
 class Work:
-    """What the steps of a recipe share."""
+    """What the steps of a recipe share, and what the first of them found about the inputs."""
 
     session: Session | SingleCall
     """Whom they ask, for which configuration."""
     recipe: Any
     """The `dspy.Module` with the programs."""
-    corpus: Corpus
+    corpus: Searches
+    """The documents, cut into chunks when they are first needed."""
     known: Known = NOTHING
     """What need not be asked again."""
+    most: int | None = None
+    """How many of the questions are taken; None: all."""
+    reading: QueryReading = field(default_factory=lambda: QueryReading((), {}))
+    """All questions, and how many were left out."""
+    little_overlap: Mapping[str, float] = field(default_factory=dict)
+    """Questions that use words that the corpus lacks, by id; see `check_overlap`."""
     groups: Groups | None = None
     """The documents of each query, and the sub-questions it came with, where it has its own."""
 
@@ -99,18 +59,6 @@ class Work:
         ids = list(dict.fromkeys(chunk_ids))
         found = self.corpus.chunks_by_id(id_ for id_ in ids if id_ not in written)
         return {id_: written[id_] if id_ in written else found[id_] for id_ in ids}
-
-
-class Beginning(NamedTuple):
-    """What a recipe begins a build with."""
-
-    work: Work
-    made: Contents
-    """The queries, and what was left out of the corpus."""
-    reading: QueryReading
-    """All questions, and how many were left out."""
-    little_overlap: Mapping[str, float] = {}
-    """Questions that use words that the corpus lacks, by id; see `check_overlap`."""
 
 
 Step = Callable[[Work, Contents], Contents]
@@ -200,28 +148,3 @@ def by_query(records: Iterable[Any]) -> dict[str, list[Any]]:
     for record in records:
         groups.setdefault(record.query_id, []).append(record)
     return groups
-
-
-@dataclass(frozen=True)
-class Indexed:
-    """The corpus of an index, as one query is run over it."""
-
-    index: HybridIndex
-    config: BuildConfig
-
-    def pool(self, texts: Texts) -> list[Candidate]:
-        """Pool chunks for each query; see `pooling.pool`."""
-        return pool(self.index, texts, self.config.pool, self.config.fusion)
-
-    def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
-        """Give chunks by their ids."""
-        return self.index.chunks_by_id(chunk_ids)
-
-    def chunks(self) -> Iterable[Chunk]:
-        """Give all chunks."""
-        return self.index.chunks()
-
-    @property
-    def chunk_ids(self) -> Set[str]:
-        """The ids of all chunks."""
-        return {chunk.chunk_id for chunk in self.chunks()}

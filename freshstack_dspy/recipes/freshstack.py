@@ -18,14 +18,9 @@ from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecom
 from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.questions.reading import QueryReading
-from freshstack_dspy.recipes.chunking import chunk_corpora
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.flow import (
-    Beginning,
-    Indexed,
-    SingleCall,
     Stages,
     Work,
     ask,
@@ -33,7 +28,6 @@ from freshstack_dspy.recipes.flow import (
     run_stages,
 )
 from freshstack_dspy.recipes.judge import ToJudge, judge
-from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.pooling import Searches, blocks, technique_texts, with_seeds
 from freshstack_dspy.recipes.questions import (
     check_overlap,
@@ -42,7 +36,7 @@ from freshstack_dspy.recipes.questions import (
     read_questions,
     sampled,
 )
-from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.recipes.session import SingleCall
 from freshstack_dspy.records import Expansion, ExpansionKind, Failure, Nugget, Query
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 
@@ -161,6 +155,13 @@ def judge_pool(work: Work, made: Contents) -> Contents:
     return replace(made, judgments=judged.judgments, failures=failures)
 
 
+def with_inputs(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
+    """Add the questions of a build, and what was left out of its corpus."""
+    cut = work.corpus.corpus
+    taken = in_languages(work.config, queries)
+    return replace(made, queries=taken, skipped=tuple(cut.skipped), licences=tuple(cut.licences))
+
+
 class FreshStack(dspy.Module):
     """Nuggets, expansions, pool and support judgments, by steps that any recipe may use.
 
@@ -204,26 +205,27 @@ class FreshStack(dspy.Module):
         techniques = self.config.pool.techniques
         return {kind: program for kind, program in programs.items() if kind in techniques}
 
-    def begin(self, session: Session, known: Known, most: int | None) -> Beginning:
-        """Read or make the questions, and cut the corpus; at most so many questions are taken."""
+    def begin(self, work: Work, made: Contents) -> Contents:
+        """Read or make the questions, and cut the corpus: the step before all others of a build."""
         from freshstack_dspy.recipes.synthesis import Synthesis
 
-        config, progress, little = session.config, session.progress, dict[str, float]()
-        queries, reading = config.queries, QueryReading((), {})
+        session: Any = work.session
+        config, progress, corpus = work.config, session.progress, work.corpus
+        queries = config.queries
         if isinstance(queries, ReadQueries):
             with file_named(config.file):
-                reading = read_questions(queries, progress, answered=self.needs_answers)
-        searches = Searches(session, chunk_corpora(config, progress))
+                work.reading = read_questions(queries, progress, answered=self.needs_answers)
+        _ = corpus.corpus  # cut
         if session.mode != "replay":
-            _ = searches.index  # what is wrong with it shows before anything is paid for
+            _ = corpus.index  # what is wrong with it shows before anything is paid for
         if isinstance(queries, SyntheticQueries):
-            reading = Synthesis(session, self, searches).run(exactly=most is None)
-        elif session.mode != "replay" or most or queries.min_corpus_overlap is not None:
-            reading, little = check_overlap(queries, reading, searches.index, progress)
-        taken = known_seeds(sampled(reading.queries, most), searches.chunk_ids)
-        taken = in_languages(config, taken)
-        made = searches.corpus.contents(taken)
-        return Beginning(Work(session, self, searches, known), made, reading, little)
+            work.reading = Synthesis(session, self, corpus).run(exactly=work.most is None)
+        elif session.mode != "replay" or work.most or queries.min_corpus_overlap is not None:
+            work.reading, work.little_overlap = check_overlap(
+                queries, work.reading, corpus.index, progress
+            )
+        taken = known_seeds(sampled(work.reading.queries, work.most), corpus.chunk_ids)
+        return with_inputs(work, made, taken)
 
     async def aforward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
         """Run every step for one query, in a thread."""
@@ -240,7 +242,8 @@ class FreshStack(dspy.Module):
         Raises:
             FatalModelError: No nuggets came, or not one label.
         """
-        work = Work(SingleCall(self.config), self, Indexed(index, self.config))
+        single = SingleCall(self.config)
+        work = Work(single, self, Searches(single, over=index))
         made = run_stages(work, Contents(queries=(query,)), self.stages)
         names = ("nuggets", "expansions", "pool", "judgments", "contamination", "notes", "failures")
         return dspy.Prediction(**{name: getattr(made, name) for name in names})

@@ -56,8 +56,7 @@ from freshstack_dspy.stored.near_duplicates import same_texts
 from freshstack_dspy.stored.slices import slice_queries
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.flow import SingleCall
-    from freshstack_dspy.recipes.session import Ask, Session
+    from freshstack_dspy.recipes.session import Ask, Session, SingleCall
 
 Item = TypeVar("Item")
 

@@ -1,53 +1,29 @@
-"""Plan a build: the build itself, run by a model that sends nothing, counts and answers typically.
+"""Plan a build: the build itself, run by a model that sends nothing, counts and answers typically."""
 
-Recorded replies are served. Where one is missing, the embedded baseline answers, so that the steps
-that follow have something to work on. Of many questions a sample is run and scaled up.
-"""
-
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig, ModelConfig, SyntheticQueries
-from freshstack_dspy.errors import FatalModelError, ReplyError, file_named
+from freshstack_dspy.config import BuildConfig, SyntheticQueries
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
-from freshstack_dspy.lm.budget import Account, Spent
-from freshstack_dspy.lm.capabilities import capabilities_of
-from freshstack_dspy.lm.client import connect
-from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
+from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.prices import Price
-from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.store import FirstOf, ReplyStore
-from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.typed import in_bulk
-from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.pages.page import Page, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
-from freshstack_dspy.recipes.build import DraftCollection, make
-from freshstack_dspy.recipes.judge import context_of, counted
-from freshstack_dspy.recipes.opening import configured, recipe_maker, with_contexts
-from freshstack_dspy.recipes.prepare import prepare
-from freshstack_dspy.recipes.session import Session, open_replies
+from freshstack_dspy.recipes.dry import SAMPLE, DryRun, PlannedCall, dry_session
+from freshstack_dspy.recipes.make import Made, run
+from freshstack_dspy.recipes.opening import AskingOptions, configured
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Record, in_order_of_steps
 
 if TYPE_CHECKING:
-    from dspy.lm15 import Request, Response
-
     from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
-
-SAMPLE = 50
-"""Most questions that are run."""
-TYPICAL_TOKENS = 300
-"""Of a closed-book answer, and of answers to questions that are not ours. The baseline's replies to the other steps are about as long as those of
-models (73 tokens for a nugget with its quote, 49 for the verdict on a chunk); this one is not."""
 
 
 class PlannedStep(Record):
@@ -91,9 +67,9 @@ class Plan(Record, Shown):
     queries: int
     sampled: int
     """How many of them were run; where they are fewer, everything is scaled up from these."""
-    left_out: dict[str, int]
+    left_out: dict[str, int] = Field(default_factory=dict)
     """How many questions are left out, by reason."""
-    little_overlap: dict[str, float]
+    little_overlap: dict[str, float] = Field(default_factory=dict)
     """By question, the share of its rare terms that the corpus has; of those below .7, lowest first:
     documents that answer them may be missing."""
     in_images: tuple[str, ...] = ()
@@ -136,56 +112,52 @@ def plan(
 ) -> Plan:
     """Plan what a live build of a configuration would send; nothing is sent and nothing recorded.
 
-    The corpus is cut and indexed as for the build, which then finds the index made. The other
-    arguments are as in `SessionOptions`.
+    The corpus is cut and indexed as for the build, which then finds the index made. Of many
+    questions a sample is run and scaled up. The other arguments are as in `SessionOptions`.
 
     Raises:
         FreshstackError: All that would stop a build before its first request.
     """
-    config = configured(config)
-    with ExitStack() as stack:
-        shown = stack.enter_context(showing(progress))
-        config = prepare(config, "live", shown, dry=True)
-        opened = dry_session(config, shown, recipe, programs)
-        session, dry_run = stack.enter_context(opened)
-        return planned(config, session, dry_run, make(session, most=SAMPLE))
+    options: AskingOptions = {"progress": progress, "recipe": recipe, "programs": programs}
+    return run(configured(config), plan_of, dry=True, most=SAMPLE, **options)
 
 
-def planned(
-    config: BuildConfig, session: Session, dry_run: "DryRun", made: DraftCollection
-) -> Plan:
-    """Give the plan of what a dry run has made, perhaps of some of the questions alone."""
-    queries = made.contents.queries
-    number = len(made.reading.queries)
+def plan_of(made: Made, *, name: str = "", queries: int = 0) -> Plan:
+    """Give the plan of what a dry run has made, perhaps of some of the questions alone.
+
+    Args:
+        made: What a dry run has made.
+        name: Of the collection whose records are judged; by default the plan is that of a build.
+        queries: How many of its queries are judged.
+    """
+    config, work, contents = made.config, made.work, made.contents
+    if name:
+        return _plan(made.session, made.dry_run, name=name, queries=queries, sampled=queries)
+    queries = len(work.reading.queries)
     if isinstance(config.queries, SyntheticQueries):
-        number = config.queries.count
-    steps, total = _totals(session, dry_run, number / max(1, len(queries)))
+        queries = config.queries.count
     embeddings = tuple(
         estimate_embedding(
             embedder,
-            [indexed_text(one) for one in (*made.chunks, *made.contents.passages)],
-            [text for query in queries for text in (query.text, query.answer)],
-            recorded=session.replies,
+            [indexed_text(chunk) for chunk in (*made.chunks, *contents.passages)],
+            [text for query in contents.queries for text in (query.text, query.answer)],
+            recorded=made.session.replies,
         )
         for embedder in config.embedder
     )
-    return Plan(
+    return _plan(
+        made.session,
+        made.dry_run,
         name=config.name,
-        model=", ".join(total.models),
-        queries=number,
-        sampled=len(queries),
-        left_out=made.reading.rejected,
-        little_overlap=dict(made.little_overlap),
-        in_images=tuple(one.query_id for one in made.reading.queries if is_in_image(one.body)),
+        queries=queries,
+        sampled=len(contents.queries),
+        left_out=work.reading.rejected,
+        little_overlap=dict(work.little_overlap),
+        in_images=tuple(one.query_id for one in work.reading.queries if is_in_image(one.body)),
         without_nuggets=tuple(
-            one.query_id for one in made.contents.slices if one.slice == "without_nuggets"
+            one.query_id for one in contents.slices if one.slice == "without_nuggets"
         ),
-        steps=steps,
-        total=total,
         embeddings=embeddings,
-        budget=tuple(_caps(config, total, embeddings, dry_run.spent)),
-        missing_key=dry_run.missing_key,
-        context=dry_run.context,
     )
 
 
@@ -204,65 +176,31 @@ def plan_asking(
     """
     with showing(progress) as shown, dry_session(config, shown) as (session, dry_run):
         ask(session)
-    steps, total = _totals(session, dry_run)
+        return _plan(session, dry_run, name=name, queries=queries, sampled=queries)
+
+
+def _plan(
+    session: Session,
+    dry_run: DryRun,
+    *,
+    queries: int,
+    sampled: int,
+    embeddings: tuple[EmbeddingEstimate, ...] = (),
+    **known: Any,
+) -> Plan:
+    steps, total = _totals(session, dry_run, queries / max(1, sampled))
     return Plan(
-        name=name,
         model=", ".join(total.models),
         queries=queries,
-        sampled=queries,
-        left_out={},
-        little_overlap={},
+        sampled=sampled,
         steps=steps,
         total=total,
-        budget=tuple(_caps(config, total, (), dry_run.spent)),
+        embeddings=embeddings,
+        budget=tuple(_caps(session.config, total, embeddings, dry_run.spent)),
         missing_key=dry_run.missing_key,
         context=dry_run.context,
+        **known,
     )
-
-
-class PlannedCall(NamedTuple):
-    """A request that would be sent, with its tokens."""
-
-    model: str
-    prompt: int
-    reply: int
-    longest: int
-    """The most that the reply may have."""
-
-
-class DryRun:
-    """Answers by the embedded baseline, and counts what would be sent."""
-
-    reads_schema = True
-
-    def __init__(self, model: ModelConfig, missing_key: str | None, spent: Spent) -> None:
-        self._model = model
-        self.context = context_of(model)
-        self.missing_key = missing_key
-        self.spent = spent
-        self._baseline = BaselineProvider()
-        self.sent: dict[str, list[PlannedCall]] = {}
-        """By step."""
-
-    def complete(self, request: "Request") -> "Response":
-        """Answer, and count the tokens of the request and of its reply."""
-        schema = (request.config.response_format or {}).get("schema")
-        texts = [request.system, *(message.text for message in request.messages)]
-        prompt = sum(counted(text) for text in texts if isinstance(text, str))
-        prompt += counted(canonical_json(schema)) if schema else 0
-        step, typical = current_step(), TYPICAL_TOKENS
-        try:
-            response = self._baseline.complete(request)
-        except FatalModelError as error:  # a question that is not ours
-            raise ReplyError(str(error), status="failed", call_id=None) from None
-        else:
-            if step != "closed_book_answer":
-                typical = count_tokens(response.text or "")
-            return response
-        finally:
-            longest = request.config.max_tokens or capabilities_of(self._model).reply_tokens()
-            call = PlannedCall(request.model, prompt, min(typical, longest), longest)
-            self.sent.setdefault(step, []).append(call)
 
 
 def _totals(
@@ -319,76 +257,6 @@ def _planned(
         batch_cost=dollars(batch=True) if has_batch else None,
         upper_bound=dollars(longest=True) if is_priced else None,
     )
-
-
-@contextmanager
-def dry_session(
-    config: BuildConfig,
-    progress: Progress,
-    recipe: "FreshStack | None" = None,
-    programs: "Programs | None" = None,
-) -> Iterator[tuple[Session, DryRun]]:
-    """A session that reads what is recorded, and records the dry run's replies in passing."""
-    if isinstance(config.queries, SyntheticQueries):
-        count = min(config.queries.count, SAMPLE)
-        queries = config.queries.model_copy(update={"count": count})
-        config = config.model_copy(update={"queries": queries})
-    if config.embedder or config.reranker:
-        # What hosted models would find is not known; those without one are used in their place.
-        own = [name for name in config.pool.retrievers if name in ("bm25", "lsa")] or ["bm25"]
-        pool = config.pool.model_copy(update={"retrievers": tuple(own)})
-        index = config.index.model_copy(update={"path": config.index.path / "plans"})
-        update = {"pool": pool, "embedder": (), "reranker": None, "index": index}
-        config = config.model_copy(update=update)
-    with ExitStack() as stack:
-        replies = stack.enter_context(open_replies(config, "replay"))
-        recorded = FirstOf(*replies)
-        config, _ = with_contexts(config, "live", recorded)
-        with file_named(config.file):
-            models = map(config.model_of, (None, "nuggets", "judge"))
-            missing_key = next(filter(None, (_missing_key(one, recorded) for one in models)), None)
-        store = replies.store
-        spent = store.spent(config.name) if store is not None else Spent()
-        provider = DryRun(config.model, missing_key, spent)
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
-        lm = connect(
-            config.model,
-            mode="live",
-            store=passing,
-            recorded=recorded,
-            provider=provider,
-            account=Account(config.name, prices=config.prices),
-        )
-        stack.callback(lm.client.close)
-        stack.enter_context(in_bulk(lm))
-        yield (
-            Session(
-                config,
-                "replay",
-                lm,
-                replies,
-                progress=progress,
-                recipe=recipe_maker(config, recipe, programs or {}),
-                programs=programs or {},
-            ),
-            provider,
-        )
-
-
-def _missing_key(model: ModelConfig, recorded: FirstOf) -> str | None:
-    """Say which key a live build lacks; an unknown provider is an error where nothing is recorded."""
-    try:
-        check_model(model)
-    except FatalModelError as error:
-        try:
-            provider_for(model)
-        except FatalModelError:
-            if next(recorded.lines(f'"{model.name}"'.encode()), None) is None:
-                raise
-            return None
-        return str(error)
-    return None
 
 
 def _caps(

@@ -10,13 +10,13 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue
 
 from freshstack_dspy.config import FusionConfig, PoolConfig
-from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
-from freshstack_dspy.recipes.chunking import ChunkedCorpora
+from freshstack_dspy.recipes.chunking import ChunkedCorpora, chunk_corpora
 from freshstack_dspy.recipes.corpus import check_retrievers, index_corpora
-from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.recipes.session import Session, SingleCall
 from freshstack_dspy.records import (
     Candidate,
     Chunk,
@@ -51,50 +51,77 @@ def expected(first: Sequence[Any], queries: int) -> int:
 
 
 class Searches:
-    """Pools from a corpus, whose index is made when something is searched for."""
+    """The corpus of a run: its chunks, and pools from an index that is made when it is searched.
 
-    def __init__(self, session: Session, corpus: ChunkedCorpora) -> None:
-        self._session = session
-        self.corpus = corpus
-        check_retrievers(session.config, len(corpus.chunks))
+    Args:
+        session: Its configuration says how documents are cut, indexed and searched.
+        corpus: Chunks that are there already; by default the corpora of the configuration are cut
+            when they are first needed.
+        over: An index that is there already, in place of both.
+    """
+
+    def __init__(
+        self,
+        session: Session | SingleCall,
+        corpus: ChunkedCorpora | None = None,
+        *,
+        over: HybridIndex | None = None,
+    ) -> None:
+        self._session, self._corpus, self._over = session, corpus, over
+
+    @functools.cached_property
+    def corpus(self) -> ChunkedCorpora:
+        """All chunks and what they were cut from; cut now if they were not needed before."""
+        session = self._session
+        cut = self._corpus or chunk_corpora(session.config, session.progress)
+        check_retrievers(session.config, len(cut.chunks))
+        return cut
 
     @functools.cached_property
     def index(self) -> HybridIndex:
         """The index, made now if it was not needed before."""
         session = self._session
-        return index_corpora(
-            session.config, self.corpus, models=session.models, progress=session.progress
-        )
+        if self._over is not None:
+            return self._over
+        models = session.models if isinstance(session, Session) else NO_MODELS
+        return index_corpora(session.config, self.corpus, models=models, progress=session.progress)
 
-    def chunks(self) -> ChunkFile:
+    def chunks(self) -> Iterable[Chunk]:
         """All chunks."""
-        return self.corpus.chunks
+        return self._over.chunks() if self._over is not None else self.corpus.chunks
 
     @property
     def chunk_ids(self) -> Set[str]:
         """The ids of all chunks."""
+        if self._over is not None:
+            return {chunk.chunk_id for chunk in self._over.chunks()}
         return self.corpus.chunks.ids
 
     def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
         """Chunks by their ids."""
+        if self._over is not None:
+            return self._over.chunks_by_id(chunk_ids)
         return self.corpus.chunks.chunks(chunk_ids)
 
     def pool(self, texts: Texts) -> list[Candidate]:
         """Pool chunks for many queries; see `pool`."""
-        of_blocks = (self._pool(dict(block)) for block in blocks(texts.items()))
-        return list(chain.from_iterable(of_blocks))
+        session = self._session
+        if not isinstance(session, Session):
+            return pool(self.index, texts, session.config.pool, session.config.fusion)
+        pooled = (self._pool(session, dict(block)) for block in blocks(texts.items()))
+        return list(chain.from_iterable(pooled))
 
-    def _pool(self, texts: Texts) -> list[Candidate]:
-        config = self._session.config
-        requests = {query_id: self._request(of_query) for query_id, of_query in texts.items()}
-        found = {key: self._session.recorded_search(one) for key, one in requests.items()}
+    def _pool(self, session: Session, texts: Texts) -> list[Candidate]:
+        config = session.config
+        requests = {key: self._request(session, searched) for key, searched in texts.items()}
+        found = {key: session.recorded_search(request) for key, request in requests.items()}
         missing = {key: texts[key] for key, value in found.items() if value is None}
         if missing:
             pooled: dict[str, list[JsonValue]] = {query_id: [] for query_id in missing}
             for one in pool(self.index, missing, config.pool, config.fusion):
                 pooled[one.query_id].append(_row(one, config.pool))
             for query_id, value in pooled.items():
-                self._session.record_search(requests[query_id], value)
+                session.record_search(requests[query_id], value)
             found |= pooled
         return [
             _candidate(query_id, row, config.pool)
@@ -102,9 +129,11 @@ class Searches:
             for row in cast("list[Any]", rows)
         ]
 
-    def _request(self, texts: Mapping[Technique, tuple[str, ...]]) -> SearchRequest:
+    def _request(
+        self, session: Session, texts: Mapping[Technique, tuple[str, ...]]
+    ) -> SearchRequest:
         """The search of one query: by the corpus, all settings and all texts."""
-        config, models = self._session.config, self._session.models
+        config, models = session.config, session.models
         settings: dict[str, JsonValue] = {
             "pool": config.pool.model_dump(mode="json", exclude_none=True),
             "fusion": config.fusion.model_dump(mode="json"),

@@ -20,22 +20,18 @@ def prepare(
     mode: Mode,
     progress: Progress,
     *,
-    replace: bool = True,
     dry: bool = False,
-    recipe: Any = None,
-    programs: Mapping[str, Any] | None = None,
 ) -> BuildConfig:
     """Make every check of a build that needs no work, and pin its repositories to a commit.
 
     A replay is done on this machine, whatever `[engine]` says.
 
-    What is there is replaced only with `replace`, if it was built by other settings, or by another
-    recipe or other programs than these. With `dry` nothing will be written there.
+    With `dry` nothing will be written at `out`.
 
     Raises:
         CollectionError: At `out` is something else, or the labels of `[trust]` are none.
-        ConfigError: No such mode, no detector of languages where one is needed, batches under way,
-            an `out` that cannot be written, or, without `replace`, another collection there.
+        ConfigError: No such mode, no detector of languages where one is needed, batches under way, or
+            an `out` that cannot be written.
         IndexingError: The object store of the index cannot be reached.
         SourceError: A repository or revision cannot be had.
     """
@@ -46,8 +42,6 @@ def prepare(
         config = config.model_copy(update={"engine": EngineConfig()})
     else:
         check_index(config)
-    if not replace:
-        _check_replaced(config, recipe, programs)
     return with_repositories(config, mode, progress)
 
 
@@ -68,7 +62,7 @@ def _check_place(config: BuildConfig, *, dry: bool) -> None:
         check_writable(config.out)
 
 
-def _check_replaced(config: BuildConfig, recipe: Any, programs: Mapping[str, Any] | None) -> None:
+def check_replaced(config: BuildConfig, recipe: Any, programs: Mapping[str, Any] | None) -> None:
     """Check that a build does not silently replace another collection.
 
     Raises:

@@ -1,12 +1,12 @@
 """Refresh a collection: a build that reuses what the collection holds of unchanged content."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
 from freshstack_dspy.config import BuildConfig, SyntheticQueries
 from freshstack_dspy.corpus.parquet import ChunkFile
@@ -15,11 +15,8 @@ from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.pages.page import Page, counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.progress import showing
-from freshstack_dspy.recipes.build import make
-from freshstack_dspy.recipes.chunking import commit_dates
-from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
-from freshstack_dspy.recipes.prepare import prepare
+from freshstack_dspy.recipes.make import Made, run
+from freshstack_dspy.recipes.opening import SessionOptions, configured
 from freshstack_dspy.recipes.provenance import added, provenance
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.stored.corpus import CORPUS_FILE
@@ -85,32 +82,23 @@ def refresh(
         )
     check_there(config)
     with span("refresh", collection=config.name), only_writer(config.out, "freshstack refresh"):
-        return _refresh(config, keep_labels, difference_file, **options)
+        before = Collection.load(config.out)
+        return run(
+            config,
+            partial(_refreshed, before, difference_file),
+            before=before,
+            check=partial(check_reusable, before.manifest, keep_labels=keep_labels),
+            **options,
+        )
 
 
-def _refresh(
-    config: BuildConfig,
-    keep_labels: bool,
-    difference_file: Path | None,
-    **options: Unpack[SessionOptions],
-) -> Refreshed:
-    mode = options.get("mode", "live")
-    before = Collection.load(config.out)
-    old = before.manifest
-    with ExitStack() as stack:
-        options["progress"] = progress = stack.enter_context(showing(options.get("progress")))
-        config = prepare(config, mode, progress)
-        session = stack.enter_context(open_session(config, **options))
-        from freshstack_dspy.recipes.known import Known
-
-        check_reusable(old, session, keep_labels=keep_labels)
-        made = make(session, Known(before))
-        now = provenance(session, made.contents, dates=commit_dates(config), corpus=made.chunks)
-
-    chunks, rejected = made.chunks, made.reading.rejected
+def _refreshed(before: Collection, difference_file: Path | None, made: Made) -> Refreshed:
+    """Write what was made, with the account of both runs, if anything differs."""
+    old, now = before.manifest, made.described()
+    chunks, rejected = made.chunks, made.work.reading.rejected
     if passages := made.contents.passages:
         chunks = ChunkFile.holding([*chunks, *passages])
-    found = difference(before, made.contents, before.corpus, chunks)
+    changes = difference(before, made.contents, before.corpus, chunks)
     models = {**old.models, **now.models}  # of a step that asked nothing, those before
     earlier = dict.fromkeys((*old.earlier_models, *old.models.get("support", (old.model,))))
     described = now.model_copy(
@@ -130,11 +118,10 @@ def _refresh(
         and _of_the_data(described) == _of_the_data(old)
     )
     if is_same:
-        return Refreshed(before, found, changed=False, calls=calls)
+        return Refreshed(before, changes, changed=False, calls=calls)
     if difference_file is not None:
-        write_changes(found, difference_file)
-    written = write_collection(config.out, made.contents, made.chunks, described, rejected=rejected)
-    return Refreshed(written, found, changed=True, calls=calls)
+        write_changes(changes, difference_file)
+    return Refreshed(made.write(described), changes, changed=True, calls=calls)
 
 
 def check_there(config: BuildConfig) -> None:

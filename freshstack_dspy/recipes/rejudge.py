@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Unpack
@@ -16,7 +17,8 @@ from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.pages.page import Page, counted, interval
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
+from freshstack_dspy.recipes.make import Made, run
+from freshstack_dspy.recipes.opening import SessionOptions, configured
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.session import ROLES
 from freshstack_dspy.records import Chunk, Judgment, Scale
@@ -25,7 +27,8 @@ from freshstack_dspy.stored.record_files import rows
 
 if TYPE_CHECKING:
     from freshstack_dspy.progress import Progress
-    from freshstack_dspy.recipes.judge import Judgments, ToJudge
+    from freshstack_dspy.recipes.flow import Stages, Work
+    from freshstack_dspy.recipes.judge import ToJudge
     from freshstack_dspy.recipes.plan import Plan
 
 
@@ -94,7 +97,10 @@ def rejudge(
         raise ConfigError(f"{out} exists; name a folder that does not")
     writing = nullcontext() if out is None else only_writer(out, "freshstack rejudge")
     with span("rejudge"), writing:
-        return _rejudge(collection, config, out, sample, **options)
+        before = Collection.load(collection)
+        config, chunks, pairs = _to_judge(before, config, sample)
+        finish = partial(_rejudged, before, chunks, out)
+        return run(config, finish, stages=_stages(pairs), **options)
 
 
 def plan_rejudging(
@@ -105,18 +111,23 @@ def plan_rejudging(
     progress: "Progress | bool | None" = None,
 ) -> "Plan":
     """Plan what `rejudge` would ask for and cost; nothing is sent. Arguments and errors are its own."""
-    from freshstack_dspy.recipes.judge import judge
-    from freshstack_dspy.recipes.plan import plan_asking
+    from freshstack_dspy.recipes.plan import plan_of
 
     before = Collection.load(collection)
     config, _, pairs = _to_judge(before, configured(config, read=load_judging), sample)
-    return plan_asking(
-        config,
-        lambda session: judge(session, session.recipe.support_judge, pairs),
-        name=before.name,
-        queries=len({pair.query.query_id for pair in pairs}),
-        progress=progress,
-    )
+    queries = len({pair.query.query_id for pair in pairs})
+    finish = partial(plan_of, name=before.name, queries=queries)
+    return run(config, finish, stages=_stages(pairs), dry=True, progress=progress)
+
+
+def _stages(pairs: Sequence["ToJudge"]) -> "Stages":
+    from freshstack_dspy.recipes.judge import judge
+
+    def judge_again(work: "Work", made: Contents) -> Contents:
+        judged = judge(work.session, work.recipe.support_judge, pairs)
+        return replace(made, judgments=judged.judgments, failures=judged.failures)
+
+    return ((judge_again,),)
 
 
 def _to_judge(
@@ -139,52 +150,42 @@ def _to_judge(
     return config, chunks, pairs
 
 
-def _rejudge(
-    collection: Path | str,
-    config: BuildConfig,
-    out: Path | None,
-    sample: int | None,
-    **options: Unpack[SessionOptions],
+def _rejudged(
+    before: Collection, chunks: dict[str, Chunk], out: Path | None, made: Made
 ) -> Rejudged:
-    before = Collection.load(collection)
-    config, chunks, pairs = _to_judge(before, config, sample)
-    old_scale, scale = before.manifest.scale, config.judge.graded
-    differ = scale.name != old_scale.name
-    with open_session(config, searching=False, **options) as session:
-        from freshstack_dspy.recipes.judge import judge
-
-        judged = judge(session, session.recipe.support_judge, pairs)
-        session.stop_if_deferred()
-        if out is None:
-            agreement = agree_with_judge(judged.judgments, scale, before.judgments, old_scale)
-            failed = sum(one.label is None for one in judged.judgments)
-            return Rejudged(session.judges, None, agreement, differ, None, 0, failed)
-        textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
-        contents = _contents(before, judged, textless, scale)
-        old = before.manifest
-        now = provenance(session, contents, dates=old.dates, corpus=before.corpus)
-        rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
-        judge_now = {name: now.config[name] for name in ("model", "judge")}
-        others = {step: of for step, of in old.models.items() if ROLES.get(step) != "judge"}
-        described = now.model_copy(
-            update={
-                "name": old.name,
-                "recipe": f"rejudge:{old.recipe}",
-                "models": {**others, **now.models},
-                "config": {**old.config, **judge_now, "rejudged": rejudged},
-            }
-        )
+    """Compare the labels, and write those of all pairs to a collection of their own."""
+    session, judged, old = made.session, made.contents, before.manifest
+    scale = made.config.judge.graded
+    differ = scale.name != old.scale.name
+    if out is None:
+        agreement = agree_with_judge(judged.judgments, scale, before.judgments, old.scale)
+        failed = sum(one.label is None for one in judged.judgments)
+        return Rejudged(session.judges, None, agreement, differ, None, 0, failed)
+    textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
+    contents = _contents(before, judged, textless, scale)
+    now = provenance(session, contents, dates=old.dates, corpus=before.corpus)
+    rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
+    judge_now = {name: now.config[name] for name in ("model", "judge")}
+    others = {step: models for step, models in old.models.items() if ROLES.get(step) != "judge"}
+    described = now.model_copy(
+        update={
+            "name": old.name,
+            "recipe": f"rejudge:{old.recipe}",
+            "models": {**others, **now.models},
+            "config": {**old.config, **judge_now, "rejudged": rejudged},
+        }
+    )
     written = write_collection(
         out, contents, before.corpus, described, rejected=old.counts.rejected
     )
-    agreement = agree_with_judge(written.judgments, scale, before.judgments, old_scale)
-    found = difference(before, written, before.corpus, before.corpus)
+    agreement = agree_with_judge(written.judgments, scale, before.judgments, old.scale)
+    changes = difference(before, written, before.corpus, before.corpus)
     failed = written.manifest.counts.unlabelled
-    return Rejudged(described.model, written, agreement, differ, found, len(textless), failed)
+    return Rejudged(described.model, written, agreement, differ, changes, len(textless), failed)
 
 
 def _contents(
-    before: Collection, judged: "Judgments", textless: Sequence[Judgment], scale: Scale
+    before: Collection, judged: Contents, textless: Sequence[Judgment], scale: Scale
 ) -> Contents:
     """The records with the labels of now; a pair of which nothing was asked has none."""
     from freshstack_dspy.recipes.judge import with_judgments

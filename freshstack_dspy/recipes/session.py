@@ -373,6 +373,28 @@ class Session:
         return account.line
 
 
+class SingleCall:
+    """A session in which one query is run by itself: it defers, shows and counts nothing."""
+
+    def __init__(self, config: BuildConfig) -> None:
+        self.config = config
+        self.progress = NoProgress()
+
+    def each(
+        self, _step: str, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> list[Result]:
+        """Ask for every item, one after the other."""
+        return [function(item) for item in items]
+
+    @contextmanager
+    def asking(self, step: str, _total: int) -> Iterator[Ask]:
+        """Ask for the items of a step in lots."""
+        yield lambda function, items: self.each(step, function, items)
+
+    def stop_if_deferred(self) -> None:
+        """Go on: a request that is deferred has raised already."""
+
+
 @contextmanager
 def open_replies(config: BuildConfig, mode: Mode) -> Iterator[Replies]:
     """Open the store and the bundles of a configuration."""

@@ -6,7 +6,7 @@ would be asked are a refresh's own.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -23,12 +23,11 @@ from freshstack_dspy.collection.diff import (
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.progress import Progress, one_part, showing
-from freshstack_dspy.recipes.build import DraftCollection, make
+from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.chunking import commit_dates
+from freshstack_dspy.recipes.make import Made, run
 from freshstack_dspy.recipes.opening import configured
-from freshstack_dspy.recipes.plan import Plan, dry_session, planned
-from freshstack_dspy.recipes.prepare import prepare
+from freshstack_dspy.recipes.plan import Plan, plan_of
 from freshstack_dspy.recipes.refresh import check_reusable, check_there
 from freshstack_dspy.records import Judgment, Nugget, Record
 from freshstack_dspy.stored.record_files import rows
@@ -154,24 +153,23 @@ def stale(
     """
     config = configured(config)
     check_there(config)
-    with ExitStack() as stack:
-        shown = stack.enter_context(showing(progress))
-        before = Collection.load(config.out)
-        config = prepare(config, "live", shown, dry=True)
-        opened = dry_session(config, shown, recipe, programs)
-        session, dry_run = stack.enter_context(opened)
-        from freshstack_dspy.recipes.known import Known
-
-        check_reusable(before.manifest, session, keep_labels=keep_labels)
-        made = make(session, Known(before))
-        with one_part(shown, "labels"):
-            plan = planned(config, session, dry_run, made)
-            return _compared(before, made, plan, commit_dates(config))
+    before = Collection.load(config.out)
+    return run(
+        config,
+        partial(_compared, before),
+        before=before,
+        check=partial(check_reusable, before.manifest, keep_labels=keep_labels),
+        dry=True,
+        progress=progress,
+        recipe=recipe,
+        programs=programs,
+    )
 
 
-def _compared(
-    before: Collection, made: DraftCollection, plan: Plan, dates: Mapping[str, str]
-) -> Stale:
+def _compared(before: Collection, made: Made) -> Stale:
+    progress = made.session.progress
+    progress.start("labels", 0)
+    plan = plan_of(made)
     chunks = match_chunks(before.chunks, made.chunks.__iter__)
     both, new = len(chunks), _New(before, made, chunks)
     nuggets = match_nuggets(before, made.contents)
@@ -199,6 +197,7 @@ def _compared(
                 change = "moved" if now else "gone"
             ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
             lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
+    progress.finish("labels", "")
     supported = kept.total() + len(lost)
     return Stale(
         name=before.name,
@@ -211,7 +210,7 @@ def _compared(
         nuggets=tuple(_nuggets(before, nuggets.keys(), kept, lost, new)),
         queries=tuple(queries),
         chunks=Tally(kept=both, added=len(made.chunks) - both, dropped=len(before.corpus) - both),
-        revisions=tuple(_revisions(before, made, dates)),
+        revisions=tuple(_revisions(before, made)),
         plan=plan,
     )
 
@@ -219,9 +218,7 @@ def _compared(
 class _New:
     """The chunks that are new and pooled, or in a file whose chunks had labels of support."""
 
-    def __init__(
-        self, before: Collection, made: DraftCollection, matched: Mapping[str, str]
-    ) -> None:
+    def __init__(self, before: Collection, made: Made, matched: Mapping[str, str]) -> None:
         labels = rows(before.judgments, "chunk_id", "label")
         supporting = {id_ for id_, label in labels if (label or 0) >= before.threshold}
         self._old = before.corpus.chunks(supporting - matched.keys())
@@ -300,9 +297,8 @@ def _nuggets(
     return [one for one in found if one.moved or one.gone or one.near]
 
 
-def _revisions(
-    before: Collection, made: DraftCollection, dates: Mapping[str, str]
-) -> list[SourceRevision]:
+def _revisions(before: Collection, made: Made) -> list[SourceRevision]:
+    dates = commit_dates(made.config)
     old, now = (dict(sorted(of.sources, key=str)) for of in (before.corpus, made.chunks))
     return [
         SourceRevision(
