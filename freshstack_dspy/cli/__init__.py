@@ -5,7 +5,6 @@ import gc
 import io
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -17,10 +16,6 @@ _PATIENCE = 5.0
 """Seconds in which a command may tidy up after Ctrl-C."""
 _OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
 _EXIT_CODES = {"DeferredError": 3, "BudgetError": 4}
-_ARGUMENT = re.compile(
-    r"\b(replace|keep_labels|unknown_ids|threshold|format|split|mode|failed|exclude_contaminated)=(?:True|'([^']*)'|(\d+(?:\.\d+)?))"
-)
-"""An argument of Python that a message names; here it is an option."""
 
 
 def _quiet() -> None:
@@ -54,8 +49,8 @@ def main() -> None:
 
 def _run() -> None:
     from freshstack_dspy.cli.app import app
-    from freshstack_dspy.cli.printing import complain
-    from freshstack_dspy.errors import FreshstackError
+    from freshstack_dspy.cli.command import complain
+    from freshstack_dspy.errors import FreshstackError, as_options
     from freshstack_dspy.lm.telemetry import exporting
 
     for stream in (sys.stdout, sys.stderr):
@@ -63,7 +58,7 @@ def _run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        with exporting():
+        with exporting(), as_options():
             app(prog_name="freshstack")
     except (FreshstackError, MemoryError, OSError) as error:
         if (
@@ -104,10 +99,4 @@ def _line(error: Exception) -> str:
         return "error: there is not enough memory; every reply that came is recorded"
     if isinstance(error, OSError):
         return f"error: {error.filename or 'the output cannot be written'}: {error.strerror}"
-    text = _ARGUMENT.sub(_option, str(error))
-    return text if type(error).__name__ in _EXIT_CODES else f"error: {text}"
-
-
-def _option(argument: re.Match[str]) -> str:
-    name, text, number = argument.groups()
-    return f"--{name.replace('_', '-')} {text or number or ''}".rstrip()
+    return str(error) if type(error).__name__ in _EXIT_CODES else f"error: {error}"

@@ -5,10 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from freshstack_dspy.cli.options import CollectionArgument, FormatOption, JsonOption
-from freshstack_dspy.cli.printing import present
+from freshstack_dspy.cli.command import command
+from freshstack_dspy.cli.options import CollectionArgument
+from freshstack_dspy.pages.page import Page
 
 
+@command
 def agree(
     collection: CollectionArgument,
     labels: Annotated[
@@ -29,9 +31,7 @@ def agree(
         Path | None,
         typer.Option(help="Folder of `freshstack answer`, for labels of its answers."),
     ] = None,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Page:
     """Compare a collection's judge with people, and people with each other."""
     from freshstack_dspy.calibration.agreement import agree as compare
     from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_ratings
@@ -63,4 +63,4 @@ def agree(
         kind: report.page() if kind == "nugget" else report.page(disagreements)
         for kind, report in reports.items()
     }
-    present(pages_together(f"{loaded.name}: agreement with people", pages), form, as_json=as_json)
+    return pages_together(f"{loaded.name}: agreement with people", pages)

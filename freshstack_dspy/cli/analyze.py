@@ -5,19 +5,19 @@ from typing import Annotated
 
 import typer
 
+from freshstack_dspy.cli.command import Form, Outcome, command
 from freshstack_dspy.cli.measure import CoveredOption
 from freshstack_dspy.cli.options import (
     CollectionArgument,
-    FormatOption,
-    JsonOption,
     SlicesOption,
     slices_named,
 )
-from freshstack_dspy.cli.printing import present, say, say_wrapped
 
 _LISTED = 5
+_STEPS = "search by search"
 
 
+@command
 def analyze(
     collection: CollectionArgument,
     run: Annotated[Path, typer.Argument(help="Run file, in TREC's format, or passages.")],
@@ -38,35 +38,34 @@ def analyze(
         str | None, typer.Option(help="This query alone, with the evidence in its chunks.")
     ] = None,
     covered: CoveredOption = 1.0,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    form: Form | None = None,
+) -> Outcome:
     """Say which queries a run fails, the worst first, and why."""
     from freshstack_dspy.collection.analyze import analyze as analyzed
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.searches import is_searches
 
-    if limit is None and form != "csv" and not as_json:
+    if limit is None and form not in ("csv", "json"):
         limit = _LISTED
     loaded = Collection.load(collection)
-    found = analyzed(
+    analysis = analyzed(
         loaded, run, against, measure=measure, covered=covered, limit=limit, query_id=query
     )
     if against is not None:
         alike = against.name == run.name
         names = {"run": run, "against": against}
-        found = found.model_copy(
+        analysis = analysis.model_copy(
             update={name: str(path) if alike else path.name for name, path in names.items()}
         )
-    present(found.page(query), form, as_json=as_json)
-    if form is None and not as_json:
-        say_wrapped(loaded.labels_by)
-        if query is None:
-            say(f"one query: freshstack analyze {collection} {run} --query ID")
-        if is_searches(run):
-            say(f"search by search: freshstack steps {collection} {run} --query {query or 'ID'}")
+    hints = [loaded.labels_by]
+    if query is None:
+        hints.append(f"one query: freshstack analyze {collection} {run} --query ID")
+    if is_searches(run):
+        hints.append(f"{_STEPS}: freshstack steps {collection} {run} --query {query or 'ID'}")
+    return Outcome(analysis.page(query), hints)
 
 
+@command
 def steps(
     collection: CollectionArgument,
     run: Annotated[
@@ -81,17 +80,14 @@ def steps(
     ] = None,
     slices: SlicesOption = None,
     covered: CoveredOption = 1.0,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Say what each search of an agent adds."""
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.steps import steps as measured
 
     loaded = Collection.load(collection)
-    found = measured(loaded, run, slices=slices_named(slices), covered=covered)
-    present(found.page(query), form, as_json=as_json)
-    if form is None and not as_json:
-        say_wrapped(loaded.labels_by)
-        if query is None:
-            say(f"search by search: freshstack steps {collection} {run} --query ID")
+    trajectories = measured(loaded, run, slices=slices_named(slices), covered=covered)
+    hints = [loaded.labels_by]
+    if query is None:
+        hints.append(f"{_STEPS}: freshstack steps {collection} {run} --query ID")
+    return Outcome(trajectories.page(query), hints)

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from freshstack_dspy.cli.build import plan_asking
+from freshstack_dspy.cli.command import Outcome, command
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     FailedOption,
-    FormatOption,
-    JsonOption,
     LogOption,
     ModeOption,
     PlanOption,
@@ -20,9 +19,10 @@ from freshstack_dspy.cli.options import (
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import present
+from freshstack_dspy.pages.shown import Shown
 
 
+@command
 def answer(
     collection: CollectionArgument,
     runs: RunsArgument,
@@ -60,9 +60,7 @@ def answer(
     failed: FailedOption = False,
     log: LogOption = None,
     plan: PlanOption = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome | Shown:
     """Answer from runs and from gold chunks; say how often both agree."""
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.searches import read_chunk_run
@@ -77,14 +75,9 @@ def answer(
         comparers.pop("embedding", None)  # there are no answers yet that could be embedded
         from freshstack_dspy.answering.reteval import answer_from_runs
 
-        plan_asking(
-            config,
-            loaded,
-            lambda session: answer_from_runs(session, loaded, read, **how),
-            form,
-            as_json=as_json,
+        return plan_asking(
+            config, loaded, lambda session: answer_from_runs(session, loaded, read, **how)
         )
-        return
     with judging(
         config, mode, failed=failed, log=log, out=out, searching="embedding" in comparers
     ) as session:
@@ -95,12 +88,11 @@ def answer(
         )
         from freshstack_dspy.answering.reteval import answer_from_runs
 
-        found = answer_from_runs(session, loaded, read, **how)
-        account = answering_account(session, loaded, found, **how)
-    metrics = answer_metrics(found, account, loaded, read)
-    write_answers(out, found, account, metrics.cases)
-    present(metrics.page(out), form, as_json=as_json)
-    raise typer.Exit(int(bool(found.failures)))
+        answers = answer_from_runs(session, loaded, read, **how)
+        account = answering_account(session, loaded, answers, **how)
+    metrics = answer_metrics(answers, account, loaded, read)
+    write_answers(out, answers, account, metrics.cases)
+    return Outcome(metrics.page(out), code=int(bool(answers.failures)))
 
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:

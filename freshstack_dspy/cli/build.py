@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from freshstack_dspy.cli.command import Outcome, command, say
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ConfigArgument,
     EngineOption,
     FailedOption,
-    FormatOption,
-    JsonOption,
     LogOption,
     ModeOption,
     PlanOption,
@@ -21,11 +20,11 @@ from freshstack_dspy.cli.options import (
     at_engine,
     check_out,
 )
-from freshstack_dspy.cli.printing import complain, present, say
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
-    from freshstack_dspy.cli.printing import PageFormat
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.recipes.session import Session
 
@@ -48,15 +47,16 @@ def init(
     say(f"{path} written; name your questions and your corpus in it, then: freshstack plan {path}")
 
 
-def plan(config: ConfigArgument, form: FormatOption = None, as_json: JsonOption = False) -> None:
+@command
+def plan(config: ConfigArgument) -> Shown:
     """Say what a build would ask for and cost; nothing is sent."""
     with ProgressBars() as bars:
         from freshstack_dspy.recipes.plan import plan as plan_build
 
-        found = plan_build(config, progress=bars)
-    present(found.page(), form, as_json=as_json)
+        return plan_build(config, progress=bars)
 
 
+@command
 def build(
     config: ConfigArgument,
     mode: ModeOption = "live",
@@ -66,9 +66,7 @@ def build(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a collection built with other settings.")
     ] = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Build a judged collection; run it again to resume.
 
     The exit code is 1 if something failed: the collection is written, and says what.
@@ -83,10 +81,10 @@ def build(
     with asking(mode, log, failed=failed) as (options, bars):
         collection = build_collection(settings, replace=replace, **options)
     page = built_page(collection, settings.out, unchanged=UNCHANGED in bars.steps)
-    present(page, form, as_json=as_json)
-    raise typer.Exit(int(bool(missing_of(collection))))
+    return Outcome(page, code=int(bool(missing_of(collection))))
 
 
+@command
 def extend(
     collection: CollectionArgument,
     runs: Annotated[
@@ -103,26 +101,22 @@ def extend(
     failed: FailedOption = False,
     log: LogOption = None,
     plan: PlanOption = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome | Shown:
     """Judge the unjudged chunks of runs, also of passages."""
     from freshstack_dspy.recipes.extend import extend as extend_collection
     from freshstack_dspy.recipes.extend import plan_extension
 
     if plan:
         with ProgressBars() as bars:
-            planned = plan_extension(collection, runs, config, k=k, progress=bars)
-        present(planned.page(), form, as_json=as_json)
-        return
+            return plan_extension(collection, runs, config, k=k, progress=bars)
     with asking(mode, log, failed=failed) as (options, _):
-        found = extend_collection(
+        extended = extend_collection(
             collection, runs, config, k=k, out=out, keep_labels=keep_labels, **options
         )
-    present(found.page(out or collection), form, as_json=as_json)
-    raise typer.Exit(int(bool(found.failed)))
+    return Outcome(extended.page(out or collection), code=int(bool(extended.failed)))
 
 
+@command
 def stale(
     config: ConfigArgument,
     fail_over: Annotated[
@@ -136,32 +130,29 @@ def stale(
     ] = None,
     keep_labels: KeepLabelsOption = False,
     limit: Annotated[int, typer.Option(min=0, help="List at most so many nuggets of a kind.")] = 10,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Say which labels new documents and questions make stale; nothing is sent."""
     with ProgressBars() as bars:
         from freshstack_dspy.recipes.stale import stale as find_stale
 
-        found = find_stale(config, keep_labels=keep_labels, progress=bars)
-    present(found.page(limit), form, as_json=as_json)
-    if fail_over is not None and found.share > fail_over:
-        complain(
-            f"failed: {found.share:.4g} of the labels of support are stale, over {fail_over:g} "
-            f"(--fail-over); type: freshstack refresh {config}"
-        )
-        raise typer.Exit(1)
+        report = find_stale(config, keep_labels=keep_labels, progress=bars)
+    if fail_over is None or report.share <= fail_over:
+        return Outcome(report.page(limit))
+    fault = (
+        f"failed: {report.share:.4g} of the labels of support are stale, over {fail_over:g} "
+        f"(--fail-over); type: freshstack refresh {config}"
+    )
+    return Outcome(report.page(limit), complaints=[fault], code=1)
 
 
+@command
 def refresh(
     config: ConfigArgument,
     keep_labels: KeepLabelsOption = False,
     mode: ModeOption = "live",
     failed: FailedOption = False,
     log: LogOption = None,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Take in new questions and files; reuse every judgment of unchanged content."""
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
@@ -170,11 +161,11 @@ def refresh(
     settings = load_config(config)
     changes = _changes_file(settings.out)
     with asking(mode, log, failed=failed) as (options, _):
-        found = refresh_collection(
+        refreshed = refresh_collection(
             settings, keep_labels=keep_labels, difference_file=changes, **options
         )
-    present(found.page(settings.out, changes), form, as_json=as_json)
-    raise typer.Exit(int(bool(missing_of(found.collection))))
+    missing = missing_of(refreshed.collection)
+    return Outcome(refreshed.page(settings.out, changes), code=int(bool(missing)))
 
 
 def _changes_file(out: Path) -> Path:
@@ -183,6 +174,7 @@ def _changes_file(out: Path) -> Path:
     return out.with_name(name) if os.access(out.absolute().parent, os.W_OK) else Path(name)
 
 
+@command
 def rejudge(
     collection: CollectionArgument,
     config: JudgingOption,
@@ -195,9 +187,7 @@ def rejudge(
     failed: FailedOption = False,
     log: LogOption = None,
     plan: PlanOption = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome | Shown:
     """Judge all judged pairs again, or a sample; say how far the labels agree."""
     from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.config import load_judging
@@ -207,52 +197,41 @@ def rejudge(
     settings = load_judging(config)
     if plan:
         with ProgressBars() as bars:
-            planned = plan_rejudging(collection, settings, sample=sample, progress=bars)
-        present(planned.page(), form, as_json=as_json)
-        return
+            return plan_rejudging(collection, settings, sample=sample, progress=bars)
     with asking(mode, log, failed=failed) as (options, _):
-        found = judge_again(collection, settings, out, sample=sample, **options)
+        rejudged = judge_again(collection, settings, out, sample=sample, **options)
     changes = None
-    if out is not None and found.difference is not None:
+    if out is not None and rejudged.difference is not None:
         changes = _changes_file(out)
-        write_changes(found.difference, changes)
-    present(found.page(out, changes), form, as_json=as_json)
-    raise typer.Exit(int(found.failed > found.textless))
+        write_changes(rejudged.difference, changes)
+    return Outcome(rejudged.page(out, changes), code=int(rejudged.failed > rejudged.textless))
 
 
+@command
 def rechunk(
     collection: CollectionArgument,
     max_tokens: Annotated[int, typer.Option(help="The most tokens in a chunk.")],
     out: Annotated[Path, typer.Option(help="New folder to write.")],
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Page:
     """Cut a collection's files anew; labels follow their evidence, and no model is asked."""
     from freshstack_dspy.collection.rechunk import rechunk as rechunk_collection
 
     check_out(out, folder=True)
-    found = rechunk_collection(collection, max_tokens, out)
-    present(found.page(out), form, as_json=as_json)
+    return rechunk_collection(collection, max_tokens, out).page(out)
 
 
 def plan_asking(
-    config: Path,
-    collection: "Collection",
-    ask: "Callable[[Session], object]",
-    form: "PageFormat | None",
-    *,
-    as_json: bool,
-) -> None:
-    """Print what a function would ask for that asks about the queries of a collection."""
+    config: Path, collection: "Collection", ask: "Callable[[Session], object]"
+) -> Shown:
+    """Plan what a function would ask for that asks about the queries of a collection."""
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.plan import plan_asking as plan
 
     with ProgressBars() as bars:
-        found = plan(
+        return plan(
             load_judging(config),
             ask,
             name=collection.name,
             queries=len(collection.qrels().nuggets),
             progress=bars,
         )
-    present(found.page(), form, as_json=as_json)

@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from freshstack_dspy.cli.build import plan_asking
+from freshstack_dspy.cli.command import Outcome, command
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     FailedOption,
-    FormatOption,
-    JsonOption,
     LogOption,
     ModeOption,
     OutOption,
@@ -21,9 +20,10 @@ from freshstack_dspy.cli.options import (
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import present
+from freshstack_dspy.pages.shown import Shown
 
 
+@command
 def contexts(
     collection: CollectionArgument,
     runs: RunsArgument,
@@ -49,9 +49,7 @@ def contexts(
     failed: FailedOption = False,
     log: LogOption = None,
     plan: PlanOption = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome | Shown:
     """Measure contexts and the reports from them, next to the bounds of CRUX."""
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.files import encode_records, write_file
@@ -67,14 +65,11 @@ def contexts(
             raise typer.BadParameter("without --config nothing is asked, so there is no plan")
         from freshstack_dspy.answering.contexts import evaluate_contexts
 
-        plan_asking(
+        return plan_asking(
             config,
             loaded,
             lambda session: evaluate_contexts(session, loaded, read, k=k, tokens=tokens),
-            form,
-            as_json=as_json,
         )
-        return
     with (
         judging(config, mode, failed=failed, log=log, out=out)
         if config
@@ -82,8 +77,8 @@ def contexts(
     ):
         from freshstack_dspy.answering.contexts import evaluate_contexts
 
-        found = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
+        table = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
     if out is not None:
-        write_file(out, encode_records(found.reports))
-    present(found.page(), form, as_json=as_json)
-    raise typer.Exit(int(any(one.coverage is None for one in found.reports)))
+        write_file(out, encode_records(table.reports))
+    unrated = any(report.coverage is None for report in table.reports)
+    return Outcome(table, code=int(unrated))

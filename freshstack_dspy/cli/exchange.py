@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from freshstack_dspy.cli.command import Outcome, command, complain, say, say_wrapped
 from freshstack_dspy.cli.options import (
     CollectionArgument,
-    FormatOption,
-    JsonOption,
     NuggetsOption,
     OutOption,
     ReplaceOption,
@@ -18,7 +17,7 @@ from freshstack_dspy.cli.options import (
     slices_named,
 )
 from freshstack_dspy.formats import FORMATS
-from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.page import Page, Text, counted
 
 _FORMATS = f"{', '.join(FORMATS.ours)}, or one of an installed package (a wrong name lists all)"
 
@@ -67,7 +66,6 @@ def export(
     ] = None,
 ) -> None:
     """Export a collection to another tool's layout, or as training data."""
-    from freshstack_dspy.cli.printing import complain, say, say_wrapped
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.formats.exports import export_collection
     from freshstack_dspy.formats.hugging_face import push_collection
@@ -131,7 +129,6 @@ def import_(
 ) -> None:
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.options import check_out
-    from freshstack_dspy.cli.printing import complain, say, say_wrapped
     from freshstack_dspy.collection.importing import import_collection
     from freshstack_dspy.formats.imported import NO_TEXT
     from freshstack_dspy.stored.counts import listed
@@ -179,6 +176,7 @@ def import_(
             complain(f"{number:,} {what}")
 
 
+@command
 def validate(
     path: Annotated[Path, typer.Argument(help="Folder of a collection or of an export.")],
     strict: Annotated[
@@ -188,25 +186,22 @@ def validate(
         Literal["calibrated"] | None,
         typer.Option(help="Exit with 1 where labels do not agree with people as [trust] asks."),
     ] = None,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Check every reference, count and hash; list all faults."""
-    from freshstack_dspy.cli.printing import complain, present
     from freshstack_dspy.formats.validate import validate as find
 
     report = find(path)
-    present(report.page(path), form, as_json=as_json)
-    missing = report.missing if strict else ""
-    if missing:
-        complain(f"{path}: {missing}; see {path / 'failures.jsonl'}")
-    uncalibrated = require is not None and not report.calibrated
-    if uncalibrated:
-        complain(f"{path}: {report.agreement or 'an export, which has no labels of people'}")
-    if report.faults or missing or uncalibrated:
-        raise typer.Exit(1)
+    complaints = []
+    if strict and report.missing:
+        complaints.append(f"{path}: {report.missing}; see {path / 'failures.jsonl'}")
+    if require is not None and not report.calibrated:
+        why = report.agreement or "an export, which has no labels of people"
+        complaints.append(f"{path}: {why}")
+    code = int(bool(report.faults or complaints))
+    return Outcome(report.page(path), complaints=complaints, code=code)
 
 
+@command
 def leaderboard(
     folder: Annotated[
         Path, typer.Argument(help="Folder with leaderboard.toml and the run files it names.")
@@ -215,11 +210,8 @@ def leaderboard(
         bool,
         typer.Option("--check", help="Write nothing; fail where leaderboard.json differs."),
     ] = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Compute a leaderboard from its stored runs; write leaderboard.json."""
-    from freshstack_dspy.cli.printing import present, say
     from freshstack_dspy.collection.leaderboard import (
         RESULTS_FILE,
         compute,
@@ -235,13 +227,11 @@ def leaderboard(
         bars.finish("runs")
     if check:
         found = differences(folder, results)
-        for line in found:
-            say(line)
-        stored = f"as stored: {counted(len(results.entries), 'entry', 'entries')}"
-        differ = f"{counted(len(found), 'difference')} from {RESULTS_FILE}"
-        say(f"{folder}: {differ if found else stored}")
-        raise typer.Exit(int(bool(found)))
+        summary = f"as stored: {counted(len(results.entries), 'entry', 'entries')}"
+        if found:
+            summary = f"{counted(len(found), 'difference')} from {RESULTS_FILE}"
+        lines = (*found, f"{folder}: {summary}")
+        return Outcome(Page("", tuple(map(Text, lines)), found), code=int(bool(found)))
     write_results(folder, results)
-    present(results.page(), form, as_json=as_json)
-    if form is None and not as_json:
-        say(f"{folder / RESULTS_FILE} written, measures version {results.measures_version}")
+    hint = f"{folder / RESULTS_FILE} written, measures version {results.measures_version}"
+    return Outcome(results, [hint])

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 import typer
 
+from freshstack_dspy.cli.command import complain
 from freshstack_dspy.cli.options import check_out
-from freshstack_dspy.cli.printing import complain
 from freshstack_dspy.pages.page import counted
 
 if TYPE_CHECKING:

@@ -6,19 +6,19 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from freshstack_dspy.cli.command import Outcome, command, complain, say
 from freshstack_dspy.cli.options import (
     CollectionArgument,
-    JsonOption,
     ReplaceOption,
     check_out,
     one_of,
 )
-from freshstack_dspy.cli.printing import complain, present, say
 from freshstack_dspy.pages.page import counted
 
 Purpose = Literal["agreement", "share", "runs"]
 
 
+@command
 def sample(
     collection: CollectionArgument,
     out: Annotated[
@@ -58,8 +58,7 @@ def sample(
         Literal["freshstack", "csv", "label-studio"],
         typer.Option(help="The others have the texts, and are new files."),
     ] = "freshstack",
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Draw judgments for people to label, and say what so many labels will tell."""
     from freshstack_dspy.calibration.label_files import tasks_as
     from freshstack_dspy.calibration.sampling import draw
@@ -76,9 +75,8 @@ def sample(
         check_out(out)
         found = draw(loaded, kind, limit, **options)
         write_file(out, tasks_as(format, found.tasks, loaded))
-    present(found.page(str(out)), as_json=as_json)
-    if format == "freshstack" and not as_json:
-        say(f"label them: freshstack label {out} --annotator NAME")
+    label = [f"label them: freshstack label {out} --annotator NAME"]
+    return Outcome(found.page(str(out)), label if format == "freshstack" else [])
 
 
 def _label_formats() -> tuple[str, ...]:

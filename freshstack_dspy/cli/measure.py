@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from freshstack_dspy.cli.command import Form, Outcome, command, complain
 from freshstack_dspy.cli.options import (
     ConventionsOption,
-    FormatOption,
-    JsonOption,
     NuggetsOption,
     SlicesOption,
     slices_named,
 )
-from freshstack_dspy.cli.printing import complain, present
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page
 
@@ -201,6 +199,7 @@ def _evaluations(
 # evaluate
 
 
+@command
 def evaluate(
     judgments: JudgmentsArgument,
     runs: RunsArgument,
@@ -218,9 +217,8 @@ def evaluate(
     covered: CoveredOption = 1.0,
     labels: LabelsOption = None,
     fail_under: FailUnderOption = None,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    form: Form | None = None,
+) -> Outcome:
     """Evaluate runs on a collection, or on qrels."""
     from freshstack_dspy.measures.compare import best_of, compare_evaluations
     from freshstack_dspy.measures.comparison_page import unjudged_parts
@@ -233,7 +231,7 @@ def evaluate(
     measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
     rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
-    if limit is None and form != "csv" and not as_json:
+    if limit is None and form not in ("csv", "json"):
         limit = _LISTED
     found = _evaluations(runs, measured_on, measure, **rules)
     groups = {
@@ -245,13 +243,13 @@ def evaluate(
     if len(found) > 1:
         comparison = compare_evaluations(found, baseline=best_of(found))
         page = replace(page, parts=(*unjudged_parts(comparison, by_name), *page.parts))
-    present(_with_correction(page, correction), form, as_json=as_json)
-    _fail_if(
+    faults = [
         f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under{measured_on.gate})"
         for name, run in found.items()
         for measure, bound in bounds
         if (mean := run.means[measure]) < bound
-    )
+    ]
+    return _gated(_with_correction(page, correction), faults)
 
 
 def _with_correction(page: Page, correction: "Correction | None") -> Page:
@@ -278,11 +276,10 @@ def _bound(given: str) -> tuple[str, float]:
     return parse_measure(measure).name, bound
 
 
-def _fail_if(faults: Iterable[str]) -> None:
-    """Exit with 1, and name the faults in one line, where there are any."""
-    if line := "; ".join(faults):
-        complain(f"failed: {line}")
-        raise typer.Exit(1)
+def _gated(page: Page, faults: Sequence[str], notes: Sequence[str] = ()) -> Outcome:
+    """End with 1, and name the faults in one line, where there are any."""
+    failed = [f"failed: {'; '.join(faults)}"] if faults else []
+    return Outcome(page, complaints=[*notes, *failed], code=len(failed))
 
 
 def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
@@ -312,6 +309,7 @@ def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
 # compare
 
 
+@command
 def compare(
     judgments: JudgmentsArgument,
     runs: RunsArgument,
@@ -341,9 +339,8 @@ def compare(
             help="Exit with 1 where a run is found to be worse than --baseline.",
         ),
     ] = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    form: Form | None = None,
+) -> Outcome:
     """Compare runs on a collection, or on qrels: differences, intervals, tests."""
     from freshstack_dspy.measures.compare import compare_evaluations
     from freshstack_dspy.measures.comparison_page import comparison_page
@@ -371,23 +368,27 @@ def compare(
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
     groups = (
         {
-            pair: [grouped(of, each, limit=None if as_json else _LISTED) for each in groupings]
+            pair: [
+                grouped(of, each, limit=None if form == "json" else _LISTED) for each in groupings
+            ]
             for pair, of in comparison.by_pair().items()
         }
         if groupings
         else {}
     )
     correction = measured_on.corrected(labels, by_name, measure, form, pairs=pairs, **rules)
-    page = comparison_page(comparison, limit or 0, by_name, groups)
-    present(_with_correction(page, correction), form, as_json=as_json)
-    if fail_on_regression:
-        for each in comparison.differences:
-            if each.verdict in ("dry run", DEPENDS) and (each.interval.value or 0) < 0:
-                complain(f"not decided: {each.run}, {each.measure}: {each.conclusion}")
-        _fail_if(
-            f"{each.run}: {each.measure} is {comparison.means[each.run][each.measure]:.6g}, below "
-            f"{comparison.means[each.against][each.measure]:.6g} of {each.against} "
-            f"(adjusted p {p_value(each.adjusted_p)})"
-            for each in comparison.differences
-            if each.verdict == "lower"
-        )
+    page = _with_correction(comparison_page(comparison, limit or 0, by_name, groups), correction)
+    gated = comparison.differences if fail_on_regression else ()
+    undecided = [
+        f"not decided: {each.run}, {each.measure}: {each.conclusion}"
+        for each in gated
+        if each.verdict in ("dry run", DEPENDS) and (each.interval.value or 0) < 0
+    ]
+    worse = [
+        f"{each.run}: {each.measure} is {comparison.means[each.run][each.measure]:.6g}, below "
+        f"{comparison.means[each.against][each.measure]:.6g} of {each.against} "
+        f"(adjusted p {p_value(each.adjusted_p)})"
+        for each in gated
+        if each.verdict == "lower"
+    ]
+    return _gated(page, worse, undecided)

@@ -70,11 +70,6 @@ ConventionsOption = Annotated[
     ConventionsName,
     typer.Option(help="Whose rules for ties, absent and empty queries, and rounding."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
-FormatOption = Annotated[
-    Literal["markdown", "html", "latex", "csv"] | None,
-    typer.Option("--format", help="Print it to be pasted elsewhere; of csv and latex the tables."),
-]
 OutOption = Annotated[Path | None, typer.Option(help="File or folder to write.")]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is at --out.")]
 

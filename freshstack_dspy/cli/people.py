@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from freshstack_dspy.cli.command import command
 from freshstack_dspy.cli.options import (
-    FormatOption,
-    JsonOption,
     LogOption,
     ReplaceOption,
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import present
+from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import Role
@@ -25,6 +24,7 @@ _KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "
 _ROLES: dict[str, "Role"] = {"support_judge": "judge", "nuggetizer": "nuggets", "comparer": "judge"}
 
 
+@command
 def optimize(
     config: Annotated[
         Path,
@@ -75,9 +75,7 @@ def optimize(
     ] = "live",
     log: LogOption = None,
     replace: ReplaceOption = False,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Page:
     """Tune a program against what people say, tested on queries it never saw."""
     import dspy
 
@@ -110,7 +108,7 @@ def optimize(
             progress=session.progress,
         )
     save_program(optimized.program, out, optimized.report)
-    present(optimized.report.page(program, out), form, as_json=as_json)
+    return optimized.report.page(program, out)
 
 
 def _own(name: Any, option: str, folder: Path) -> Any:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from freshstack_dspy.cli.command import Form, Outcome, command, complain, say
 from freshstack_dspy.cli.options import (
     ConfigArgument,
     EngineOption,
-    JsonOption,
     LogOption,
     OutOption,
     ReplaceOption,
@@ -20,8 +20,7 @@ from freshstack_dspy.cli.options import (
     at_engine,
     check_out,
 )
-from freshstack_dspy.cli.printing import complain, say, show_json
-from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.page import Page, Text, counted
 
 if TYPE_CHECKING:
     from freshstack_dspy.lm.batch.jobs import Batches, Job, Submission
@@ -93,12 +92,12 @@ def import_bundle(
 
 
 @replies.command("verify")
+@command
 def verify_replies(
     path: Annotated[
         Path, typer.Argument(help="A store's folder, a bundle, or a build's TOML file for its own.")
     ],
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Check every recorded reply; the exit code is 1 if one is damaged."""
     from freshstack_dspy.config import load_config
     from freshstack_dspy.lm.bundle import verify
@@ -110,15 +109,9 @@ def verify_replies(
         reports = [verify(each) for each in (*stores, *cache.bundles)]
     else:
         reports = [verify(path)]
-    if as_json:
-        show_json(reports)
-    else:
-        for report in reports:
-            say(str(report))
-            for name, reason in list(report.damaged.items())[:100]:
-                complain(f"{name}: {reason}")
-    if any(report.damaged for report in reports):
-        raise typer.Exit(1)
+    damaged = [f"{name}: {why}" for each in reports for name, why in each.damaged.items()]
+    lines = tuple(Text(str(report)) for report in reports)
+    return Outcome(Page("", lines, reports), complaints=damaged[:100], code=int(bool(damaged)))
 
 
 @requests.command("import")
@@ -205,11 +198,12 @@ def submit(
 
 
 @requests.command()
+@command
 def status(
     config: ConfigArgument,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until every batch has ended.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+    form: Form | None = None,
+) -> Outcome:
     """Ask for the status of the submitted batches, and import what has ended.
 
     Exit code 3: batches are underway; 1: something failed, and waits again.
@@ -234,7 +228,7 @@ def status(
                     one = Batches(settings, store, model)
                     with one.at_work():
                         jobs = list(one.look())
-                if not as_json:
+                if form is None:
                     _print_news(batches, jobs, shown)
                 ours = [job for job in jobs if job.pending and not batches.is_of_no_model(job)]
                 if not (wait and ours):
@@ -246,9 +240,8 @@ def status(
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_WAIT)
         waiting = store.count_waiting()
-    if as_json:
-        show_json({"waiting": waiting, "batches": jobs})
-    _end(jobs, begun, waiting, "" if as_json else str(config))
+    advice, code = _end(jobs, begun, waiting, config)
+    return Outcome(Page("", data={"waiting": waiting, "batches": jobs}), [advice], code=code)
 
 
 def _print_reasons(reasons: Sequence[str]) -> None:
@@ -295,8 +288,8 @@ def _status_of(job: "Job") -> str:
     return text + (f"; {job.unanswered} not answered" if job.unanswered else "")
 
 
-def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: str) -> None:
-    """Print how to go on, and end with the code that a script can go by."""
+def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: Path) -> tuple[str, int]:
+    """Say how to go on, and the exit code that a script can go by."""
     pending = sum(job.pending for job in jobs)
     incomplete = any(
         job.submission in begun and (job.report is None or job.report.faulty or job.unanswered > 0)
@@ -311,7 +304,4 @@ def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: str) ->
         advice = f"what has no reply waits again; send it with: freshstack requests submit {config}"
     else:
         advice = f"go on with: freshstack build {config} --mode defer"
-    if config:
-        say(advice)
-    if pending or incomplete:
-        raise typer.Exit(_STILL_WAITING if pending else 1)
+    return advice, _STILL_WAITING if pending else int(incomplete)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from freshstack_dspy.cli.command import complain, say
 from freshstack_dspy.cli.measure import ContaminatedOption, MeasureOption
 from freshstack_dspy.cli.options import CollectionArgument, ReplaceOption, check_out
-from freshstack_dspy.cli.printing import complain, say
 
 
 def report(

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from freshstack_dspy.cli.options import FormatOption, JsonOption, check_out
-from freshstack_dspy.cli.printing import present
+from freshstack_dspy.cli.command import command
+from freshstack_dspy.cli.options import check_out
+from freshstack_dspy.pages.page import Page
 
 Kind = Literal["assignments", "citations", "agreement", "nuggets", "leaderboard"]
 By = Literal["run", "answer"]
@@ -20,6 +21,7 @@ _COUNTED = {
 }
 
 
+@command
 def score(
     kind: Annotated[
         Kind,
@@ -38,9 +40,7 @@ def score(
     leaderboard: Annotated[
         Path | None, typer.Option(help="Also write the values as TREC Auto-Judge has them.")
     ] = None,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Page:
     """Score answers, citations and nuggets, from the labels of judges or people."""
     from freshstack_dspy.answering import reading
     from freshstack_dspy.answering import scores as scoring
@@ -71,5 +71,4 @@ def score(
         lines = (f"{one}\t{of}\t{name}\t{n}\n" for one, of, own in rows for name, n in own.items())
         write_file(leaderboard, "".join(lines))
     run = "annotator" if kind == "nuggets" else "run"
-    page = scores_page(scores, shown, _COUNTED[kind], by=by, run=run, pooled=pooled)
-    present(page, form, as_json=as_json)
+    return scores_page(scores, shown, _COUNTED[kind], by=by, run=run, pooled=pooled)

@@ -11,22 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from freshstack_dspy.cli.command import command, complain, say
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ConfigArgument,
-    FormatOption,
-    JsonOption,
     OutOption,
     ReplaceOption,
     check_out,
 )
-from freshstack_dspy.cli.printing import (
-    complain,
-    present,
-    say,
-    show_json,
-)
-from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
@@ -37,7 +30,8 @@ if TYPE_CHECKING:
 RetrieverHelp = "bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank."
 
 
-def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
+@command
+def index(config: ConfigArgument) -> Page:
     """Bring the index of a build's corpora up to date, and print what is in it."""
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.chunking import chunk_corpora
@@ -54,22 +48,19 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
         settings = with_repositories(settings, "live", bars)
         corpora = chunk_corpora(settings, bars)
         made = index_corpora(settings, corpora, models=models, progress=bars)
-    if as_json:
-        described = made.manifest.model_dump(mode="json")
-        files = {"files": len(corpora.files), "skipped": len(corpora.skipped)}
-        show_json({"path": made.path, **described, **files})
-    else:
-        _print_index(made, corpora)
+    described = made.manifest.model_dump(mode="json")
+    files = {"files": len(corpora.files), "skipped": len(corpora.skipped)}
+    lines = map(Text, _index_lines(made, corpora))
+    return Page("", tuple(lines), {"path": made.path, **described, **files})
 
 
+@command
 def search(
     config: ConfigArgument,
     text: Annotated[list[str], typer.Argument(help="What to search for.")],
     retriever: Annotated[str, typer.Option(help=RetrieverHelp)] = "hybrid",
     k: Annotated[int, typer.Option("--k", min=1, help="Chunks to show.")] = 10,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Page:
     """Search the index of a build for a text."""
     from freshstack_dspy.config import load_config
     from freshstack_dspy.index.search_page import search_page
@@ -85,7 +76,7 @@ def search(
     if retriever == "hybrid":
         fused = (name for name in opened.retrievers if not name.startswith("hybrid"))
         scored_by = f"{settings.fusion.method} of {' and '.join(fused)}"
-    present(search_page(searched, ranking, chunks, scored_by), form, as_json=as_json)
+    return search_page(searched, ranking, chunks, scored_by)
 
 
 def retrieve(
@@ -251,24 +242,24 @@ def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
     return settings
 
 
-def _print_index(made: "HybridIndex", corpora: "ChunkedCorpora") -> None:
+def _index_lines(made: "HybridIndex", corpora: "ChunkedCorpora") -> Iterator[str]:
     from freshstack_dspy.stored.counts import count_kinds, listed
 
     held = made.manifest
-    say(
+    yield (
         f"{made.path}: {counted(held.chunks, 'chunk')} of {counted(len(corpora.files), 'file')}, "
         f"{counted(held.tokens, 'token')}"
     )
     for source, revision in held.revisions.items():
-        say(f"{source}: {revision or 'no revision'}")
+        yield f"{source}: {revision or 'no revision'}"
     for column in held.vectors:
-        say(f"{column.name}: {column.dimensions} dimensions")
-    say(f"retrievers: {', '.join(made.retrievers)}")
+        yield f"{column.name}: {column.dimensions} dimensions"
+    yield f"retrievers: {', '.join(made.retrievers)}"
     if corpora.skipped:
         skipped = counted(len(corpora.skipped), "file")
-        say(f"{skipped} skipped ({listed(count_kinds(corpora.skipped))})")
+        yield f"{skipped} skipped ({listed(count_kinds(corpora.skipped))})"
         for file in corpora.skipped:
             if file.kind in ("undecodable", "unreadable"):
-                say(f"not read: {file.source}/{file.path}: {file.reason}")
+                yield f"not read: {file.source}/{file.path}: {file.reason}"
     if corpora.licences:
-        say(f"{counted(len(corpora.licences), 'licence file')} kept apart")
+        yield f"{counted(len(corpora.licences), 'licence file')} kept apart"

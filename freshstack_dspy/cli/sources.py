@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from freshstack_dspy.cli.command import command, complain, say
 from freshstack_dspy.cli.options import (
-    FormatOption,
-    JsonOption,
     LogOption,
     ReplaceOption,
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import complain, present, say
+from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import ReadQueries
@@ -28,6 +27,7 @@ EachOption = Annotated[
 ]
 
 
+@command
 def suggest(
     source: Annotated[
         Path,
@@ -45,9 +45,7 @@ def suggest(
     limit: Annotated[
         int, typer.Option(min=1, help="List at most so many of each: those that add the most.")
     ] = 10,
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Page:
     """List the tags, repositories, packages and sites of a topic's questions, for a corpus."""
     from importlib.metadata import packages_distributions
 
@@ -80,8 +78,7 @@ def suggest(
     linked = link_coverage(read, limit=limit)
     entries = corpus_entries(linked, packages_distributions())
     answered = sum(bool(one.answer) for one in read)
-    page = suggest_page(found, linked, entries, topic=topic, answered=answered, of_dump=of_dump)
-    present(page, form, as_json=as_json)
+    return suggest_page(found, linked, entries, topic=topic, answered=answered, of_dump=of_dump)
 
 
 def synthesize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import freshstack_dspy.measures as measures_
-from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.errors import CollectionError, SourceError, argument
 from freshstack_dspy.formats.description import read_description
 from freshstack_dspy.measures.compare import Comparison
 from freshstack_dspy.measures.conventions import Conventions
@@ -172,7 +172,7 @@ def without_contaminated(
         qrels = qrels.without(excluded)
         if not qrels.nuggets:
             raise CollectionError(
-                f"all {len(excluded)} queries are contaminated; raise exclude_contaminated={share}"
+                f"all {len(excluded)} queries are contaminated; raise {argument('exclude_contaminated', share)}"
             )
     about, without = qrels.about, f", without {len(excluded)} contaminated" if excluded else ""
     identity = {**about.identity, "excluded": excluded}

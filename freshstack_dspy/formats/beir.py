@@ -3,7 +3,7 @@
 from itertools import chain
 from pathlib import Path
 
-from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.errors import CollectionError, SourceError, argument
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import Imported, query_fields, smallest_scale
 from freshstack_dspy.formats.selection import (
@@ -71,7 +71,7 @@ def read_beir(found: Imported) -> None:
     elif found.threshold is None:
         raise SourceError(
             f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
-            "labels become 0 and 1 with threshold=1, which changes nDCG"
+            f"labels become 0 and 1 with {argument('threshold', 1)}, which changes nDCG"
         )
     else:
         found.highest_grade = highest
@@ -108,7 +108,7 @@ def _qrels_file(found: Imported) -> Path:
             return splits[found.split]
         if splits:
             raise SourceError(
-                f"{found.path}: name a split, as {', '.join(f'split={name!r}' for name in splits)}"
+                f"{found.path}: name a split, as {', '.join(argument('split', name) for name in splits)}"
             )
     raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.files import canonical_json, encode_records, replace_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.description import EXPORT_FILE, LICENCES_FILE, Description
@@ -68,7 +68,9 @@ def export_collection(
         raise ConfigError(f"the format {layout.name} is read and not written; name another")
     out = Path(out).resolve()
     if out.exists() and not replace:
-        raise CollectionError(f"{out} exists; replace it with replace=True, or name another folder")
+        raise CollectionError(
+            f"{out} exists; replace it with {argument('replace')}, or name another folder"
+        )
     if out.exists() and not (out / EXPORT_FILE).is_file():
         raise CollectionError(f"{out} is not an export; it is not replaced")
     selection = Selection(

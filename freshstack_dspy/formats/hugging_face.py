@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.corpus.parquet import chunk_schema
-from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import Imported, R, validated
@@ -155,7 +155,9 @@ def push_collection(
             status = getattr(getattr(error, "response", None), "status_code", 0)
             fault = f"{type(error).__name__}: {error}"
             if status == 409:
-                fault = "the data set exists; name another, or replace it with replace=True"
+                fault = (
+                    f"the data set exists; name another, or replace it with {argument('replace')}"
+                )
             fault = " ".join(fault.replace(token, "…").split())
             raise CollectionError(f"{repo_id} could not be pushed to {endpoint}: {fault}") from None
     return f"{endpoint}/datasets/{repo_id}"

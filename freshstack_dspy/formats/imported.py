@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError
+from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError, argument
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import json_file
 from freshstack_dspy.formats.description import (
@@ -271,7 +271,7 @@ def _dropped(source: str, what: str, ids: Counter[str], drop: bool) -> Iterator[
     if ids and not drop:
         raise SourceError(
             f"{len(ids)} {what} of {ids.total()} judgments do not exist, as "
-            f"{shown(min(ids))}; drop these judgments with unknown_ids='drop'"
+            f"{shown(min(ids))}; drop these judgments with {argument('unknown_ids', 'drop')}"
         )
     for id_ in sorted(ids):
         reason = f"named by {ids[id_]} judgments, which were dropped"

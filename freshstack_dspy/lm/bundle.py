@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO
 
-from freshstack_dspy.errors import DamagedReplyError, StoreError
+from freshstack_dspy.errors import DamagedReplyError, StoreError, argument
 from freshstack_dspy.faults import check_keys_differ
 from freshstack_dspy.files import LONGEST_LINE, replace_file
 from freshstack_dspy.lm.reply import Entry, entry_json, entry_of_others, same_content
@@ -135,8 +135,8 @@ class MergeReport(Record):
                 text += f", {len(keys)} {name} ({listed}{', …' if len(keys) > 5 else ''})"
         if self.conflicts:
             text += (
-                ": the store has other replies to these requests, which stay; replace=True takes the "
-                "bundle's"
+                ": the store has other replies to these requests, which stay; "
+                f"{argument('replace')} takes the bundle's"
             )
         return text
 

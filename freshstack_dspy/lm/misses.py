@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from freshstack_dspy.errors import StoreError
+from freshstack_dspy.errors import StoreError, argument
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, SearchRequest, canonical_json
 from freshstack_dspy.lm.store import Recorded
 
@@ -47,19 +47,19 @@ def explain_miss(request: AnyRequest, recorded: Recorded) -> str:
         return f"{_miss(request)}; {error}"
     if nearest is None:
         return (
-            f"{_miss(request)}: nothing is recorded at all; build once with mode='live', or name "
-            "a bundle in [cache] bundles"
+            f"{_miss(request)}: nothing is recorded at all; build once with "
+            f"{argument('mode', 'live')}, or name a bundle in [cache] bundles"
         )
     key, fields = nearest
     if isinstance(request, ChatRequest) and request.task not in (None, _task(_settings(fields))):
         return (
             f"{_miss(request)}: nothing is recorded for {request.task}. Record it with "
-            "mode='live', or name a bundle that has it in [cache] bundles"
+            f"{argument('mode', 'live')}, or name a bundle that has it in [cache] bundles"
         )
     return (
         f"{_miss(request)}: the nearest recorded request, {key[:12]}, differs in "
-        f"{'; '.join(_differences(request, fields))}. Record it with mode='live', or name a bundle "
-        "that has it in [cache] bundles"
+        f"{'; '.join(_differences(request, fields))}. Record it with "
+        f"{argument('mode', 'live')}, or name a bundle that has it in [cache] bundles"
     )
 
 

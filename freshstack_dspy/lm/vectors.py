@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
+from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError, argument
 from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
 from freshstack_dspy.lm.engine import (
     LITELLM_IN_FLIGHT,
@@ -243,7 +243,8 @@ class EmbeddingClient(NumbersClient):
         if len(lengths := {len(row) for row in rows.values()}) > 1:
             raise FatalModelError(
                 f"{self._name} gave vectors of {' and '.join(map(str, sorted(lengths)))} numbers: if "
-                "the model behind the name has changed, ask for all again with mode='rerecord'"
+                "the model behind the name has changed, ask for all again with "
+                f"{argument('mode', 'rerecord')}"
             )
         return np.stack([rows[request.key] for request in requests]).astype(np.float32, copy=False)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
 from freshstack_dspy.measures.measure import Cutoff, Measure, MeasureSource, parse_measures
 from freshstack_dspy.measures.passage_labels import judge_passages, read_run_of
@@ -413,6 +413,6 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
         raise CollectionError(
             f"{len(unknown):,} of {len(ids):,} chunk ids of run {run.name!r:.200} are not in the "
             f"corpus, as {min(unknown)!r:.200}: is it a run of this collection? "
-            "evaluate and compare leave them out with unknown_ids='drop'"
+            f"evaluate and compare leave them out with {argument('unknown_ids', 'drop')}"
         )
     return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, found))

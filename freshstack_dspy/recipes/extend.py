@@ -15,7 +15,7 @@ from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.evaluating import runs_of
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
-from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.files import existing_folder, only_writer
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.telemetry import span
@@ -197,7 +197,7 @@ def _check_judge(before: Manifest, session: Session) -> None:
         raise ConfigError(
             f"{before.name} was judged otherwise: {'; '.join(changes)}; old and new labels would "
             "not be comparable: go back to the old judge, add labels all the same with "
-            "keep_labels=True, or judge everything anew first: freshstack rejudge"
+            f"{argument('keep_labels')}, or judge everything anew first: freshstack rejudge"
         )
 
 

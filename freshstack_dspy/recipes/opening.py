@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
 from freshstack_dspy.config import BuildConfig, Mode, ModelConfig, Role, as_config, load_config
-from freshstack_dspy.errors import ConfigError, file_named
+from freshstack_dspy.errors import ConfigError, argument, file_named
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
@@ -223,7 +223,8 @@ def _check_options(config: BuildConfig, mode: Mode, options: AskingOptions) -> N
     check_options(options)
     check_mode(config, mode)
     if options.get("failed") and mode != "rerecord":
-        raise ConfigError("failed=True asks again for what failed: it goes with mode='rerecord'")
+        failed, rerecord = argument("failed"), argument("mode", "rerecord")
+        raise ConfigError(f"{failed} asks again for what failed: it goes with {rerecord}")
 
 
 def _sending(

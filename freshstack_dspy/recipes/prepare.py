@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from freshstack_dspy.config import BuildConfig, EngineConfig, Mode
-from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.files import check_writable
 from freshstack_dspy.languages import language_of
 from freshstack_dspy.progress import Progress
@@ -91,7 +91,7 @@ def check_replaced(config: BuildConfig, recipe: Any, programs: Mapping[str, Any]
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         raise ConfigError(
             f"{config.out} holds the collection {manifest.name!r}, built with other settings: "
-            f"{'; '.join(others[:3])}{more}; replace it with replace=True, or name another out"
+            f"{'; '.join(others[:3])}{more}; replace it with {argument('replace')}, or name another out"
         )
 
 

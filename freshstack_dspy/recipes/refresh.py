@@ -10,7 +10,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
 from freshstack_dspy.config import BuildConfig, SyntheticQueries
 from freshstack_dspy.corpus.parquet import ChunkFile
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import ConfigError, argument
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.pages.page import Page, counted
@@ -78,7 +78,7 @@ def refresh(
     if options.get("mode") == "rerecord" and not options.get("failed"):
         raise ConfigError(
             "refresh asks only for what changed or failed; allowed modes: live, replay, defer, and "
-            "rerecord with failed=True"
+            f"rerecord with {argument('failed')}"
         )
     check_there(config)
     with span("refresh", collection=config.name), only_writer(config.out, "freshstack refresh"):
@@ -170,7 +170,7 @@ def check_reusable(before: Manifest, session: Session, *, keep_labels: bool) -> 
         raise ConfigError(
             f"{before.name} was made otherwise: {'; '.join(others)}; old and new labels would not "
             "be comparable: go back to the old settings, reuse the old labels all the same with "
-            "keep_labels=True, or judge everything anew with another out: freshstack build "
+            f"{argument('keep_labels')}, or judge everything anew with another out: freshstack build "
             f"{config.file}"
         )
 

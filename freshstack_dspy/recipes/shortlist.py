@@ -17,7 +17,7 @@ from freshstack_dspy.collection.retrieve import (
 )
 from freshstack_dspy.collection.retrievers import own_retriever
 from freshstack_dspy.config import BuildConfig, FusionConfig, RetrieverConfig, load_judging
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import ConfigError, argument
 from freshstack_dspy.files import only_writer, write_file
 from freshstack_dspy.index.building import BM25, LSA
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED
@@ -216,8 +216,8 @@ def _made(folder: Path, names: list[str], *, replace: bool) -> dict[str, _Made]:
     others = [str(file) for file in files if file.exists() and file.name not in made]
     if others and not replace:
         raise ConfigError(
-            f"{', '.join(others)}: there, and not as this wrote it; replace it with replace=True, "
-            "or name another folder"
+            f"{', '.join(others)}: there, and not as this wrote it; replace it with "
+            f"{argument('replace')}, or name another folder"
         )
     return made
 

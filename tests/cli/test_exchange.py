@@ -139,7 +139,8 @@ def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
     write_lists(board / "runs/eve.run", "eve", {"12": "code/d.py_3_9"})
     differs = freshstack("leaderboard", board, "--check")
 
-    assert (same.code, same.out) == (0, f"{board}: as stored: 3 entries\n")
+    assert same.code == 0
+    assert "as stored: 3 entries" in same.out
     assert differs.code == 1
     assert "entries.eve.topics.one.means.Recall@1.value: stored 0.75, now 0.0" in differs.out
     assert (board / "leaderboard.json").read_bytes() == stored

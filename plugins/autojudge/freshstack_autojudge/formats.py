@@ -182,7 +182,7 @@ def _banks(found: Imported, files: Sequence[Path]) -> Iterator[tuple[Row, Bank]]
     if not files:
         raise SourceError(
             f"{found.path}: has no nugget banks; looked for {', '.join(_BANKS)}; qrels without "
-            "nuggets are imported with format='beir'"
+            "nuggets are imported with the format beir"
         )
     for file in files:
         for row in found.rows(file):
