@@ -129,23 +129,13 @@ def file_named(file: Path) -> Iterator[None]:
         raise type(error)(f"{file}: {error}") from None
 
 
-_typed_as_options = False
-
-
-@contextmanager
-def as_options() -> Iterator[None]:
-    """Let `argument` write options of a command, as whoever reads the messages types them."""
-    global _typed_as_options  # noqa: PLW0603 - worker threads write messages too
-    _typed_as_options = True
-    try:
-        yield
-    finally:
-        _typed_as_options = False
+options_are_typed = False
+"""Whether those who read messages type commands, as the command line sets it."""
 
 
 def argument(name: str, value: object = True) -> str:
     """Write an argument for a message: `replace=True`, and `--replace` where commands are typed."""
-    if not _typed_as_options:
+    if not options_are_typed:
         return f"{name}={value!r}"
     option = f"--{name.replace('_', '-')}"
     return option if value is True else f"{option} {value}"

@@ -48,9 +48,10 @@ def main() -> None:
 
 
 def _run() -> None:
+    from freshstack_dspy import errors
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.command import complain
-    from freshstack_dspy.errors import FreshstackError, as_options
+    from freshstack_dspy.errors import FreshstackError
     from freshstack_dspy.lm.telemetry import exporting
 
     for stream in (sys.stdout, sys.stderr):
@@ -58,7 +59,8 @@ def _run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        with exporting(), as_options():
+        errors.options_are_typed = True
+        with exporting():
             app(prog_name="freshstack")
     except (FreshstackError, MemoryError, OSError) as error:
         if (
@@ -73,6 +75,8 @@ def _run() -> None:
         if left.code == _INTERRUPTED:
             _leave()
         raise
+    finally:
+        errors.options_are_typed = False
 
 
 def _interrupt(*_: object) -> None:

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from freshstack_dspy.cli.command import Form, Outcome, command
+from freshstack_dspy.cli.command import Form, Outcome, command, to_type
 from freshstack_dspy.cli.measure import CoveredOption
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     SlicesOption,
     slices_named,
 )
+from freshstack_dspy.pages.page import Text
 
 _LISTED = 5
-_STEPS = "search by search"
 
 
 @command
@@ -57,11 +57,12 @@ def analyze(
         analysis = analysis.model_copy(
             update={name: str(path) if alike else path.name for name, path in names.items()}
         )
-    hints = [loaded.labels_by]
+    hints = [Text(loaded.labels_by)]
     if query is None:
-        hints.append(f"one query: freshstack analyze {collection} {run} --query ID")
+        hints.append(to_type("one query", f"freshstack analyze {collection} {run} --query ID"))
     if is_searches(run):
-        hints.append(f"{_STEPS}: freshstack steps {collection} {run} --query {query or 'ID'}")
+        typed = f"freshstack steps {collection} {run} --query {query or 'ID'}"
+        hints.append(to_type("search by search", typed))
     return Outcome(analysis.page(query), hints)
 
 
@@ -87,7 +88,8 @@ def steps(
 
     loaded = Collection.load(collection)
     trajectories = measured(loaded, run, slices=slices_named(slices), covered=covered)
-    hints = [loaded.labels_by]
+    hints = [Text(loaded.labels_by)]
     if query is None:
-        hints.append(f"{_STEPS}: freshstack steps {collection} {run} --query ID")
+        typed = f"freshstack steps {collection} {run} --query ID"
+        hints.append(to_type("search by search", typed))
     return Outcome(trajectories.page(query), hints)

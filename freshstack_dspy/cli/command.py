@@ -7,6 +7,7 @@ nothing in them moves the cursor.
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,7 +16,7 @@ import typer
 from freshstack_dspy.pages.data import page_csv, page_json, page_latex
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
-from freshstack_dspy.pages.page import Page, one_line
+from freshstack_dspy.pages.page import Page, Span, Text, one_line
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.pages.terminal import page_text, width, wrapped
 
@@ -43,8 +44,8 @@ class Outcome(NamedTuple):
     """What a command shows, and how it ends."""
 
     shown: Page | Shown
-    hints: Sequence[str] = ()
-    """Lines below the page, on a screen alone."""
+    hints: Sequence[Text] = ()
+    """Below the page, on a screen alone."""
     complaints: Sequence[str] = ()
     """Lines on standard error."""
     code: int = 0
@@ -72,9 +73,9 @@ def command(run: Callable[..., Outcome | Page | Shown]) -> Callable[..., None]:
         outcome = returned if isinstance(returned, Outcome) else Outcome(returned)
         shown = outcome.shown
         page = shown if isinstance(shown, Page) else shown.page()
+        if form is None:
+            page = replace(page, parts=(*page.parts, *outcome.hints))
         print(_WRITERS[form](page), end="")
-        for line in outcome.hints if form is None else ():
-            say_wrapped(line)
         for line in outcome.complaints:
             complain(line)
         raise typer.Exit(outcome.code)
@@ -85,6 +86,11 @@ def command(run: Callable[..., Outcome | Page | Shown]) -> Callable[..., None]:
     kept = {name: kind for name, kind in run.__annotations__.items() if name in given}
     call.__annotations__ = kept | _OPTIONS
     return call
+
+
+def to_type(what: str, typed: str) -> Text:
+    """Give a hint that ends in a command to be typed, which is not broken."""
+    return Text((f"{what}: ", Span(typed, "code")))
 
 
 def say(text: str) -> None:

@@ -234,4 +234,4 @@ def leaderboard(
         return Outcome(Page("", tuple(map(Text, lines)), found), code=int(bool(found)))
     write_results(folder, results)
     hint = f"{folder / RESULTS_FILE} written, measures version {results.measures_version}"
-    return Outcome(results, [hint])
+    return Outcome(results, [Text(hint)])

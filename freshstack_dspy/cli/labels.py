@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from freshstack_dspy.cli.command import Outcome, command, complain, say
+from freshstack_dspy.cli.command import Outcome, command, complain, say, to_type
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ReplaceOption,
@@ -75,7 +75,7 @@ def sample(
         check_out(out)
         found = draw(loaded, kind, limit, **options)
         write_file(out, tasks_as(format, found.tasks, loaded))
-    label = [f"label them: freshstack label {out} --annotator NAME"]
+    label = [to_type("label them", f"freshstack label {out} --annotator NAME")]
     return Outcome(found.page(str(out)), label if format == "freshstack" else [])
 
 

@@ -9,7 +9,7 @@ import typer
 
 from freshstack_dspy.cli.command import Outcome, command
 from freshstack_dspy.cli.options import CollectionArgument, SlicesOption, slices_named
-from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.page import Page, Text
 from freshstack_dspy.pages.shown import Shown
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def explain(
     if config:
         hint = f"no reply found where {config} says"
     missing = any(call.reply is None for call in explanation.calls)
-    return Outcome(explanation, hints=[hint] if missing else [])
+    return Outcome(explanation, hints=[Text(hint)] if missing else [])
 
 
 @command

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.command import Form, Outcome, command, complain, say
+from freshstack_dspy.cli.command import Form, Outcome, command, complain, say, to_type
 from freshstack_dspy.cli.options import (
     ConfigArgument,
     EngineOption,
@@ -288,20 +288,24 @@ def _status_of(job: "Job") -> str:
     return text + (f"; {job.unanswered} not answered" if job.unanswered else "")
 
 
-def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: Path) -> tuple[str, int]:
+def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: Path) -> tuple[Text, int]:
     """Say how to go on, and the exit code that a script can go by."""
     pending = sum(job.pending for job in jobs)
     incomplete = any(
         job.submission in begun and (job.report is None or job.report.faulty or job.unanswered > 0)
         for job in jobs
     )
+    build, submit = (
+        f"freshstack build {config} --mode defer",
+        f"freshstack requests submit {config}",
+    )
     if pending:
         batches = counted(pending, "batch", "batches")
-        advice = f"{batches} underway; {counted(waiting, 'request')} waiting for a reply"
+        advice = Text(f"{batches} underway; {counted(waiting, 'request')} waiting for a reply")
     elif not jobs:
-        advice = f"nothing was submitted yet: freshstack requests submit {config}"
+        advice = to_type("nothing was submitted yet", submit)
     elif incomplete:
-        advice = f"what has no reply waits again; send it with: freshstack requests submit {config}"
+        advice = to_type("what has no reply waits again; send it with", submit)
     else:
-        advice = f"go on with: freshstack build {config} --mode defer"
+        advice = to_type("go on with", build)
     return advice, _STILL_WAITING if pending else int(incomplete)

@@ -103,11 +103,9 @@ def test_verify_takes_a_configuration_a_store_or_a_bundle(
     done = freshstack("replies", "verify", config)
 
     assert (done.code, done.err) == (0, "")
-    assert (
-        done.out.splitlines()[1]
-        == f"{tmp_path}/saved.jsonl: {number - 3} chat, 3 search; 0 damaged"
-    )
-    assert done.out.splitlines()[0].startswith(f"{tmp_path}/cache: 1 accounts, {number - 3} chat")
+    said = " ".join(done.out.split())
+    assert f"{tmp_path}/saved.jsonl: {number - 3} chat, 3 search; 0 damaged" in said
+    assert said.startswith(f"{tmp_path}/cache: 1 accounts, {number - 3} chat")
     assert freshstack("replies", "verify", "cache").code == 0
     assert freshstack("replies", "verify", "saved.jsonl").code == 0
 
@@ -212,7 +210,7 @@ def test_what_failed_is_printed_with_its_reason_and_sent_again(
     assert done.code == 1
     assert "6 imported; 3 failed (" in done.out
     assert "\n  3 x overloaded" in done.out
-    assert done.out.splitlines()[-1].startswith("what has no reply waits again; send it with: ")
+    assert "what has no reply waits again; send it with:" in done.out
     assert "3 requests to send, in 1 batch; 6 answered already\n" in again.out
     assert freshstack("requests", "status", deferred).code == 0
 

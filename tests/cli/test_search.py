@@ -38,11 +38,11 @@ def test_index_builds_and_then_keeps_up_to_date(
 
     assert (first.code, second.code, third.code) == (0, 0, 0)
     lines = first.out.splitlines()
-    assert lines[0].startswith(f"{tmp_path / 'index/small'}: 5 chunks of 5 files, ")
-    assert lines[1] == "dial: no revision"
+    assert "5 chunks of 5 files" in " ".join(first.out.split())
+    assert "dial: no revision" in lines
     assert "retrievers: bm25, lsa, hybrid" in lines
     assert lines[-1] == "1 file skipped (1 binary)"
-    assert second.out.startswith(f"{tmp_path / 'index/small'}: 4 chunks of 4 files, ")
+    assert "4 chunks of 4 files" in second.out
     assert third.out == second.out
     assert (found["chunks"], found["files"], found["skipped"]) == (4, 4, 1)
     steps = [line.split("  ")[0] for line in first.err.splitlines()]
