@@ -29,15 +29,11 @@ _WRITERS: dict[Form | None, Callable[[Page], str]] = {
     "csv": page_csv,
     "json": page_json,
 }
-_OPTIONS = {
-    "as_form": Annotated[
-        Literal["markdown", "html", "latex", "csv"] | None,
-        typer.Option(
-            "--format", help="Print it to be pasted elsewhere; of csv and latex the tables."
-        ),
-    ],
-    "as_json": Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")],
-}
+_FORMAT = Annotated[
+    Literal["markdown", "html", "latex", "csv"] | None,
+    typer.Option("--format", help="Print it to be pasted elsewhere; of csv and latex the tables."),
+]
+_JSON = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
 class Outcome(NamedTuple):
@@ -55,15 +51,21 @@ class Outcome(NamedTuple):
 def command(run: Callable[..., Outcome | Page | Shown]) -> Callable[..., None]:
     """Make a command of a function: with `--format` and `--json`, which print what it returns.
 
-    A function that has a parameter `form` is given the form: None on a screen.
+    A function that has a parameter `form` is given the form: None on a screen. One that has a
+    `--format` of its own has `--json` alone.
     """
     signature = inspect.signature(run)
     given = dict(signature.parameters)
     takes_form = given.pop("form", None) is not None
-    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = {"as_json": _JSON} if "format" in given else {"as_form": _FORMAT, "as_json": _JSON}
     options = [
-        inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        for (name, annotation), default in zip(_OPTIONS.items(), (None, False), strict=True)
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if name == "as_form" else False,
+            annotation=annotation,
+        )
+        for name, annotation in added.items()
     ]
 
     @wraps(run)
@@ -84,7 +86,7 @@ def command(run: Callable[..., Outcome | Page | Shown]) -> Callable[..., None]:
         parameters=[*given.values(), *options], return_annotation=None
     )
     kept = {name: kind for name, kind in run.__annotations__.items() if name in given}
-    call.__annotations__ = kept | _OPTIONS
+    call.__annotations__ = {**kept, **added}
     return call
 
 

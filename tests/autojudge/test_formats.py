@@ -212,7 +212,7 @@ def test_the_labels_of_a_bank_say_their_scale(tmp_path: Path) -> None:
 
 def test_qrels_alone_are_not_enough(tmp_path: Path) -> None:
     (tmp_path / "a.qrels.txt").write_text("191 0 c1 1\n")
-    with pytest.raises(SourceError, match=r"no nugget banks.*format='beir'"):
+    with pytest.raises(SourceError, match="no nugget banks"):
         import_collection("autojudge", tmp_path, tmp_path / "c")
 
 
