@@ -2,6 +2,7 @@
 
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ def read_labels(
     Raises:
         SourceError: A file cannot be read.
         CollectionError: There is no label of this kind; a line is not a label; an annotator
-            labelled the same thing twice; or, of a collection, as `check_labels`.
+            labelled the same thing in two files; or, of a collection, as `check_labels`.
     """
     if isinstance(paths, Path | str):
         paths = [paths]
@@ -91,13 +92,27 @@ def read_labels(
 
 
 def all_labels(paths: Sequence[Path | str]) -> Iterator[tuple[str, AnyLabel]]:
-    """Give each label of files with its place, `path:line`; raises as `read_labels`."""
-    return once(
-        (f"{path}:{number}", read_label(line, f"{path}:{number}"))
-        for path in paths
-        for number, line in read_lines(Path(path))
-        if line.strip()
-    )
+    """Give each label of files with its place, `path:line`; raises as `read_labels`.
+
+    Of several that an annotator gave one thing in a file, the last counts.
+    """
+    return once(chain.from_iterable(latest(_lines(path)) for path in paths))
+
+
+def _lines(path: Path | str) -> Iterator[tuple[str, AnyLabel]]:
+    for number, line in read_lines(Path(path)):
+        if line.strip():
+            yield f"{path}:{number}", read_label(line, f"{path}:{number}")
+
+
+def latest(placed: Iterable[tuple[str, AnyLabel]]) -> Iterator[tuple[str, AnyLabel]]:
+    """Give the last label that each annotator gave each thing, and every comment."""
+    kept: dict[Any, tuple[str, AnyLabel]] = {}
+    for number, (place, label) in enumerate(placed):
+        what = identity(label) or number
+        kept.pop(what, None)
+        kept[what] = place, label
+    return iter(kept.values())
 
 
 def once(placed: Iterable[tuple[str, AnyLabel]]) -> Iterator[tuple[str, AnyLabel]]:

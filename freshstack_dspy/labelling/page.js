@@ -190,7 +190,7 @@ function markSelected() {
 function setEvidence(spans) {
   draft.evidence = spans;
   paint();
-  if (isDone()) alone(() => save(draft.label)); // a label that is changed is written at once
+  if (isDone()) alone(saveAgain); // a label that is changed is written at once
 }
 
 function paint() {
@@ -315,23 +315,39 @@ async function save(label) {
   const one = { kind: task.kind, note: draft.note };
   if (task.kind === "answer") one.agrees = label === 1;
   else Object.assign(one, { label, evidence: draft.evidence });
-  Object.assign(state, await ask(`api/tasks/${number}`, task.kind === "nuggets" ? rowLabels() : [one]));
+  const seen = encodeURIComponent(task.given[0]?.time ?? "");
+  const { given, replaced, ...progress } = await ask(`api/tasks/${number}?seen=${seen}`, task.kind === "nuggets" ? rowLabels() : [one]);
+  Object.assign(state, progress);
+  task.given = given;
   draft.label = label;
+  return replaced.length ? ` It was labelled elsewhere meanwhile${wordOf(replaced[0])}; both are in the file, and the last one, yours, counts.` : "";
+}
+
+async function saveAgain() {
+  const changed = await save(draft.label);
+  if (changed) $("status").textContent = changed.trim();
+}
+
+/** What another tab said of a task. */
+function wordOf(label) {
+  if (label.kind === "nugget_list") return "";
+  const grade = gradesOf().find((one) => one.label === (label.kind === "answer" ? Number(label.agrees) : label.label));
+  return grade ? `, as ${grade.key} ${grade.name || grade.meaning}` : "";
 }
 
 /** Save a label, and go on to the next task unless the judge's label is to be looked at. */
 async function give(label) {
-  await save(label);
+  const changed = await save(label);
   const grade = gradesOf().find((one) => one.label === label);
   const said = grade ? `${grade.key} ${grade.name || grade.meaning}` : "the list of nuggets";
   if (isJudged()) {
-    await refresh(number, `Saved: ${said}. u takes it back.`);
+    await refresh(number, `Saved: ${said}. u takes it back.${changed}`);
     return;
   }
   const next = nextToDo(number + 1);
   const all = next === null ? ` All ${state.total} are labelled, in ${state.file}.` : "";
   await show(next === null || (showsJudge && takesEvidence()) ? number : next);
-  $("status").textContent = `Saved: ${said}. u takes it back.${all}`;
+  $("status").textContent = `Saved: ${said}. u takes it back.${changed}${all}`;
 }
 
 async function undo() {
@@ -346,7 +362,8 @@ async function undo() {
     return;
   }
   const isChange = state.done.includes(undone);
-  if (isChange) [loaded, drafts].forEach((one) => one.delete(undone));
+  loaded.delete(undone);
+  if (isChange) drafts.delete(undone);
   await show(undone);
   $("status").textContent = isChange ? "The change was taken back." : "The label was taken back.";
 }
@@ -552,7 +569,7 @@ function closeNote() {
   $("note").blur();
   if (note === draft.note) return;
   draft.note = note;
-  if (isDone()) alone(() => save(draft.label));
+  if (isDone()) alone(saveAgain);
   else $("status").textContent = "The note is saved with the label.";
 }
 

@@ -138,11 +138,16 @@ class Labelling:
             sent += part
             if len(sent) > _LARGEST_BODY:
                 return _fault(f"more than {_LARGEST_BODY >> 20} MiB", 413)
+        before = self._given(number)
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         labels = self._tasks.labels(task, bytes(sent), annotator=file.annotator, time=time)
         file.put(labels)
         self._posted.append(monotonic())
-        return JSONResponse(self._progress() | {"given": self._given(number)})
+        # Another tab may have labelled it since this one was shown it, at the time that it says.
+        seen = request.query_params.get("seen")
+        changed = before and seen is not None and seen != before[0]["time"]
+        replaced = {"replaced": before if changed else []}
+        return JSONResponse(self._progress() | {"given": self._given(number)} | replaced)
 
     async def _verdict(self, request: Request) -> Response:
         number = _number(request.path_params["number"])

@@ -35,6 +35,18 @@ def test_labels_are_read_in_their_order(tmp_path: Path) -> None:
     assert read_labels(path) == read_labels(str(path)) == labels
 
 
+def test_the_last_label_of_a_file_counts_and_two_files_may_not_differ(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.jsonl", "two.jsonl")]
+    for file in files:
+        file.write_text(f"{LINE}\n{LINE.replace('1,', '0,')}\n")
+
+    [label] = read_labels(files[0])
+
+    assert label.label == 0
+    with pytest.raises(FreshstackError, match=r"two.jsonl:2: 'ada' labelled this pair before"):
+        read_labels(files)
+
+
 @pytest.mark.parametrize(
     ("second", "said"),
     [
@@ -46,7 +58,6 @@ def test_labels_are_read_in_their_order(tmp_path: Path) -> None:
         (LINE.replace("1,", "true,"), ":2: not a label: label: Input should be a valid integer;"),
         (LINE.replace("1,", "-1,"), ":2: not a label: label: Input should be greater than or eq"),
         ("1_0,a,1", ":2: not a label: Invalid JSON: "),
-        (f"\n{LINE}", ":3: 'ada' labelled this pair before, in "),
     ],
 )
 def test_a_fault_is_one_line_with_file_and_line(tmp_path: Path, second: str, said: str) -> None:
