@@ -44,7 +44,7 @@ from freshstack_dspy.measures.ppi import (
 )
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.measures.statistics import bootstrap_sums
+from freshstack_dspy.measures.statistics import bootstrap
 
 TINY = "--tiny" in sys.argv
 QUERIES, DRAWS = (200, 20) if TINY else (3000, 1000)
@@ -197,7 +197,7 @@ def agreement() -> None:
                 exact.append(not differs.any())
                 low = high = None
                 if not exact[-1]:
-                    one = bootstrap_sums(stacked, lambda of: {"kappa": kappa(of)})["kappa"]
+                    one = bootstrap(stacked, lambda of: {"kappa": kappa(of)})["kappa"]
                     low, high = one.low, one.high
                 singly = isinstance(limit, int)
                 if exact[-1] or (singly and low is not None and differs.sum() < FEW_DISAGREEMENTS):

@@ -28,7 +28,7 @@ import numpy as np
 from freshstack_dspy.config import BuildConfig, Mode, load_config
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.measures.statistics import bootstrap_sums
+from freshstack_dspy.measures.statistics import bootstrap
 from freshstack_dspy.recipes.flow import Work, run_stages
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
 from freshstack_dspy.recipes.opening import open_session
@@ -144,7 +144,7 @@ def compare(config: BuildConfig, topics: Topics, folder: Path, name: str, mode: 
             if chunks[0].chunk_id == text
         }
         sums = np.array([[sum(of), len(of)] for of in groups.values() if of])
-        value = bootstrap_sums(sums, lambda of: {"share": of[:, 0] / of[:, 1]})["share"]
+        value = bootstrap(sums, lambda of: {"share": of[:, 0] / of[:, 1]})["share"]
         name = f"{title}, {rated}, {'fully' if least == 2 else 'at least partly'}"
         number = sum(map(len, groups.values()))
         print(json.dumps({"name": name, **value.model_dump(exclude_none=True), "of": number}))

@@ -49,7 +49,7 @@ from freshstack_dspy.measures.kappa import (
     table_of,
 )
 from freshstack_dspy.measures.spans import shared, size
-from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
+from freshstack_dspy.measures.statistics import Interval, bootstrap
 from freshstack_dspy.pages.page import Page, counted, interval
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
@@ -472,7 +472,7 @@ def _report(
         return weight[item] * counts / len(labels)
 
     def judge_metrics(items: Iterable[ItemId]) -> dict[str, Interval]:
-        return bootstrap_sums(_sums(items, table), metrics)
+        return bootstrap(_sums(items, table), metrics)
 
     found = {metric: Compared(judge=one) for metric, one in judge_metrics(given).items()}
     lower = _lower_ends(verdicts, given, weight, threshold, singly=design.singly)
@@ -629,14 +629,14 @@ def _among(
         levels: tuple[Level, ...] = get_args(Level) if graded else ()
         return found | {f"{level} alpha of grades": alpha(sums, level) for level in levels}
 
-    found = bootstrap_sums(
+    found = bootstrap(
         _sums(several, tables),
         lambda sums: {
             name: _mean(values, sums.sum((-1, -2))) for name, values in metrics(sums).items()
         },
     )
-    found |= bootstrap_sums(_sums(several, coincidences), alphas)
-    found |= bootstrap_sums(
+    found |= bootstrap(_sums(several, coincidences), alphas)
+    found |= bootstrap(
         _sums(several, lambda item: coincidences(item) / len(given[item])),
         lambda sums: {"Fleiss' kappa": fleiss(on_support(sums, threshold))},
     )
@@ -670,7 +670,7 @@ def _evidence(
 
         if not rated:
             return {}
-        return bootstrap_sums(
+        return bootstrap(
             _sums(rated, sums),
             lambda of: {
                 "evidence: spans overlap": share_of(of[:, 1], of[:, 0]),
@@ -867,7 +867,7 @@ def nugget_ratings(
         means = [fmean(getattr(one, name) for one in given[item].values()) for name in QUALITIES]
         return design[item[:1]] * np.array([1, *means])
 
-    found = bootstrap_sums(
+    found = bootstrap(
         _sums(given, shares),
         lambda of: {
             name: share_of(of[:, place], of[:, 0]) for place, name in enumerate(QUALITIES, 1)
@@ -882,7 +882,7 @@ def nugget_ratings(
                 bool(each.nugget_id or each.made_from) for each in one.nuggets
             )
         sums = _sums(listed, lambda item: design[item] * np.array([kept[item], listed[item]]))
-        found |= bootstrap_sums(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
+        found |= bootstrap(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
     return NuggetRatings(
         nuggets=len(given),
         labels=number,

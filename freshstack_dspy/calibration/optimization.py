@@ -56,7 +56,7 @@ from freshstack_dspy.lm.typed import Program, TypedAdapter, plain
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.kappa import Values, share_of
-from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
+from freshstack_dspy.measures.statistics import Interval, bootstrap
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerComparer
@@ -516,7 +516,7 @@ def _paired(stacked: Any, metrics: Callable[[Any], dict[str, Values]]) -> dict[s
         sides["difference"] = {name: new[name] - old[name] for name in old}
         return {f"{side} {name}": of[name] for side, of in sides.items() for name in of}
 
-    found = bootstrap_sums(stacked, values)
+    found = bootstrap(stacked, values)
     if len(stacked) < LEAST_QUERIES:
         without = {"low": None, "high": None, "reason": f"fewer than {LEAST_QUERIES} queries"}
         found = {name: one.model_copy(update=without) for name, one in found.items()}

@@ -6,7 +6,6 @@ from freshstack_dspy.measures.groups import grouped, read_groups
 from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.qrels import NuggetQrels, read_qrels
 from freshstack_dspy.measures.run import Run, read_run, write_run
-from freshstack_dspy.measures.statistics import mean_intervals
 
 __all__ = [
     "FRESHSTACK_MEASURES",
@@ -15,7 +14,6 @@ __all__ = [
     "compare",
     "evaluate",
     "grouped",
-    "mean_intervals",
     "parse_measure",
     "ranking_agreement",
     "read_groups",

@@ -31,8 +31,8 @@ from freshstack_dspy.measures.statistics import (
     adjust,
     detectable_difference,
     deviation,
-    intervals,
     kendall_tau,
+    mean_intervals,
     permutation_tests,
     spearman_rho,
 )
@@ -306,16 +306,16 @@ def compare_evaluations(
     measures = evaluations[runs[0]].measures
     compared = [(of, *pair) for of in measures for pair in _pairs(runs, baseline)]
     per_query = [_differences(evaluations, *each) for each in compared]
-    columns = [list(differences.values()) for differences in per_query]
-    means, tested, adjusted = _tested(columns)
+    means, tested, adjusted = _tested(per_query)
     alone, adjusted_alone = means, adjusted
     if all(of.judged_only for of in evaluations.values()):
-        of_judged = [_differences(evaluations, *each, judged_only=True) for each in compared]
-        alone, _, adjusted_alone = _tested([list(each.values()) for each in of_judged])
+        alone, _, adjusted_alone = _tested(
+            [_differences(evaluations, *each, judged_only=True) for each in compared]
+        )
     dry_run = any(of.dry_run for of in evaluations.values())
     differences = []
     for place, (measure, run, against) in enumerate(compared):
-        column, mean = columns[place], means[place]
+        column, mean = list(per_query[place].values()), means[place]
         spread = deviation(column) if len(column) > 1 else 0.0
         verdict = _verdict(mean.value, adjusted.get(place))
         shared = _verdict(alone[place].value, adjusted_alone.get(place))
@@ -370,13 +370,13 @@ def _detectable(
 
 
 def _tested(
-    columns: Sequence[Sequence[float]],
-) -> tuple[list[Interval], list[Significance], dict[int, float]]:
+    per_query: Sequence[Mapping[str, float]],
+) -> tuple[dict[int, Interval], list[Significance], dict[int, float]]:
     """Give means and tests of differences, and by place the adjusted p of those with a p."""
-    tested = permutation_tests(columns)
+    tested = permutation_tests([list(differences.values()) for differences in per_query])
     p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
     adjusted = dict(zip(p_values, adjust(list(p_values.values())), strict=True))
-    return intervals(columns), tested, adjusted
+    return mean_intervals(dict(enumerate(per_query))), tested, adjusted
 
 
 def _pairs(runs: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:

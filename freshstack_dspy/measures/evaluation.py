@@ -136,10 +136,11 @@ class Evaluation(Record, Shown):
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """The means with their 95% bootstrap intervals over queries, by measure."""
+        intervals = mean_intervals({name: self.values(name) for name in self.measures})
         return {
             # Some conventions round the mean.
             name: mean.model_copy(update={"value": self.means[name]}) if mean.groups else mean
-            for name, mean in mean_intervals(self).items()
+            for name, mean in intervals.items()
         }
 
     def page(self) -> Page:

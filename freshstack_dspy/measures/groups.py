@@ -7,7 +7,7 @@ from statistics import fmean
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.measure import Cutoff
-from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_interval
+from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
 from freshstack_dspy.records import Record
 from freshstack_dspy.rows import read_csv
 
@@ -120,16 +120,14 @@ def _means(
     for of in evaluation.unjudged:
         shares = [of.shares[query] for query in ids if query in of.shares]
         unjudged[of.k] = fmean(shares) if shares else None
-    means = {}
+    columns = {}
     for name in evaluation.measures:
         values = evaluation.values(name)
-        means[name] = mean_interval(
-            {query: values[query] for query in ids if query in values}, resamples
-        )
+        columns[name] = {query: values[query] for query in ids if query in values}
     return GroupMeans(
         group=group,
         queries=len(ids),
-        means=means,
+        means=mean_intervals(columns, resamples),
         unjudged=unjudged,
         absent=len(own.intersection(evaluation.absent)),
         empty=len(own.intersection(evaluation.empty)),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from freshstack_dspy.measures.statistics import LEVEL, Estimate, Interval, bootstrap_sums
+from freshstack_dspy.measures.statistics import LEVEL, Estimate, Interval, bootstrap
 from freshstack_dspy.records import Record
 
 LabelPair = tuple[int, int]
@@ -163,7 +163,7 @@ def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]]) -> Interval:
     pairs = [of for _, of in sorted(by_query.items()) if of]
     labels = 1 + max(label for of in pairs for pair in of for label in pair)
     tables = np.stack([table_of(of, labels) for of in pairs])
-    return bootstrap_sums(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
+    return bootstrap(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
 
 
 FEW_DISAGREEMENTS = 20

@@ -1,7 +1,7 @@
 """Intervals, tests, power and rank correlation for values by query; all deterministic by seed."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -13,9 +13,9 @@ from freshstack_dspy.records import Record
 if TYPE_CHECKING:
     import numpy as np
 
-    from freshstack_dspy.measures.evaluation import Evaluation
+    Array = np.ndarray[Any, Any]
 
-T = TypeVar("T")
+K = TypeVar("K")
 SAME = 1e-12
 """Values that are this close, relatively, differ only by rounding."""
 LEVEL = 0.95
@@ -66,13 +66,13 @@ class Interval(Record):
     """Why there is no interval; None where there is one."""
 
 
-def bootstrap_sums(
-    sums: "np.ndarray",
-    statistics: Callable[["np.ndarray"], Mapping[str, "np.ndarray"]],
+def bootstrap(
+    sums: "Array",
+    statistics: Callable[["Array"], Mapping[K, "Array"]],
     *,
     resamples: int | None = None,
     seed: int = 0,
-) -> dict[str, Interval]:
+) -> dict[K, Interval]:
     """Compute the percentile intervals of statistics of sums over queries, by a cluster bootstrap.
 
     The items of one query are not independent, so whole queries are drawn, with replacement and
@@ -84,7 +84,7 @@ def bootstrap_sums(
     Bootstrapping Clustered Data, 2007.
 
     Args:
-        sums: Of each query's items, queries x …; a query without items is left out by the caller.
+        sums: Those of each query's items, queries x …; the caller leaves out queries without items.
         statistics: Gives several values, by name, of each of several sums over drawn queries,
             draws x …; `nan` where one is undefined.
         resamples: How many resamples to draw, as `resamples_of` says by default.
@@ -101,45 +101,65 @@ def bootstrap_sums(
         places = drawn + groups * np.arange(stop - start)[:, None]
         counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
         blocks.append(statistics(np.tensordot(counts.astype(float), sums, 1)))
-    found = {}
-    for name in blocks[0]:
-        value, *draws = np.concatenate([block[name] for block in blocks])
-        ends: dict[str, Any] = {"low": None, "high": None}
-        if groups < 2:
-            ends["reason"] = f"an interval over queries needs two with items, not {groups}"
-        elif math.isnan(value):
-            ends["reason"] = "the value is undefined on all items"
-        elif (undefined := int(np.isnan(draws).sum())) > (1 - LEVEL) / 2 * resamples:
-            ends["reason"] = f"the value is undefined on {undefined} of {resamples} resamples"
-        else:
-            ends = _ends([one for one in draws if not math.isnan(one)])
-        defined = None if math.isnan(value) else float(value)
-        found[name] = Interval(value=defined, groups=groups, **ends)
-    return found
+    return {
+        name: _interval(*np.split(np.concatenate([block[name] for block in blocks]), [1]), groups)
+        for name in blocks[0]
+    }
+
+
+def _interval(whole: "Array", draws: "Array", groups: int) -> Interval:
+    """Give the interval of a value; no ends without width, which would claim that it is certain."""
+    import numpy as np
+
+    value = None if math.isnan(whole[0]) else float(whole[0])
+    undefined, tail = int(np.isnan(draws).sum()), (1 - LEVEL) / 2
+    low = high = reason = None
+    if groups < 2:
+        reason = f"an interval over queries needs two with a value, not {groups}"
+    elif value is None:
+        reason = "the value is undefined on all items"
+    elif undefined > tail * len(draws):
+        reason = f"the value is undefined on {undefined} of {len(draws)} resamples"
+    elif math.isclose(np.nanmin(draws), np.nanmax(draws), rel_tol=SAME):
+        reason = "all resamples give the same value, so they do not tell how sure it is"
+    else:
+        low, high = np.nanquantile(draws, (tail, 1 - tail)).tolist()
+    return Interval(value=value, low=low, high=high, groups=groups, reason=reason)
+
+
+def mean_intervals(
+    columns: Mapping[K, Mapping[str, float]], resamples: int | None = None
+) -> dict[K, Interval]:
+    """Compute the interval of the mean of each column of values by query id.
+
+    Columns of one length share their draws.
+    """
+    import numpy as np
+
+    by_length: dict[int, list[K]] = {}
+    for name, values in columns.items():
+        by_length.setdefault(len(values), []).append(name)
+    found: dict[K, Interval] = {}
+    for length, names in by_length.items():
+        array = np.array(
+            [[columns[name][query] for query in sorted(columns[name])] for name in names]
+        )
+
+        def means(sums: "Array", names: list[K] = names, length: int = length) -> dict[K, "Array"]:
+            return dict(zip(names, sums.T / (length or math.nan), strict=True))
+
+        found |= bootstrap(array.T, means, resamples=resamples)
+    return {name: _of_value(found[name], list(columns[name].values())) for name in columns}
+
+
+def _of_value(interval: Interval, values: Sequence[float]) -> Interval:
+    """Give the interval with the mean exactly rounded."""
+    return interval.model_copy(update={"value": fmean(values)}) if values else interval
 
 
 def mean_interval(values: Mapping[str, float], resamples: int | None = None) -> Interval:
-    """Compute the percentile interval of a mean over queries by the bootstrap.
-
-    The same as `bootstrap_sums` of the values and their number.
-    """
-    return intervals([_in_order(values)], resamples)[0]
-
-
-def mean_intervals(evaluation: "Evaluation") -> dict[str, Interval]:
-    """Compute the intervals of all means of an evaluation, by measure, as `mean_interval` does."""
-    columns = [_in_order(evaluation.values(measure)) for measure in evaluation.measures]
-    return dict(zip(evaluation.measures, intervals(columns), strict=True))
-
-
-def intervals(columns: Sequence[Sequence[float]], resamples: int | None = None) -> list[Interval]:
-    """Compute the interval of the mean of each column; those of one length are drawn together."""
-
-    def of_one_length(columns: Sequence[Sequence[float]]) -> Iterable[Interval]:
-        for column, drawn in zip(columns, _resampled(columns, resamples), strict=True):
-            yield _interval(fmean(column) if column else None, drawn, len(column))
-
-    return _by_length(columns, of_one_length)
+    """Compute the interval of one mean, as `mean_intervals` does."""
+    return mean_intervals({"": values}, resamples)[""]
 
 
 def macro_interval(
@@ -156,7 +176,7 @@ def macro_interval(
 
     and whole queries are drawn by what they move. The root makes up for a mean that is of the same
     n queries. A topic of one query is compared with the average of all topics (collapsed strata),
-    with G for n under the root. No end is beyond the values themselves. Of one topic it is
+    with G for n under the root. No end is beyond the values themselves. With one topic it is
     `mean_interval`.
 
     Source: Rao and Wu, Resampling Inference with Complex Survey Data, JASA 1988, the rescaled
@@ -168,6 +188,8 @@ def macro_interval(
         topics: The topics of each query, by query id.
         resamples: How many to draw, as `resamples_of` says by default.
     """
+    import numpy as np
+
     members: dict[str, list[str]] = {}
     for query in sorted(values):
         for topic in set(topics[query]):
@@ -184,71 +206,16 @@ def macro_interval(
         for query in group:
             moved[query] += weight * (values[query] - middle)
     shift = fmean(moved.values())
-    column = [macro + len(moved) * (each - shift) for each in moved.values()]
-    drawn = _resampled([column], resamples)[0]
-    within = drawn.clip(min(values.values()), max(values.values()))
-    return _interval(macro, within, len(values))
-
-
-def _in_order(values: Mapping[str, float]) -> list[float]:
-    """Give the values of queries in the order of the ids."""
-    return [values[query] for query in sorted(values)]
-
-
-def _by_length(
-    columns: Sequence[Sequence[float]],
-    function: Callable[[Sequence[Sequence[float]]], Iterable[T]],
-) -> list[T]:
-    """Call a function with all columns of one length together; give its results in their order."""
-    found: dict[int, T] = {}
-    for length in {len(column): None for column in columns}:
-        places = [place for place, column in enumerate(columns) if len(column) == length]
-        of_length = function([columns[place] for place in places])
-        found.update(zip(places, of_length, strict=True))
-    return [found[place] for place in range(len(columns))]
-
-
-def _resampled(columns: Sequence[Sequence[float]], resamples: int | None) -> "np.ndarray":
-    """Draw queries with replacement and give the means of each column, columns x resamples."""
-    import numpy as np
-
-    queries = len(columns[0])
-    resamples = resamples or resamples_of(queries)
-    means = np.empty((len(columns), resamples if queries > 1 else 0))
-    if queries < 2:
-        return means
-    generator = np.random.default_rng(0)
-    arrays = [np.asarray(column, dtype=np.float64) for column in columns]
-    for start, stop in _blocks(resamples, queries):
-        drawn = generator.integers(queries, size=(stop - start, queries))
-        for place, array in enumerate(arrays):
-            means[place, start:stop] = array[drawn].mean(axis=1)
-    return means
+    sums = np.array([[macro / len(moved) + each - shift] for each in moved.values()])
+    ends = min(values.values()), max(values.values())
+    drawn = bootstrap(sums, lambda of: {"": of[:, 0].clip(*ends)}, resamples=resamples)[""]
+    return drawn.model_copy(update={"value": macro})
 
 
 def _blocks(number: int, width: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
     size = max(1, block // width)
     for start in range(0, number, size):
         yield start, min(number, start + size)
-
-
-def _interval(mean: float | None, drawn: "np.ndarray", queries: int) -> Interval:
-    if queries < 2:
-        reason = f"an interval over queries needs two with a value, not {queries}"
-        return Interval(value=mean, low=None, high=None, groups=queries, reason=reason)
-    return Interval(value=mean, groups=queries, **_ends(drawn))
-
-
-def _ends(draws: "Sequence[float] | np.ndarray") -> dict[str, Any]:
-    """Give the ends; none where they have no width, which would claim that the value is certain."""
-    import numpy as np
-
-    tail = (1 - LEVEL) / 2
-    if math.isclose(np.min(draws), np.max(draws), rel_tol=SAME):
-        reason = "all resamples give the same value, so they do not tell how sure it is"
-        return {"low": None, "high": None, "reason": reason}
-    low, high = np.quantile(draws, (tail, 1 - tail)).tolist()
-    return {"low": low, "high": high}
 
 
 # Tests
@@ -292,26 +259,28 @@ def permutation_tests(
             the same; columns of one length share the signs that are sampled.
         permutations: How many to sample.
     """
-    sampled = [column for column in columns if sum(map(bool, column)) > MOST_ENUMERATED]
-    counts = iter(_by_length(sampled, lambda each: _as_far_by_chance(each, permutations)))
-    found = []
-    for column in columns:
-        other_than_0 = [each for each in column if each]
+    by_length: dict[int, list[int]] = {}
+    for place, column in enumerate(columns):
+        if sum(map(bool, column)) > MOST_ENUMERATED:
+            by_length.setdefault(len(column), []).append(place)
+    p_values: dict[int, float] = {}
+    for places in by_length.values():
+        counts = _as_far_by_chance([columns[place] for place in places], permutations)
+        p_values |= {
+            place: (count + 1) / (permutations + 1)
+            for place, count in zip(places, counts, strict=True)
+        }
+
+    def tested(place: int, column: Sequence[float]) -> Significance:
         if len(column) < 2:
-            reason = f"a paired test needs two queries, not {len(column)}"
-            found.append(Significance(reason=reason))
-        elif len(other_than_0) <= MOST_ENUMERATED:
-            found.append(_enumerated(other_than_0))
-        else:
-            p_value = (next(counts) + 1) / (permutations + 1)
-            found.append(
-                Significance(
-                    p_value=p_value,
-                    standard_error=math.sqrt(p_value * (1 - p_value) / permutations),
-                    smallest=1 / (permutations + 1),
-                )
-            )
-    return found
+            return Significance(reason=f"a paired test needs two queries, not {len(column)}")
+        if place not in p_values:
+            return _enumerated([each for each in column if each])
+        p = p_values[place]
+        error = math.sqrt(p * (1 - p) / permutations)
+        return Significance(p_value=p, standard_error=error, smallest=1 / (permutations + 1))
+
+    return [tested(*each) for each in enumerate(columns)]
 
 
 def _enumerated(differences: list[float]) -> Significance:
@@ -413,23 +382,15 @@ def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> Esti
     """Compute Kendall's tau-b of two orders, given as values by name, which allows for ties.
 
     Values that differ only by rounding (1e-12) are tied. Undefined where there are fewer than two
-    values or all of an order are tied.
+    values or all of an order are tied. It is the correlation of the signs of all differences.
 
     Source: Kendall, The Treatment of Ties in Ranking Problems, Biometrika 1945.
     """
     import numpy as np
 
-    one, other = _levels(first), _levels(second)
-    if reason := _no_order(one, other):
-        return Estimate(reason=reason)
-    x, y = np.asarray(one), np.asarray(other)
-    agreeing = untied_one = untied_other = 0
-    for place in range(len(x) - 1):
-        over, under = np.sign(x[place + 1 :] - x[place]), np.sign(y[place + 1 :] - y[place])
-        agreeing += int(over @ under)
-        untied_one += int(np.count_nonzero(over))
-        untied_other += int(np.count_nonzero(under))
-    return Estimate(value=agreeing / math.sqrt(untied_one * untied_other))
+    return _correlation(
+        first, second, lambda levels: np.sign(np.subtract.outer(levels, levels)).ravel()
+    )
 
 
 def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
@@ -439,29 +400,31 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
     """
     from scipy.stats import rankdata
 
-    one, other = _levels(first), _levels(second)
-    if reason := _no_order(one, other):
-        return Estimate(reason=reason)
-    x, y = (ranks - ranks.mean() for ranks in map(rankdata, (one, other)))
+    return _correlation(first, second, rankdata)
+
+
+def _correlation(
+    first: Mapping[str, float], second: Mapping[str, float], scores: Callable[["Array"], "Array"]
+) -> Estimate:
+    """Correlate what `scores` makes of the levels of two orders, or say why there is no value."""
+    import numpy as np
+
+    levels = [np.array(_levels(values)) for values in (first, second)]
+    if len(first) < 2:
+        return Estimate(reason=f"an order needs two, not {len(first)}")
+    for which, of_order in zip(("first", "second"), levels, strict=True):
+        if of_order.max() == 0:
+            return Estimate(reason=f"all {len(first)} are tied in the {which}")
+    x, y = (each - each.mean() for each in map(scores, levels))
     return Estimate(value=max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y))))))
 
 
-def _levels(of: Mapping[str, float]) -> list[int]:
+def _levels(by_name: Mapping[str, float]) -> list[int]:
     """Number the values upwards, by name; those that differ only by rounding alike."""
-    values = [of[name] for name in sorted(of)]
+    values = [by_name[name] for name in sorted(by_name)]
     order = sorted(range(len(values)), key=values.__getitem__)
     levels = [0] * len(values)
     for lower, upper in pairwise(order):
         tied = math.isclose(values[lower], values[upper], rel_tol=SAME, abs_tol=0)
         levels[upper] = levels[lower] + (not tied)
     return levels
-
-
-def _no_order(one: list[int], other: list[int]) -> str | None:
-    """Give the reason why two orders have no correlation."""
-    if len(one) < 2:
-        return f"an order needs two, not {len(one)}"
-    for which, levels in (("first", one), ("second", other)):
-        if max(levels) == 0:
-            return f"all {len(levels)} are tied in the {which}"
-    return None

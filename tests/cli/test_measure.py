@@ -17,7 +17,6 @@ from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.groups import grouped
-from freshstack_dspy.measures.statistics import mean_intervals
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import (
     CHUNKS,
@@ -70,7 +69,7 @@ def test_each_mean_has_its_interval_and_what_is_unjudged(
     columns = [*zip(*list(cells_of(done.out))[:3], strict=True)]
     assert columns[0][0] == "a.run"
     for column, each, of in zip(
-        columns[1:], mean_intervals(evaluation).values(), evaluation.unjudged, strict=True
+        columns[1:], evaluation.intervals.values(), evaluation.unjudged, strict=True
     ):
         ends = [] if each.low is None else [f"[{each.low:.3f}, {each.high:.3f}]"]
         lines = [f"{each.value:.4f}", *ends, f"unjudged {of.mean:.1%}"]
@@ -141,7 +140,7 @@ def test_json_csv_and_tables_to_paste(freshstack: Command, small: Collection) ->
 
     (of,) = found["evaluations"]
     assert of["per_query"] == evaluation.per_query
-    assert of["intervals"]["Recall@50"] == mean_intervals(evaluation)["Recall@50"].model_dump()
+    assert of["intervals"]["Recall@50"] == evaluation.intervals["Recall@50"].model_dump()
     assert [groups["by"] for groups in of["groups"]] == ["slice", "query"]
     assert [(row["by"], row["average"], row["measure"]) for row in rows][:9:3] == [
         ("", "micro", "alpha_nDCG@10"),

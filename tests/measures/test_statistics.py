@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import bootstrap, kendalltau, nct, spearmanr, t
+from scipy.stats import bootstrap as scipy_bootstrap
+from scipy.stats import kendalltau, nct, spearmanr, t
 
-from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.kappa import kappa_interval
 from freshstack_dspy.measures.statistics import (
     Interval,
     adjust,
-    bootstrap_sums,
+    bootstrap,
     detectable_difference,
     kendall_tau,
     macro_interval,
@@ -27,13 +27,12 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
-from tests.measures.five import QRELS, run
 
 
 def bootstrapped(values: Iterable[float], resamples: int) -> Interval:
     """Of single values, one for each query."""
     sums = np.array([[value, 1] for value in values])
-    means = bootstrap_sums(sums, lambda of: {"mean": of[:, 0] / of[:, 1]}, resamples=resamples)
+    means = bootstrap(sums, lambda of: {"mean": of[:, 0] / of[:, 1]}, resamples=resamples)
     return means["mean"]
 
 
@@ -42,7 +41,7 @@ def test_with_one_item_a_query_it_is_the_bootstrap_of_scipy() -> None:
     values = [rng.random() for _ in range(50)]
 
     ours = bootstrapped(values, resamples=4000)
-    theirs = bootstrap((values,), fmean, n_resamples=4000, method="percentile", vectorized=False,
+    theirs = scipy_bootstrap((values,), fmean, n_resamples=4000, method="percentile", vectorized=False,
                        rng=0).confidence_interval  # fmt: skip
 
     assert (theirs.low, theirs.high) == pytest.approx((ours.low, ours.high), abs=0.006)
@@ -52,21 +51,9 @@ def test_whole_queries_are_drawn() -> None:
     """Four items of a query that are all alike tell no more than one."""
     values = VALUES.values()
     four = np.array([[4 * value, 4] for value in values])
-    found = bootstrap_sums(four, lambda of: {"mean": of[:, 0] / of[:, 1]}, resamples=200)["mean"]
+    found = bootstrap(four, lambda of: {"mean": of[:, 0] / of[:, 1]}, resamples=200)["mean"]
 
     assert found == bootstrapped(values, resamples=200)
-
-
-@pytest.mark.parametrize("queries", [30, 1500])
-def test_every_interval_has_as_many_resamples(queries: int) -> None:
-    values = {f"{number:04}": random.Random(number).random() for number in range(queries)}
-    sums = np.array([[value, 1] for value in values.values()])
-
-    [found] = bootstrap_sums(sums, lambda of: {"mean": of[:, 0] / of[:, 1]}).values()
-
-    assert (found.low, found.high) == pytest.approx(
-        (mean_interval(values).low, mean_interval(values).high), rel=1e-12
-    )
 
 
 def test_an_interval_is_not_made_of_what_is_left_when_much_is_undefined() -> None:
@@ -81,35 +68,21 @@ VALUES = {f"q{number}": random.Random(number).random() for number in range(60)}
 finite = st.floats(-100, 100)
 
 
-@given(st.dictionaries(st.text(), finite, min_size=2, max_size=30))
-def test_it_is_the_cluster_bootstrap_of_single_items(values: dict[str, float]) -> None:
-    fast = mean_interval(values, resamples=60)
-    slow = bootstrapped([values[query] for query in sorted(values)], resamples=60)
+@given(st.dictionaries(st.text(), finite, max_size=30))
+def test_a_mean_is_a_ratio_of_sums(values: dict[str, float]) -> None:
+    mean = mean_interval(values, resamples=60)
 
-    assert (fast.low is None) == (slow.low is None) == (fast.reason is not None)
-    if fast.low is not None:
-        assert fast.low == pytest.approx(slow.low, rel=1e-9, abs=1e-9)
-        assert fast.high == pytest.approx(slow.high, rel=1e-9, abs=1e-9)
-    assert fast.value == pytest.approx(slow.value, rel=1e-9, abs=1e-9)
-    assert (fast.groups, fast.reason) == (slow.groups, slow.reason)
+    assert (mean.low is None) == (mean.high is None) == (mean.reason is not None)
+    assert mean.value == (fmean(values.values()) if values else None)
+    if mean.low is not None:
+        ratio = bootstrapped([values[query] for query in sorted(values)], resamples=60)
+        assert (mean.low, mean.high) == pytest.approx((ratio.low, ratio.high), rel=1e-9, abs=1e-9)
 
 
-def test_the_intervals_of_an_evaluation_are_those_of_its_means() -> None:
-    rankings = {"q": {"a": 1.0}}
-    one = evaluate(QRELS, run(rankings), ["Coverage@20", "Recall@50"])
-    per_query = {
-        query: {"Coverage@20": value, "Recall@50": 1 - value} for query, value in VALUES.items()
-    }
-    del per_query["q7"]["Recall@50"]
-    many = one.model_copy(update={"per_query": per_query})
+def test_means_over_other_queries_are_drawn_for_themselves() -> None:
+    columns = {"all": VALUES, "fewer": {query: VALUES[query] for query in sorted(VALUES)[1:]}}
 
-    assert mean_intervals(many) == {
-        name: mean_interval(many.values(name)) for name in many.measures
-    }
-    assert mean_intervals(many)["Recall@50"].groups == 59
-    assert mean_intervals(one)["Coverage@20"].reason == (
-        "an interval over queries needs two with a value, not 1"
-    )
+    assert mean_intervals(columns) == {name: mean_interval(of) for name, of in columns.items()}
 
 
 @pytest.mark.parametrize(
