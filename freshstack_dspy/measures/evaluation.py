@@ -56,8 +56,6 @@ class PassageNotes(Record):
 
     covered: float
     """The share of the evidence that a passage holds at least to support a nugget."""
-    half: dict[str, float]
-    """The means where half of the evidence is enough, by measure; none where `covered` is less."""
     passages: int
     """How many passages there are, at different places."""
     repeated: int
@@ -198,10 +196,7 @@ def evaluate(
             conventions,
             judged_only=judged_only,
         )
-        half: dict[str, float] = {}
-        if covered > 0.5:
-            half = _evaluate(*judge_passages(given, judgments, 0.5), measures, conventions).means
-        return evaluated.model_copy(update={"passages": _notes(judgments, given, covered, half)})
+        return evaluated.model_copy(update={"passages": _notes(judgments, given, covered)})
     return _evaluate(judgments, given, measures, conventions, unknown_ids, judged_only=judged_only)
 
 
@@ -262,9 +257,7 @@ def _evaluate(
     )
 
 
-def _notes(
-    qrels: NuggetQrels, run: PassageRun, covered: float, half: dict[str, float]
-) -> PassageNotes:
+def _notes(qrels: NuggetQrels, run: PassageRun, covered: float) -> PassageNotes:
     labels = without = 0
     for query, nuggets in qrels.nuggets.items():
         of_query = () if qrels.spans is None else qrels.spans.labels(query).values()
@@ -275,7 +268,6 @@ def _notes(
                     without += nugget in chunk.without_evidence
     return PassageNotes(
         covered=covered,
-        half=half,
         passages=sum(map(len, run.passages.values())),
         repeated=run.repeated,
         unplaced=sum(map(len, run.unplaced.values())),

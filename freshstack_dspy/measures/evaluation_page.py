@@ -217,9 +217,6 @@ def _passage_notes(notes: "PassageNotes") -> Iterator[str]:
     if notes.repeated:
         found += f", {notes.repeated:,} at the place of another (the better score counts)"
     yield f"{found}; one supports a nugget if it holds {notes.covered:.0%} of its evidence"
-    if notes.half:
-        means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in notes.half.items())
-        yield f"if half of the evidence were enough: {means}"
     if notes.without_evidence:
         yield (
             f"{notes.without_evidence:,} of {counted(notes.labels, 'label')} of support have no "

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import Collection, HumanLabel, ModelConfig, agree, connect, optimize
+from freshstack_dspy import Collection, HumanLabel, agree
 from freshstack_dspy.calibration.agreement import AgreementReport, agree_on_answers, nugget_ratings
 from freshstack_dspy.collection.collection import write_collection
-from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import (
     Agreement,
@@ -80,11 +80,6 @@ def test_a_graded_label_is_read_as_support(collection: Collection) -> None:
     assert not any("grade" in name for name in report.metrics)
 
 
-def test_one_annotator_gives_no_ceiling(report: AgreementReport) -> None:
-    assert (report.annotators, report.shared) == (("ada",), 0)
-    assert values(report, "people") == {}
-
-
 def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) -> None:
     """Bob says as Ada, but of (12_0, B): exact match 3/4, by chance 8/16 → κ 1/2.
 
@@ -107,24 +102,6 @@ def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) 
     assert values(report, "people")["Fleiss' kappa"] == pytest.approx(1 - (1 / 4) / (1 - 34 / 64))
     assert (report.pairs, report.shared, report.labels) == (4, 4, 8)
     assert values(report)["share agreed"] == pytest.approx(3.5 / 4)
-
-
-def test_the_ceiling_is_the_mean_of_each_two(collection: Collection) -> None:
-    """Eve and ann have kappa 1/2 on four pairs, bob has 0 with each of them, on two: 4 of 8."""
-    given = {
-        ("12_0", A): {"eve": 1, "ann": 1},
-        ("12_0", B): {"eve": 0, "ann": 0, "bob": 1},
-        ("12_1", B): {"eve": 1, "ann": 0},
-        ("12_1", A): {"eve": 0, "ann": 0, "bob": 0},
-        ("123_0", A): {"bob": 1},
-    }
-    labels = [
-        label(nugget.split("_")[0], nugget, chunk, value, who)
-        for (nugget, chunk), of in given.items()
-        for who, value in of.items()
-    ]
-
-    assert values(agree(collection, labels), "people")["kappa"] == pytest.approx(0.5 * 4 / 8)
 
 
 def test_a_pair_counts_for_those_that_it_was_sampled_from(collection: Collection) -> None:
@@ -285,13 +262,6 @@ def test_labels_of_another_scale_are_refused(graded: Collection) -> None:
         agree(graded, [label("12", "12_0", A, 5)])
     with pytest.raises(CollectionError, match="if 1 means support, write 2 or more"):
         agree(graded, [label("12", "12_0", A, 1), label("12", "12_0", B, 0)])
-
-
-def test_labels_of_a_graded_collection_are_not_optimized_on(graded: Collection) -> None:
-    labels = [label("12", "12_0", A, 3), label("123", "123_0", A, 0)]
-
-    with pytest.raises(ConfigError, match="a collection on graded_3"):
-        optimize(labels, connect(ModelConfig()), collection=graded)
 
 
 def test_the_grades_themselves_by_hand(graded: Collection) -> None:

@@ -114,28 +114,11 @@ def test_a_label_is_the_same_whichever_tool_wrote_it(
     ("form", "content", "said"),
     [
         ("csv", CSV.replace("2 full", "perhaps"), ":2: grade is 'perhaps'; allowed: a whole num"),
-        (
-            "json",
-            {**IDS, "annotator": "ana", "label": True},
-            ":1: label is True; allowed: a whole n",
-        ),
-        (
-            "json",
-            {**IDS, "annotator": "ana", "label": 1, "spans": 7},
-            ":1: spans is 7; allowed: a li",
-        ),
         ("csv", CSV.replace("2 full", "3"), ":2: the label is 3; allowed: 0 to 2"),
         ("csv", CSV.replace("fact 12_0", "a fact"), ":2: there is no nugget of query 12 'a fact';"),
         ("csv", CSV.replace(";ana;yes", ";;yes"), ":2: does not say who labelled; name the anno"),
-        (
-            "csv",
-            "qid,label\n12,\n",
-            ": there is no label in it, read as csv; left out: 1 rows without a label",
-        ),
         ("label-studio", LABEL_STUDIO * 2, ":2: 'ana' labelled this pair before, in "),
         ("nuggetizer", {"qid": "12", "nuggets": []}, ":1: assigns nuggets to an answer; allowed"),
-        ("csv", "kind,qid,label\ncomment,12,1\n", ":2: kind is 'comment'; allowed: support"),
-        ("argilla", {**ARGILLA, "metadata": {}}, ":1: has no 'query_id'; allowed: text"),
     ],
 )
 def test_a_wrong_file_is_one_line_with_its_place(

@@ -21,7 +21,6 @@ from freshstack_dspy import (
     Chunk,
     ClosedBookAnswerer,
     FreshStack,
-    FreshstackError,
     ModelConfig,
     Nugget,
     Nuggetizer,
@@ -33,14 +32,11 @@ from freshstack_dspy import (
     connect,
     optimize,
 )
-from freshstack_dspy.errors import CollectionError, ConfigError, ReplyError
+from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.programs.saved import load_program, save_program, state_of
-from freshstack_dspy.records import NuggetLabel
 from tests.recipes.domain import domain
 from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider
-
-from .people import synthetic_labels
 
 THINGS = ("dial", "moon", "ring", "bell", "hinge", "lamp", "valve", "drum")
 CAREFUL = "Be careful."
@@ -283,54 +279,6 @@ def test_demonstrations_of_an_own_module_are_of_its_traces(
     }
 
 
-def test_a_judge_that_thinks_first_by_an_own_metric_of_labels(store: ReplyStore) -> None:
-    """Example and prediction are JSON, by the fields of the signature."""
-
-    class Thinking(SupportJudge):
-        def __init__(self) -> None:
-            super().__init__("support")
-            self.predict = dspy.ChainOfThought(self.signature)
-
-    class Thinker(Pupil):
-        def complete(self, request: Any) -> Any:
-            response = super().complete(request)
-            said = json.loads(response.message.text)
-            if "verdicts" in said:
-                said = {"reasoning": "Let us see.", **said}
-            return replace(response, message=Message.assistant(json.dumps(said)))
-
-    def supported(example: Any, prediction: Any, *_: Any) -> float:
-        wanted, found = (
-            {(one["chunk"], each["nugget"]) for one in of.verdicts for each in one["supported"]}
-            for of in (example, prediction)
-        )
-        return len(wanted & found) / len(wanted)
-
-    labels, lm = synthetic_labels(), lm_of(store, Thinker())
-    found = optimize(labels, lm, program=Thinking(), optimizer=gepa, metric=supported)
-
-    assert found.report.dev == (0, 1)
-    assert isinstance(found.program, Thinking)
-    assert found.program.predict.predict.signature.instructions == CAREFUL
-    assert "reasoning" in found.program.predict.predict.signature.output_fields
-
-
-def test_an_optimizer_that_makes_a_program_of_another_kind_is_refused(store: ReplyStore) -> None:
-    class Replacing:
-        def compile(self, student: Any, *, trainset: Any) -> Any:
-            return dspy.Predict("query -> nuggets")
-
-    examples = [of_query(one) for one in QUERIES]
-    with pytest.raises(ConfigError, match="Replacing makes a program of another kind"):
-        optimize(
-            examples,
-            lm_of(store, Pupil()),
-            program=Nuggetizer(),
-            optimizer=Replacing(),
-            metric=few,
-        )
-
-
 def test_a_recipe_is_optimized_as_a_whole(store: ReplyStore, tmp_path: Path) -> None:
     from freshstack_dspy.index.hybrid import HybridIndex
     from freshstack_dspy.recipes.build import build
@@ -391,49 +339,6 @@ def test_an_invalid_reply_is_feedback_to_gepa_that_asks_for_it(store: ReplyStore
     asked = [one["question"] for one in provider.asked if isinstance(one["question"], str)]
     assert "The model's raw response was" in asked[0]
     assert "Sure! A ring." in asked[0]
-
-
-@pytest.mark.parametrize(
-    ("labels", "options", "kind", "said"),
-    [
-        ([], {}, CollectionError, "there are no labels"),
-        (synthetic_labels(), {"lm": None}, ConfigError, "no model; give connect"),
-        (synthetic_labels(), {"optimizer": 7}, ConfigError, "optimizer 7 has no compile"),
-        (synthetic_labels(), {"program": Nuggetizer()}, ConfigError, "must take query, nuggets"),
-        (
-            [of_query(QUERIES[0])],
-            {},
-            ConfigError,
-            "need a program, .*, and a metric, .* not None and None",
-        ),
-        (
-            [dspy.Example(query=QUERIES[0])],
-            {"program": Nuggetizer(), "metric": few},
-            ConfigError,
-            r"with_inputs\('query'\)",
-        ),
-        (
-            [
-                NuggetLabel(
-                    query_id="1",
-                    nugget_id="1_0",
-                    annotator="a",
-                    precise=True,
-                    grounded=True,
-                    vital=True,
-                )
-            ],
-            {},
-            ConfigError,
-            "nothing is optimized on a NuggetLabel",
-        ),
-    ],
-)
-def test_what_cannot_be_optimized_is_said_in_one_line(
-    store: ReplyStore, labels: Any, options: Any, kind: type[FreshstackError], said: str
-) -> None:
-    with pytest.raises(kind, match=said):
-        optimize(labels, **{"lm": lm_of(store, Pupil()), **options})
 
 
 _KILLED = """
