@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.statistics import (
-    Estimate,
-    Interval,
-    mean_interval,
-)
+from freshstack_dspy.measures.compare import Comparison, compare_evaluations
+from freshstack_dspy.measures.evaluation import Evaluation
+from freshstack_dspy.measures.qrels import About
+from freshstack_dspy.measures.statistics import Estimate, Interval, mean_intervals
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
@@ -80,6 +79,32 @@ class Scores(Record, Shown):
 
         return scores_page(self)
 
+    def compare(self, baseline: str | None = None) -> Comparison:
+        """Compare the runs with tests, as `freshstack_dspy.compare` compares retrievers.
+
+        Args:
+            baseline: The run that all others are compared with; by default every two are.
+
+        Raises:
+            ConfigError: There are fewer than two runs, or none of this name.
+        """
+        queries = frozenset(answer.query_id for answer in self.answers)
+        evaluations = {}
+        for run in self.runs:
+            evaluations[run.run] = Evaluation(
+                run=run.run,
+                measures=self.measures,
+                means={name: mean.value or 0.0 for name, mean in run.means.items()},
+                per_query={
+                    answer.query_id: answer.values
+                    for answer in self.answers
+                    if answer.run == run.run
+                },
+                absent=run.absent,
+                about=About(name="answers", measured=len(queries), query_ids=queries),
+            )
+        return compare_evaluations(evaluations, baseline=baseline)
+
 
 def _answer_score(
     run: str, query_id: str, found: Mapping[str, Estimate], counts: Mapping[str, int]
@@ -127,14 +152,14 @@ def _run_score(
     counts: Counter[str] = Counter()
     for answer in answers.values():
         counts.update(answer.counts)
-    means = {}
-    for name in measures:
-        values = {query: of.values[name] for query, of in answers.items() if name in of.values}
-        means[name] = mean_interval(values)
+    columns = {
+        name: {query: of.values[name] for query, of in answers.items() if name in of.values}
+        for name in measures
+    }
     return RunScore(
         run=run,
         answers=len(answers),
-        means=means,
+        means=mean_intervals(columns),
         counts=dict(counts),
         absent=tuple(sorted(queries - answers.keys())),
     )

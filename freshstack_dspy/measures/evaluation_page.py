@@ -99,7 +99,7 @@ def mean_cells(
 ) -> Iterator[Cell]:
     """Give means as cells: the value, its interval, and which share of its top is unjudged."""
     for name, mean in means.items():
-        k = parse_measure(name).cutoff
+        k = parse_measure(name).cutoff if unjudged else None
         share = (f"unjudged {percent(unjudged[k])}",) if k in unjudged and k is not None else ()
         yield (interval(mean), *share)
 

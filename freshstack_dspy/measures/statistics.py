@@ -101,17 +101,15 @@ def bootstrap(
         places = drawn + groups * np.arange(stop - start)[:, None]
         counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
         blocks.append(statistics(np.tensordot(counts.astype(float), sums, 1)))
-    return {
-        name: _interval(*np.split(np.concatenate([block[name] for block in blocks]), [1]), groups)
-        for name in blocks[0]
-    }
+    values = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    return {name: _interval(of_all[0], of_all[1:], groups) for name, of_all in values.items()}
 
 
-def _interval(whole: "Array", draws: "Array", groups: int) -> Interval:
+def _interval(whole: float, draws: "Array", groups: int) -> Interval:
     """Give the interval of a value; no ends without width, which would claim that it is certain."""
     import numpy as np
 
-    value = None if math.isnan(whole[0]) else float(whole[0])
+    value = None if math.isnan(whole) else float(whole)
     undefined, tail = int(np.isnan(draws).sum()), (1 - LEVEL) / 2
     low = high = reason = None
     if groups < 2:

@@ -19,6 +19,7 @@ from freshstack_dspy.answering.scores import (
     nugget_recall,
     score_agreement,
     score_assignments,
+    score_values,
 )
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import (
@@ -286,6 +287,20 @@ def test_counts_that_give_table_5_of_the_paper() -> None:
 
     shown = {name: round(100 * (each.value or 0), 1) for name, each in values.items()}
     assert shown == {"precision": 90.1, "recall": 96.6, "groundedness": 96.4}
+
+
+def test_runs_of_answers_are_compared_with_tests() -> None:
+    values = {
+        (run, f"q{number:02}"): {"A": (number % 5) / 5 + better}
+        for run, better in (("mine", 0.15), ("theirs", 0.0))
+        for number in range(20)
+    }
+
+    (found,) = score_values(values).compare(baseline="theirs").differences
+
+    assert (found.run, found.queries, found.verdict) == ("mine", 20, "higher")
+    assert found.interval.value == pytest.approx(0.15)
+    assert "mine" in str(score_values(values).compare().page().parts)
 
 
 def test_a_query_that_other_runs_answer_is_named_and_left_out() -> None:
