@@ -12,14 +12,12 @@ from freshstack_dspy import (
     HumanLabel,
     agree,
     build,
-    connect,
     rechunk,
     refresh,
 )
 from freshstack_dspy.calibration.correction import correct
 from freshstack_dspy.calibration.following import follow, in_full
 from freshstack_dspy.calibration.label_files import import_labels
-from freshstack_dspy.calibration.optimization import optimize
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.records import LabelTask
@@ -166,17 +164,3 @@ def test_the_labels_file_of_an_earlier_state_opens_and_keeps_what_is_lost(
     assert len(opened.labels) == len(labels) - sum(map(len, lost.values()))
     assert [*opened.others] == [one for of in lost.values() for one in of] != []
     assert file.read_bytes() == data
-
-
-def test_optimize_says_which_labels_are_not_of_the_collection(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    before = build(config, provider=ScriptedProvider())
-    labels = labels_of(before)
-    (tmp_path / "corpus/docs/dial.md").write_text("# The dial\n\nThe dial shows Mars.\n")
-    after = refresh(config, provider=ScriptedProvider()).collection
-    lm = connect("openai/scripted", store=tmp_path / "store", provider=ScriptedProvider())
-    report = optimize(labels, lm, collection=after, optimizer="labeled", progress=False).report
-    lost = sum(one.chunk_id.startswith("dial/docs/dial.md") for one in labels)
-    assert [*report.left_out.values()] == [lost]
-    assert "left out" in str(report.page().parts[0])

@@ -70,14 +70,6 @@ def test_a_fault_is_one_line_with_file_and_line(tmp_path: Path, second: str, sai
     assert str(caught.value).removeprefix(str(path)).startswith(said)
 
 
-def test_a_file_that_is_not_there_or_empty_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").write_text("\n \n")
-
-    for name, said in (("gone", "cannot be read"), ("empty", "there is no label of kind")):
-        with pytest.raises(FreshstackError, match=f"{name}.jsonl: {said}"):
-            read_labels(tmp_path / f"{name}.jsonl")
-
-
 def test_a_file_holds_labels_of_every_kind_and_one_is_read_by_its_kind(tmp_path: Path) -> None:
     labels = (
         label("1", "1_0", "a", 2),

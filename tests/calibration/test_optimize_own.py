@@ -2,9 +2,6 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -339,50 +336,6 @@ def test_an_invalid_reply_is_feedback_to_gepa_that_asks_for_it(store: ReplyStore
     asked = [one["question"] for one in provider.asked if isinstance(one["question"], str)]
     assert "The model's raw response was" in asked[0]
     assert "Sure! A ring." in asked[0]
-
-
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-import dspy
-from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.programs.saved import save_program
-from tests.calibration.test_optimize_own import *
-
-class Counting(Pupil):
-    def complete(self, request):
-        if self.calls.total() == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().complete(request)
-
-store, provider = ReplyStore(Path(sys.argv[1])), Counting()
-lm = lm_of(store, provider)
-examples = [of_query(one) for one in QUERIES]
-made = optimize(examples, lm, program=Nuggetizer(), optimizer=gepa, metric=few)
-save_program(made.program, Path(sys.argv[3]), made.report)
-store.close()
-print(provider.calls.total())
-"""
-
-
-@pytest.mark.slow
-def test_killed_and_started_again_own_gepa_asks_for_what_is_missing(tmp_path: Path) -> None:
-    def run(store: str, most: int, out: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-c", _KILLED, store, str(most), out]
-        root = Path(__file__).parents[2]
-        words = [str(tmp_path / one) if one in (store, out) else one for one in command]
-        return subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
-
-    def asked(done: "subprocess.CompletedProcess[str]") -> int:
-        return int(done.stdout.splitlines()[-1])
-
-    whole = asked(run("whole", -1, "whole.json"))
-    assert run("killed", whole // 2, "killed.json").returncode == -signal.SIGKILL
-    rest = asked(run("killed", -1, "killed.json"))
-
-    assert rest == whole - whole // 2
-    assert (tmp_path / "killed.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
-    assert asked(run("killed", -1, "again.json")) == 0
 
 
 class Deciding(dspy.Module):

@@ -16,14 +16,12 @@ from freshstack_dspy import Collection, FreshstackError, HumanLabel, Judgment, s
 from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.calibration.sampling import (
     WHOLE_QUERIES,
-    Purpose,
     allocated,
     draw,
     read_tasks,
     strata,
     weights,
 )
-from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import Agreement, Answer, CitedSentence, LabelTask, Vote
 from tests.collection.small import A, B, judgment, write_small
@@ -185,21 +183,6 @@ def test_whole_queries_are_drawn_with_all_their_pairs(many: Collection, tmp_path
         draw(many, "nuggets", purpose="runs")
 
 
-def test_a_sample_says_what_its_labels_will_tell(many: Collection) -> None:
-    """It is 1.6, .61 or .32 / sqrt(n), of a part of all for the share and runs."""
-    limits: dict[Purpose, int] = {"agreement": 100, "share": 60, "runs": 15}
-    widths = {
-        purpose: draw(many, limit=limit, purpose=purpose).half_width
-        for purpose, limit in limits.items()
-    }
-
-    assert widths == pytest.approx(
-        {"agreement": 0.16, "share": 0.61 * (180 / 240 / 60) ** 0.5, "runs": 0.32 / 30**0.5}
-    )
-    assert draw(many, limit=60).tasks == draw(many, limit=60, purpose="share").tasks
-    assert draw(many, "nuggets").half_width is None
-
-
 def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Path) -> None:
     out = tmp_path / "tasks.jsonl"
     sample(many, out, limit=5)
@@ -216,12 +199,6 @@ def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Pa
         sample(many, tmp_path / "other.jsonl", "answer")
     with pytest.raises(FreshstackError, match="'small' has nothing of kind 'support' to label"):
         draw(dataclasses.replace(many, judgments=()))
-
-
-def test_a_file_that_cannot_be_written_is_named(many: Collection, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"tasks\.jsonl cannot be written"):
-        sample(many, tmp_path / "file" / "tasks.jsonl")
 
 
 def test_answers_are_drawn_with_their_texts(many: Collection, tmp_path: Path) -> None:

@@ -540,4 +540,3 @@ def test_a_collection_is_cut_anew_searched_and_compared(
         assert Collection.load("anew").manifest.content_hash == before.manifest.content_hash
         assert means[0] == means[1]
     assert "one supports a nugget if it holds 100% of its" in done.out
-    assert "if half of the evidence were enough: alpha_nDCG@200tok" in done.out

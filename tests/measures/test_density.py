@@ -137,14 +137,6 @@ def test_it_is_the_formula_of_the_paper_in_terms_of_coverage(
     assert found == pytest.approx(((share / context) * tokens) ** w if ranking else 0)
 
 
-def test_of_equals_the_first_by_id_or_of_the_candidates_as_they_are_given() -> None:
-    judged = Judged({"n1": {"p10": 5, "p9": 4}, "n2": {"p9": 0, "p10": 0}}, 3)
-
-    assert required(judged) == ["p10"]
-    assert required_chunks(judged, ["p9", "p10"]) == {"p9": 3, "p10": 2}
-    assert required_chunks(judged, ["p9"]) == {"p9": 3}
-
-
 RATED = {"n1": {"a": 5}, "n2": {"a": 3}, "n3": {"a": 4, "b": 5}, "n4": {"b": 3}, "n5": {"a": 2}}
 JUDGED = Judged(RATED, 3, {"a": 60, "b": 40})
 
@@ -154,10 +146,3 @@ def test_by_hand_coverage_of_answer() -> None:
     assert answer_coverage({"n1": 3, "n2": 2, "n3": 5, "n4": 0, "n5": 5}, JUDGED) == 0.5
     # A rating that failed leaves none; CRUX stores it as -1 or -2 and mixes it in.
     assert answer_coverage({"n1": 3, "n3": 5, "n4": 0}, JUDGED) is None
-
-
-def test_it_is_the_coverage_of_a_context_that_supports_what_the_answer_supports() -> None:
-    ratings = {"n1": 0, "n2": 0, "n3": 5, "n4": 3}
-
-    assert answer_coverage(ratings, JUDGED) == value("Cov", "b", JUDGED)
-    assert answer_coverage({"n1": 5}, Judged({"n1": {"a": 0}}, 3)) is None

@@ -138,17 +138,6 @@ def test_fleiss_example() -> None:
     assert fleiss_kappa(PSYCHIATRISTS) == pytest.approx(0.4302445, abs=5e-8)
 
 
-def test_a_missing_label_is_no_zero() -> None:
-    there: Items = [[1, 1, None], [0, 0, None], [1, None, None], [1, 0, 1]]
-    not_there: Items = [[1, 1], [0, 0], [1, 0, 1]]
-    zeros: Items = [[label or 0 for label in item] for item in there]
-
-    assert fleiss_kappa(there) == fleiss_kappa(not_there) != fleiss_kappa(zeros)
-    for level in LEVELS:
-        found = krippendorff_alpha(there, level)
-        assert found == krippendorff_alpha(not_there, level) != krippendorff_alpha(zeros, level)
-
-
 @given(item_lists, st.sampled_from(LEVELS))
 def test_alpha_is_that_of_the_package_krippendorff(items: Items, level: Level) -> None:
     found = krippendorff_alpha(items, level)

@@ -67,24 +67,16 @@ def test_ir_measures_reads_our_names_as_the_same_measure(name: str) -> None:
     [
         ("alpha-nDCG@10", "alpha_nDCG@10"),  # as FreshStack writes it
         ("α-nDCG@10", "alpha_nDCG@10"),
-        ("α_DCG@10", "alpha_DCG@10"),
         ("ERR-IA@20", "ERR_IA@20"),  # as ndeval writes it
         ("strec@10", "StRecall@10"),
-        ("Cov@5", "StRecall@5"),
         ("R@50", "Recall@50"),
         ("MRR@10", "RR@10"),
         ("hit_rate@1", "Success@1"),
-        ("NDCG@3", "nDCG@3"),
         (" nDCG ( dcg = 'exp-log2' , rel = 2 ) @ 3 ", "nDCG(dcg='exp-log2',rel=2)@3"),
-        ("P(judged_only=False)@5", "P@5"),
         ("alpha_nDCG(alpha=0.5)@10", "alpha_nDCG@10"),
         ("alpha_nDCG(alpha=1)@10", "alpha_nDCG(alpha=1.0)@10"),
-        ("NRBP(beta=0,alpha=1)", "NRBP(alpha=1.0,beta=0.0)"),
-        ("RBP(p=0.5)", "RBP(p=0.5)"),
         ("ndcg@10", "nDCG@10"),  # as ranx and BEIR write them
-        ("map@100", "AP@100"),
         ("map", "AP"),  # as trec_eval writes them
-        ("bpref", "Bpref"),
         ("ndcg_cut_10", "nDCG@10"),
         ("P_5", "P@5"),
         ("recip_rank", "RR"),
@@ -100,19 +92,13 @@ def test_other_ways_to_write_it_give_one_measure(written: str, name: str) -> Non
     ("name", "message"),
     [
         ("recal@10", r"no measure 'recal@10'; did you mean Recall\[@k\]\?"),
-        ("ndcg10", r"did you mean nDCG\[@k\]\?"),
         ("num_rel_ret", "the measures are alpha_nDCG"),
         ("P", r"'P' needs a cut-off; type P@10"),
-        ("ERR_IA(alpha=0.9)", "needs a cut-off; type ERR_IA@10"),
         ("Rprec@10", "'Rprec@10' takes no cut-off; type Rprec"),
         ("Recall@1.5", "not '1.5'"),
-        ("Recall@1000001", "not '1000001'"),
         ("P(of='all')@5", "P has no parameter 'of'; .*its parameters are rel, judged_only"),
         ("alpha_nDCG(alpha=1.5)@5", "alpha is a number from 0 to 1, not 1.5"),
         ("alpha_nDCG(alpha=1e999-1e999)@5", "parameters are written name=value"),
-        ("P(rel=0)@5", "rel is a whole number from 1, not 0"),
-        ("nDCG(dcg='ln')@5", "dcg is 'log2' or 'exp-log2', not 'ln'"),
-        ("Coverage(of='some')@5", "of is 'all' or 'answerable', not 'some'"),
     ],
 )
 def test_what_is_not_allowed_is_refused_with_what_is(name: str, message: str) -> None:
@@ -134,11 +120,3 @@ def test_chunks_without_a_label_are_taken_out_before_the_cut() -> None:
     assert parse_measure("P(judged_only=True)@2")(ranking, Judged(LABELS)) == 1 / 2
     assert parse_measure("RR(judged_only=True)")(ranking, Judged(LABELS)) == 1 / 2
     assert parse_measure("Judged(judged_only=True)@2")(ranking, Judged(LABELS)) == 1
-
-
-def test_documents_with_labels_below_0_alone_are_taken_out_as_by_trec_eval() -> None:
-    judged = Judged({"n": {"spam": -2, "a": 1, "b": 0}})
-
-    assert parse_measure("P@1")(["spam", "a"], judged) == 0
-    assert parse_measure("P(judged_only=True)@1")(["spam", "a"], judged) == 1
-    assert parse_measure("P(judged_only=True)@1")(["spam", "b", "a"], judged) == 0

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures.similarity import SIMILARITIES, exact_match, rouge_l, token_f1
-
-
-def test_words_count_without_articles_capitals_and_punctuation() -> None:
-    assert exact_match("The  Eiffel-Tower!", "eiffeltower") == 1
-    assert exact_match("an answer", "answers") == 0
+from freshstack_dspy.measures.similarity import SIMILARITIES, rouge_l, token_f1
 
 
 def test_token_f1_is_squads() -> None:
