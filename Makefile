@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 PACKAGE := .venv/.package
 DEV := .venv/.dev
-BENCHMARKS := $(filter-out benchmarks/chat_server.py benchmarks/peer_jobs.py, $(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out %/chat_server.py %/timing.py, $(wildcard benchmarks/*.py))
 
 .PHONY: demo test test-all live formats engines lint types docs site wheel sizes bench bench-smoke peers
 
@@ -71,14 +71,14 @@ sizes:  ## what the package installs and what each extra adds, in MB
 peers: $(DEV)  ## what one would pick instead, measured side by side: an environment for each in .venv-peers, 9 GB; writes the tables of docs/peers.md
 	test -x .venv-peers/uv/bin/python || $(PYTHON) -m venv .venv-peers/uv
 	.venv-peers/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-peers/uv/bin/python benchmarks/peers.py --install
-	$(BIN)/python benchmarks/peers.py
+	.venv-peers/uv/bin/python benchmarks/peers/peers.py --install
+	$(BIN)/python benchmarks/peers/peers.py
 
 bench: $(DEV)  ## one JSON line for each measurement
 	for script in $(BENCHMARKS); do $(BIN)/python $$script || exit 1; done
 
 bench-smoke: $(DEV)  ## every benchmark at a tiny size
-	for script in $(BENCHMARKS); do echo $$script; $(BIN)/python $$script --tiny > /dev/null || exit 1; done
+	for script in $(BENCHMARKS) benchmarks/peers/peers.py; do echo $$script; $(BIN)/python $$script --tiny > /dev/null || exit 1; done
 
 $(PACKAGE): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -1,126 +1,129 @@
-"""`freshstack agree` on people's labels of TREC RAG 2024, with `extractive/baseline` as the judge.
+"""How far a model's labels agree with people's: support (TREC RAG 2024) and answers (NQ301).
 
-Nuggets assigned to answers, and sentences held against the passages that they cite, are written as
-nuggetizer's files, imported (`import --format nuggetizer`), judged again by the baseline
-(`rejudge`) and compared (`agree`). The citations were assessed in three modes; what several runs
-cite for the same sentence was labelled anew for each, which is the ceiling here. Read from
-../shared/data.
+    python benchmarks/agreement.py [--tiny] [--data FOLDER] [--model NAME]
 
-    python benchmarks/agreement.py [--tiny]
+By default of `extractive/baseline`. FOLDER has trec-rag24-nugget-assignments/assignments.jsonl,
+trec-rag24-citation-support/support.jsonl and qa-eval-nq301, as their authors publish them. Cohen's
+kappa, any support against none, with 95 % bootstrap intervals over topics or questions.
 """
 
+import csv
+import gzip
 import json
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
-from freshstack_dspy.cli import main
-from freshstack_dspy.collection.importing import import_collection
-from freshstack_dspy.files import encode_records
-from freshstack_dspy.recipes.rejudge import rejudge
-from freshstack_dspy.records import HumanLabel
+import dspy
+import numpy as np
+from timing import TINY, data, report
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-ASSIGNED = ("not_support", "partial_support", "support")
-JUDGE = '[model]\nname = "extractive/baseline"\n[judge]\nshape = "windowed"\n'
+from freshstack_dspy import AnswerComparer, Chunk, Nugget, Query, SupportJudge, connect
 
-
-class Labelled(NamedTuple):
-    """What one person said of one nugget and one text."""
-
-    query_id: str
-    query: str
-    nugget: str
-    chunk_id: str
-    chunk: str
-    label: int
-    mode: str
+GRADES = {"support": 2, "partial_support": 1, "not_support": 0}
+LEAST = {"assignments": 0.46, "citations": 0.37, "answers": 0.4}
+"""What plain IDF-weighted overlap of words reaches on the first two; the third is a floor."""
+MOST = 30 if TINY else None
+Pairs = Iterator[tuple[str, bool, bool]]
+"""Of each pair its topic, and what the model and the person said."""
 
 
-def assignments() -> Iterator[Labelled]:
-    path = DATA / "trec-rag24-nugget-assignments" / "assignments.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        chunk_id = f"{row['run_id']}/{row['qid']}"
-        for one in row["nuggets"]:
-            label = ASSIGNED.index(one["assignment"])
-            texts = row["query"], one["text"], chunk_id, row["answer_text"]
-            yield Labelled(row["qid"], *texts, label, "assignments")
+def support(topic: str, question: str, nuggets: list[str], text: str) -> list[bool]:
+    """What the judge says to each nugget."""
+    query = Query(query_id=topic, title=question, body="")
+    place = {"source": "trec", "path": "a", "start_byte": 0, "end_byte": len(text.encode())}
+    chunk = Chunk(chunk_id="a", text=text, tokens=len(text) // 4, **place)
+    judged = SupportJudge()(
+        query=query,
+        nuggets=[
+            Nugget(nugget_id=str(n), query_id=topic, text=nugget, call_id=None)
+            for n, nugget in enumerate(nuggets)
+        ],
+        chunks=[chunk],
+    )
+    return [bool(judgment.label) for judgment in judged.judgments]
 
 
-def citations() -> Iterator[Labelled]:
-    path = DATA / "trec-rag24-citation-support" / "support.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        texts = row["topic"], row["sentence"], row["passage_id"], row["passage"]
-        yield Labelled(row["topic"], *texts, row["support"], row["source"])
+def lines(path: Path) -> Iterator[dict]:
+    with path.open(encoding="utf-8") as file:
+        yield from map(json.loads, islice(file, MOST))
 
 
-def compare(name: str, labelled: Iterable[Labelled], folder: Path) -> None:
-    folder.mkdir(parents=True)
-    given = list(labelled)
-    ids: dict[tuple[str, str], str] = {}
-    for one in given:
-        ids.setdefault((one.query_id, one.nugget), f"{one.query_id}_{len(ids)}")
-    nuggets: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    first: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    times: defaultdict[tuple[str, str], int] = defaultdict(int)
-    labels: defaultdict[str, list[HumanLabel]] = defaultdict(list)
-    for one in given:
-        nugget_id, place = ids[one.query_id, one.nugget], (one.query_id, one.chunk_id)
-        nuggets[one.query_id][nugget_id] = one.nugget
-        rows[place] = {"qid": one.query_id, "docid": one.chunk_id, "candidate_text": one.chunk}
-        first[place].setdefault(nugget_id, one.label)
-        times[nugget_id, one.chunk_id] += 1
-        labels[one.mode].append(
-            HumanLabel(
-                query_id=one.query_id,
-                nugget_id=nugget_id,
-                chunk_id=one.chunk_id,
-                label=one.label,
-                annotator=f"NIST, time {times[nugget_id, one.chunk_id]}",
-            )
-        )
-    queries = {one.query_id: one.query for one in given}
-    with (folder / "nuggets.jsonl").open("w") as file:
-        for query_id, of in nuggets.items():
-            listed = [{"nugget_id": id_, "text": text} for id_, text in of.items()]
-            line = {"qid": query_id, "query": queries[query_id], "nuggets": listed}
-            file.write(f"{json.dumps(line)}\n")
-    with (folder / "assignments.jsonl").open("w") as file:
-        for place, row in rows.items():
-            assigned = [
-                {"nugget_id": id_, "text": nuggets[place[0]][id_], "assignment": ASSIGNED[label]}
-                for id_, label in first[place].items()
-            ]
-            file.write(f"{json.dumps({**row, 'nuggets': assigned})}\n")
-    (folder / "judge.toml").write_text(JUDGE)
-    import_collection("nuggetizer", folder, folder.with_name(f"{name}-people"))
-    rejudged = folder.with_name(f"{name}-baseline")
-    rejudge(folder.with_name(f"{name}-people"), folder / "judge.toml", rejudged)
-    paths = []
-    for mode, of_mode in labels.items():
-        paths.append(folder / f"labels-{mode}.jsonl")
-        paths[-1].write_bytes(encode_records(of_mode))
-    for chosen in [paths, *([path] for path in paths if len(paths) > 1)]:
-        print(f"\n{name}: {', '.join(path.stem for path in chosen)}", flush=True)
-        sys.argv = ["freshstack", "agree", str(rejudged), *map(str, chosen)]
-        try:
-            main()
-        except SystemExit as left:
-            assert not left.code  # noqa: PT017 - a script
+def assignments(folder: Path) -> Pairs:
+    for row in lines(folder / "assignments.jsonl"):
+        texts = [nugget["text"] for nugget in row["nuggets"]]
+        judged = support(row["qid"], row["query"], texts, row["answer_text"])
+        for nugget, label in zip(row["nuggets"], judged, strict=True):
+            yield row["qid"], label, GRADES[nugget["assignment"]] > 0
+
+
+def citations(folder: Path) -> Pairs:
+    for row in lines(folder / "support.jsonl"):
+        (label,) = support(row["topic"], "the sentence", [row["sentence"]], row["passage"])
+        yield row["topic"], label, row["support"] > 0
+
+
+def answers(folder: Path) -> Pairs:
+    def plain(question: str) -> str:
+        return question.lower().strip(" ?")
+
+    with gzip.open(folder / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as file:
+        gold = {plain(row["question"]): row["answers"] for row in map(json.loads, file)}
+    compare = AnswerComparer()
+    with (folder / "NQ301_human.tsv").open(encoding="utf-8", newline="") as people:
+        for row in islice(csv.DictReader(people, delimiter="\t", quoting=csv.QUOTE_NONE), MOST):
+            question = row["Question"]
+            if references := gold.get(plain(question)):
+                query = Query(query_id=question, title=question, body="")
+                said = compare(query=query, references=references, answer=row["Model answer"])
+                yield question, said.agrees, row["Acceptable?"] == "Yes"
+
+
+def kappa(table: np.ndarray) -> np.ndarray:
+    """Cohen's kappa of tables [..., model, person]."""
+    total = table.sum((-1, -2))
+    observed = np.trace(table, axis1=-2, axis2=-1) / total
+    chance = (table.sum(-1) * table.sum(-2)).sum(-1) / total**2
+    return np.asarray((observed - chance) / (1 - chance))
+
+
+def agreement(name: str, pairs: Pairs) -> None:
+    tables: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((2, 2)))
+    for topic, said, person in pairs:
+        tables[topic][int(said), int(person)] += 1
+    topics = np.stack([*tables.values()])
+    rng, count = np.random.default_rng(0), len(topics)
+    drawn = rng.multinomial(count, np.full(count, 1 / count), 2_000)
+    low, high = np.nanquantile(kappa(np.tensordot(drawn, topics, 1)), (0.025, 0.975))
+    whole = topics.sum(0)
+    report(
+        f"agreement.{name}.kappa",
+        float(kappa(whole)),
+        least=LEAST[name],
+        low=float(low),
+        high=float(high),
+        precision=whole[1, 1] / whole[1].sum(),
+        recall=whole[1, 1] / whole[:, 1].sum(),
+        pairs=int(whole.sum()),
+    )
+
+
+def main() -> None:
+    place = sys.argv.index("--model") + 1 if "--model" in sys.argv else 0
+    with tempfile.TemporaryDirectory() as store:
+        lm = connect(sys.argv[place] if place else "extractive/baseline", store=Path(store))
+        with dspy.context(lm=lm):
+            for name, pairs, folder in (
+                ("assignments", assignments, "trec-rag24-nugget-assignments"),
+                ("citations", citations, "trec-rag24-citation-support"),
+                ("answers", answers, "qa-eval-nq301"),
+            ):
+                if found := data(folder):
+                    agreement(name, pairs(found))
 
 
 if __name__ == "__main__":
-    most = 200 if "--tiny" in sys.argv else None
-    if not DATA.exists():
-        print(json.dumps({"skipped": f"{DATA} is absent"}))
-        sys.exit()
-    with tempfile.TemporaryDirectory() as out:
-        compare("assignments", islice(assignments(), most), Path(out, "assignments"))
-        compare("citations", islice(citations(), most), Path(out, "citations"))
+    main()

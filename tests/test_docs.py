@@ -337,8 +337,8 @@ def test_the_figures_of_the_papers_are_those_that_the_benchmark_prints(tmp_path:
 def test_the_tables_of_peers_are_those_of_what_was_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    peers = script(ROOT / "benchmarks/peers.py")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks/peers")
+    peers = script(ROOT / "benchmarks/peers/peers.py")
     recorded = json.loads(peers.RECORDED.read_text(encoding="utf-8"))
 
     assert peers.page(recorded) in (ROOT / "docs/peers.md").read_text(encoding="utf-8")

@@ -1,8 +1,6 @@
 """Optimizing a program: on labels of people, tested on queries that it never saw."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -326,25 +324,6 @@ def test_the_other_writers_run_to_the_end(lm_to: Connect, optimizer: Any) -> Non
     assert provider.calls["instructions"] > 0 or optimizer == "simba", "it may add demonstrations"
     assert optimized.report.candidates > 0
     assert name_of(optimized.program.predict.signature) == "JudgeSupportLevel"
-
-
-@pytest.mark.slow
-def test_killed_and_started_again_it_asks_only_for_what_is_missing(tmp_path: Path) -> None:
-    """GEPA and MIPROv2 over HTTP with 429, truncated and invalid replies: the same program."""
-    script = Path(__file__).parents[2] / "benchmarks" / "optimize.py"
-    done = subprocess.run(
-        [sys.executable, script, "--tiny", "--http"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    goals = [row for row in rows if row["goal"] is not None]
-    assert len(goals) == 2 * 3
-    assert all(row["holds"] for row in goals), goals
 
 
 @pytest.mark.parametrize(

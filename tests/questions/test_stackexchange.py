@@ -261,7 +261,6 @@ def test_what_is_no_dump_is_named(tmp_path: Path, content: bytes, message: str) 
 
 
 def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
-    """Of archives benchmarks/questions.py shows it."""
     rows = [question(number, Body="x" * 10_000) for number in range(1, 1_500)]
     posts = write_dump(tmp_path / "Posts.xml", *rows, question(3_001, 3_002), answer(3_002, 3_001))
     tracemalloc.start()

@@ -1,6 +1,6 @@
 """What `peers.py` runs in the environment of each peer: its own public way to do a job.
 
-    python benchmarks/peer_jobs.py JOB PEER RESULT SETTINGS
+    python benchmarks/peers/peer_jobs.py JOB PEER RESULT SETTINGS
 
 writes one JSON object to the file RESULT; SETTINGS is JSON. Only the standard library is imported
 at the top, for each environment holds one peer and what it needs.
@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 from chat_server import TO_JUDGE
 
 os.environ |= {  # none of them may phone home; each by the variable that its documentation names

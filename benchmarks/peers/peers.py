@@ -1,9 +1,9 @@
 """Measure what a user would pick instead, in one run, and write the tables of docs/peers.md.
 
-    python benchmarks/peers.py --install      # an environment for each peer, in .venv-peers
-    python benchmarks/peers.py                # measures, writes peers.json and the page: 10 minutes
-    python benchmarks/peers.py --page         # writes the page from peers.json
-    python benchmarks/peers.py --tiny         # prints, writes nothing; peers of this environment
+    python benchmarks/peers/peers.py --install   # an environment for each peer, in .venv-peers
+    python benchmarks/peers/peers.py             # measures, writes peers.json and the page: 10 minutes
+    python benchmarks/peers/peers.py --page      # writes the page from peers.json
+    python benchmarks/peers/peers.py --tiny      # prints, writes nothing; peers of this environment
 
 Every peer does the same job by its own public way (`peer_jobs.py`), each round in a process of its
 own, in turns; the best round counts. Judges ask `chat_server.py` on the loopback.
@@ -12,7 +12,6 @@ own, in turns; the best round counts. Judges ask `chat_server.py` on the loopbac
 import argparse
 import contextlib
 import importlib.util
-import io
 import json
 import os
 import signal
@@ -27,11 +26,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import peer_jobs
-from chat_server import counts, serving
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks"))
+from chat_server import counts, serving  # noqa: E402
+
 ENVIRONMENTS = ROOT / ".venv-peers"
-RECORDED, PAGE = ROOT / "benchmarks/peers.json", ROOT / "docs/peers.md"
+RECORDED, PAGE = Path(__file__).with_name("peers.json"), ROOT / "docs/peers.md"
 BEGIN, END = "<!-- written by benchmarks/peers.py -->", "<!-- end -->"
 OURS = "freshstack_dspy"
 PINS = {
@@ -276,44 +277,41 @@ def say(job: str, peer: str, row: dict[str, Any]) -> None:
 
 def others(sizes: Sizes) -> dict[str, Any]:
     """Chunking, measures and search."""
-    import chunking
-    import index
     import measures
+    import retrieval
+    from timing import files
 
-    chunking.PYTHON_BYTES = sizes.chunked
-    files = chunking.python_files()
-    index.CHUNKS, index.TINY = sizes.chunks, sizes == TINY
-    chunks = index.corpus()
+    chunks = retrieval.corpus(sizes.chunks)
     searched = {
-        "texts": [one.text for one in chunks],
-        "queries": index.queries(chunks, sizes.queries, 8),
+        "texts": [chunk.text for chunk in chunks],
+        "queries": retrieval.queries(chunks, sizes.queries, 8),
     }
     qrels, run = measures.collection(sizes.judged)
-    labels = qrels.labels
     judged = {
         "qrels": {
-            query: {c: max(labels[n].get(c, 0) for n in nuggets) for c in labels[nuggets[0]]}
+            query: {
+                chunk: max(qrels.labels[nugget].get(chunk, 0) for nugget in nuggets)
+                for chunk in qrels.labels[nuggets[0]]
+            }
             for query, nuggets in qrels.nuggets.items()
         },
-        "run": {q: {one.chunk_id: one.score for one in found} for q, found in run.rankings.items()},
+        "run": {
+            query: {hit.chunk_id: hit.score for hit in hits} for query, hits in run.rankings.items()
+        },
     }
+    python = [content.decode() for _, content in files(sizes.chunked, ".py")]
     tables: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         for job, peers, data in (
-            ("chunking", peer_jobs.CHUNKERS, [file.data.decode() for file in files]),
+            ("chunking", peer_jobs.CHUNKERS, python),
             ("measuring", peer_jobs.EVALUATORS, judged),
             ("searching", peer_jobs.SEARCHERS, searched),
         ):
             written = Path(place, job)
             written.write_text(json.dumps(data), encoding="utf-8")
             tables[job] = in_turns(job, list(peers), str(written), sizes.rounds)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        measures.against_the_official_one(sizes.judged)
-    tables["official"] = {
-        line["name"].removeprefix("measures."): line["value"]
-        for line in map(json.loads, printed.getvalue().splitlines())
-    }
+    ratio = round(measures.next_to_the_official_one(), 1)
+    tables["official"] = {"times_faster_than_official": ratio}
     say("official", "freshstack", tables["official"])
     return tables
 
