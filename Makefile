@@ -6,7 +6,7 @@ PACKAGE := .venv/.package
 DEV := .venv/.dev
 BENCHMARKS := $(filter-out %/chat_server.py %/timing.py, $(wildcard benchmarks/*.py))
 
-.PHONY: demo test test-all live formats engines lint types docs site wheel sizes bench bench-smoke peers
+.PHONY: demo test test-all live formats engines lint types site wheel sizes bench bench-smoke peers
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, evaluate retrievers on it, and write the report
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -51,13 +51,11 @@ types: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-docs: $(DEV)  ## write the help pages of the commands into docs/cli.md
-	$(BIN)/python docs/write_cli_help.py
-
-site:  ## the pages of docs/ and those of the public names, in an environment of their own: build/site/index.html
+site:  ## the pages of docs/, of the commands and of the public names, in an environment of their own: build/site/index.html
 	test -x .venv-site/bin/python || $(PYTHON) -m venv .venv-site
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-site/bin/uv pip install --quiet --python .venv-site/bin/python --link-mode copy --constraint constraints.txt --editable '.[site]'
+	.venv-site/bin/python docs/write_cli_help.py
 	.venv-site/bin/sphinx-build -q -W -n --keep-going -d build/doctrees docs build/site
 
 wheel:  ## wheel and source distribution, checked, and the sample with the wheel alone, in an empty environment

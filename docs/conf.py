@@ -51,7 +51,9 @@ PUBLIC = {
 """Where a public name is defined -> how it is imported."""
 KINDS = {"class", "exception", "function"}
 ROW = re.compile(r"^\| ([^|]+) \| (.+) \|$", re.MULTILINE)
-OTHER_MEANINGS = {"baseline", "calibrated", "mode", "okay", "run", "scale", "support", "threshold"}
+OTHER_MEANINGS = set(
+    "baseline calibrated corpus judgment label mode okay query run scale support threshold".split()
+)
 """Terms that the pages also use as plain words: not linked."""
 
 

@@ -1,4 +1,4 @@
-"""Write `cli.md`, the help of every command, as the program itself gives it: `make docs`."""
+"""Write `cli.md`, the help of every command, for the site: `make site`."""
 
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,8 @@ _WIDTH = 96
 _BEGINNING = """\
 # The commands
 
-Each is `freshstack COMMAND`, or `python -m freshstack_dspy COMMAND`.
-An error of ours is one line on standard error.
-Exit codes: 0 done; 1 an error, a gate that is not passed, or only a part was done and the output says which; 2 wrong words; 3 requests wait for replies; 4 the budget is used up; 130 interrupted.
-
-This page is written by `make docs`.
+Each is `freshstack COMMAND`, or `python -m freshstack_dspy COMMAND`. Errors are messages on standard error.
+Exit codes: 0 done; 1 an error, a gate that failed, or an incomplete result; 2 wrong arguments; 3 requests wait for replies; 4 the budget is used up; 130 interrupted.
 """
 
 

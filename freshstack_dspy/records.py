@@ -1,6 +1,6 @@
 """The records of a test collection: frozen, typed, with every id explicit.
 
-A record is one line of JSON in the file named in `docs/data-model.md`. Those that a language model
+A record is one line of JSON in the file named in `docs/formats.md`. Those that a language model
 made carry `call_id`, the key of the reply they came from.
 """
 

@@ -202,7 +202,7 @@ def read_board(folder: Path | str) -> Board:
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read: {error.strerror}; it names collections, entries and their "
-            "runs, as docs/leaderboard.md shows"
+            "runs, as docs/in-ci.md shows"
         ) from None
     except ValidationError as error:
         raise ConfigError(f"{path}: {in_one_line(error, Board)}") from None

@@ -1,4 +1,4 @@
-"""docs/data-model.md names every file of a collection, and the reference the fields of its record."""
+"""docs/formats.md names every file of a collection, and the reference the fields of its record."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from freshstack_dspy.stored.writing import COLLECTION_FILES
 from tests.collection.small import write_small
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "data-model.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "formats.md").read_text(encoding="utf-8").partition("\n## The data model\n")[2]
 REFERENCE = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.rst"))
 
 
