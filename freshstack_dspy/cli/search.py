@@ -107,7 +107,7 @@ def retrieve(
             "--all",
             metavar="CONFIG",
             help="TOML file of a build: run each [[retriever]], or without any all that there are, "
-            "into the folder --out; what is there already is not made again.",
+            "into the folder --out.",
         ),
     ] = None,
     out: OutOption = None,

@@ -3,8 +3,7 @@
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable
 from typing import Any, cast
 
 import dspy
@@ -33,13 +32,6 @@ def recipe_of(config: BuildConfig) -> FreshStack:
     ours: dict[str, Any] = {"freshstack": FreshStack, "nuggets": WithoutAnswers, "crux": Crux}
     name, state = config.recipe.program, config.recipe.state
     made = ours.get(name) or imported(name, "recipe", config.file.parent)
-    # DSPy's classes take anything; what `__init__` takes is known.
-    is_class = inspect.isclass(made)
-    if not _takes(made.__init__ if is_class else made, 1 + is_class):
-        raise ConfigError(
-            f"recipe {name} is {made!r:.80}; it has to be a subclass of freshstack_dspy.FreshStack "
-            "that is made of a configuration, as FreshStack(config) is"
-        )
     recipe = with_programs(made(config), {})
     return recipe if state is None else load_program(recipe, state)
 
@@ -51,7 +43,6 @@ def with_programs(recipe: Any, programs: Programs) -> FreshStack:
             f"{type(recipe).__name__} {recipe!r:.80} is no recipe; make an object of a subclass of "
             "freshstack_dspy.recipes.freshstack.FreshStack with stages of its own"
         )
-    _check_stages(recipe)
     if not hasattr(recipe, "query_synthesizer"):
         raise ConfigError(
             f"{type(recipe).__name__} lacks the programs of a recipe; begin its __init__ with "
@@ -62,34 +53,6 @@ def with_programs(recipe: Any, programs: Programs) -> FreshStack:
         recipe = cast("FreshStack", recipe.deepcopy())
         put_programs(recipe, programs, folder)
     return recipe
-
-
-def _check_stages(recipe: FreshStack) -> None:
-    kind = type(recipe)
-    if "stages" not in vars(kind) and (near := get_close_matches("stages", vars(kind), 1, 0.8)):
-        raise ConfigError(f"{kind.__name__} has {near[0]} and no stages; did you mean stages?")
-    if not recipe.stages:
-        raise ConfigError(f"stages of {kind.__name__}: there are none; name a step, as ((step,),)")
-    for stage in recipe.stages:
-        if not isinstance(stage, Sequence) or not all(map(callable, stage)):
-            raise ConfigError(
-                f"stages of {kind.__name__}: {stage!r:.80} is no stage; a stage is a tuple of "
-                "steps, as (step,)"
-            )
-        if wrong := [step for step in stage if not _takes(step, 2)]:
-            raise ConfigError(
-                f"stages of {kind.__name__}: {wrong[0]!r:.80} is no step; a step is a function of "
-                "the work and of what was made, as step(work, made)"
-            )
-
-
-def _takes(function: Any, arguments: int) -> bool:
-    """Whether it can be called with so many arguments."""
-    try:
-        inspect.signature(function).bind(*range(arguments))
-    except TypeError:
-        return False
-    return True
 
 
 def identities(recipe: FreshStack, programs: Iterable[str]) -> dict[str, str]:

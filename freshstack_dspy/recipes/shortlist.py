@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from freshstack_dspy.collection.retrieve import (
     open_index,
     queries_of,
@@ -18,40 +16,19 @@ from freshstack_dspy.collection.retrieve import (
 from freshstack_dspy.collection.retrievers import own_retriever
 from freshstack_dspy.config import BuildConfig, FusionConfig, RetrieverConfig, load_judging
 from freshstack_dspy.errors import ConfigError, argument
-from freshstack_dspy.files import only_writer, write_file
+from freshstack_dspy.files import only_writer
 from freshstack_dspy.index.building import BM25, LSA
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import NO_MODELS, Models
-from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.measures.run import PassageRun, Run, write_run
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.progress import Progress, showing
-from freshstack_dspy.recipes.code import code_sha256, file_sha256
 from freshstack_dspy.recipes.corpus import search_models
-from freshstack_dspy.records import Query, Record
+from freshstack_dspy.records import Query
 from freshstack_dspy.registry import is_imported
-from freshstack_dspy.stored.corpus import CORPUS_FILE
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passage_runs import write_passages
-
-MADE_FILE = ".retrieved.json"
-"""Next to the runs: what they were made of."""
-
-
-class _Made(Record):
-    """A run that was written here."""
-
-    of: str | None
-    """SHA-256 of all that it depends on; None of a retriever of one's own, of which nobody knows."""
-    sha256: str
-    """Of its file."""
-
-
-class _MadeRuns(Record):
-    """What is in `MADE_FILE`."""
-
-    runs: dict[str, _Made]
-    """By the name of the file."""
 
 
 class _Candidate(NamedTuple):
@@ -63,18 +40,6 @@ class _Candidate(NamedTuple):
     """One's own, imported; or None."""
     models: Models
     fusion: FusionConfig
-
-    def depends_on(self) -> dict[str, Any]:
-        """What decides its run, next to the corpus and the queries."""
-        fuses = self.by in (HYBRID, RERANKED)
-        models = [one for one in self.models.embedders if fuses or one.name == self.by]
-        reranker = self.models.reranker if self.by == RERANKED else None
-        return {
-            "retriever": self.by,
-            "fusion": self.fusion.model_dump(mode="json") if fuses else None,
-            "embedders": {one.name: one.identity for one in models},
-            "reranker": reranker and [reranker.identity, self.models.rerank_depth],
-        }
 
 
 def retrieve_all(
@@ -88,10 +53,6 @@ def retrieve_all(
 ) -> dict[str, Path]:
     """Retrieve for the queries of a collection, by all retrievers of a configuration.
 
-    A run that is there already, made of the same things, is not made again; so what was stopped
-    goes on where it was. Of a retriever of one's own nobody knows what it depends on, and it is
-    asked each time.
-
     Args:
         collection: A collection, or the path of its folder.
         config: Of a build, or the path of its TOML file, of which `[[retriever]]`, `[[embedder]]`,
@@ -99,7 +60,7 @@ def retrieve_all(
             `bm25`, `lsa`, each embedder, `hybrid`, and with a reranker `hybrid+rerank`.
         out: The folder of the runs: `NAME.run`, or `NAME.jsonl` where they are passages.
         depth: How many chunks for each query.
-        replace: Whether files of these names that were not written here are replaced.
+        replace: Whether runs of these names that are there are replaced.
         progress: As in `retrieve`.
 
     Returns:
@@ -113,38 +74,20 @@ def retrieve_all(
     settings = config if isinstance(config, BuildConfig) else load_judging(config)
     collection, folder = StoredCollection.load(collection), Path(out)
     queries = queries_of(collection)
-    index_settings: Any = collection.manifest.config.get("index") or {}
-    shared = {
-        "corpus": collection.manifest.files[CORPUS_FILE],
-        "queries": [[query.query_id, query.text] for query in queries],
-        "dimensions": index_settings.get("dimensions"),
-        "code": code_sha256("index", "bm25s|PyStemmer|numpy|scipy|scikit-learn"),
-        "depth": depth,
-    }
     with ExitStack() as opened:
         candidates = _candidates(settings, opened, collection.manifest.counts.chunks)
+        if not replace:
+            _check_free(folder, candidates)
         opened.enter_context(only_writer(folder, "freshstack retrieve"))
-        of = {
-            one.name: sha256_of(shared | one.depends_on()) if one.own is None else None
-            for one in candidates
-        }
-        made = _made(folder, list(of), replace=replace)
-        files = {
-            Path(file).stem: folder / file
-            for file, run in made.items()
-            if run.of is not None and run.of == of.get(Path(file).stem)
-        }
-        missing = [one for one in candidates if one.name not in files]
         shown = opened.enter_context(showing(progress))
-        search_by = _searches(collection, missing, settings.index.path, shown)
-        shown.start("runs", len(missing))
-        for one in missing:
-            file = files[one.name] = _written(folder, search_by(one, queries, depth), one.name)
-            made[file.name] = _Made(of=of[one.name], sha256=file_sha256(file))
-            write_file(folder / MADE_FILE, _MadeRuns(runs=made).model_dump_json(indent=1))
-            shown.advance("runs", one.name)
-        shown.finish("runs", f"{len(missing)} of {len(of)} made")
-    return {name: files[name] for name in of}
+        search_by = _searches(collection, candidates, settings.index.path, shown)
+        shown.start("runs", len(candidates))
+        files = {}
+        for each in candidates:
+            files[each.name] = _written(folder, search_by(each, queries, depth), each.name)
+            shown.advance("runs", each.name)
+        shown.finish("runs", counted(len(candidates), "run"))
+    return files
 
 
 def _searches(
@@ -195,31 +138,14 @@ def _all_of(settings: BuildConfig, chunks: int) -> list[RetrieverConfig]:
     return [RetrieverConfig(name=run_name(name, settings.fusion), retriever=name) for name in names]
 
 
-def _made(folder: Path, names: list[str], *, replace: bool) -> dict[str, _Made]:
-    """Read which runs in a folder were written here and are as they were.
-
-    Raises:
-        ConfigError: A file of one of the names is another, and not to be replaced.
-    """
-    try:
-        written = _MadeRuns.model_validate_json((folder / MADE_FILE).read_bytes()).runs
-    except (FileNotFoundError, ValidationError):
-        written = {}
-    except OSError as error:
-        raise ConfigError(f"{folder}: no folder for runs: {error.strerror}") from None
-    made = {
-        name: one
-        for name, one in written.items()
-        if (folder / name).is_file() and file_sha256(folder / name) == one.sha256
-    }
-    files = (folder / f"{name}{suffix}" for name in names for suffix in (".run", ".jsonl"))
-    others = [str(file) for file in files if file.exists() and file.name not in made]
-    if others and not replace:
+def _check_free(folder: Path, candidates: list[_Candidate]) -> None:
+    """Check that no run has the name of one that is there."""
+    names = [f"{each.name}{suffix}" for each in candidates for suffix in (".run", ".jsonl")]
+    if there := [str(folder / name) for name in names if (folder / name).exists()]:
         raise ConfigError(
-            f"{', '.join(others)}: there, and not as this wrote it; replace it with "
-            f"{argument('replace')}, or name another folder"
+            f"{', '.join(there)}: there already; replace with {argument('replace')}, or name "
+            "another folder"
         )
-    return made
 
 
 def _written(folder: Path, run: Run | PassageRun, name: str) -> Path:

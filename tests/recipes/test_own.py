@@ -404,31 +404,12 @@ def test_a_misspelt_keyword_is_an_error(tmp_path: Path) -> None:
         build(domain(tmp_path), provider=ScriptedProvider(), **strange)
 
 
-NO_STAGE: Any = kinds
-
-
 def forgets(work: Work, made: Contents) -> Any:
     """Return nothing."""
 
 
-class NoTuple(FreshStack):
-    stages = (NO_STAGE, *FreshStack.stages)
-
-
 class GivesNothing(FreshStack):
     stages = ((forgets,), *FreshStack.stages)
-
-
-class Misspelt(FreshStack):
-    stage = ((kinds,), *FreshStack.stages)
-
-
-class NoStages(FreshStack):
-    stages = ()
-
-
-class NoStep(FreshStack):
-    stages = ((lambda made: made,), *FreshStack.stages)  # type: ignore[arg-type, misc]
 
 
 class WithoutPrograms(FreshStack):
@@ -439,11 +420,7 @@ class WithoutPrograms(FreshStack):
 @pytest.mark.parametrize(
     ("recipe", "said"),
     [
-        (NoTuple, "is no stage"),
         (GivesNothing, "gave None"),
-        (Misspelt, "Misspelt has stage and no stages; did you mean stages"),
-        (NoStages, "there are none; name a step"),
-        (NoStep, r"is no step; a step is .* as step\(work, made\)"),
         (WithoutPrograms, r"begin its __init__ with super\(\).__init__\(config\)"),
     ],
 )
@@ -454,17 +431,10 @@ def test_what_cannot_be_a_step_is_named(tmp_path: Path, recipe: Any, said: str) 
     assert not provider.calls
 
 
-class WithoutConfig(FreshStack):
-    def __init__(self) -> None:
-        """Cannot be made of a configuration."""
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("freshstak", "did you mean freshstack"),
-        ("tests.recipes.test_own:WithoutConfig", "made of a configuration"),
-        ("tests.recipes.test_own:STRANGE", "is Nugget.* it has to be a subclass"),
         ("tests.recipes.test_own:Sentences", "is no recipe"),
     ],
 )
