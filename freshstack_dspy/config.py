@@ -7,7 +7,7 @@ import operator
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from importlib.metadata import distributions
 from pathlib import Path
@@ -18,15 +18,12 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
     PlainSerializer,
     PlainValidator,
     PrivateAttr,
     SecretStr,
-    SerializationInfo,
     SerializerFunctionWrapHandler,
-    Tag,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -104,46 +101,23 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-class _Queries(Section):
-    """What `[queries]` is for any source."""
+class QueriesConfig(Section):
+    """Where the questions and their accepted answers come from, and which of them are kept.
 
+    `source` says how they are read, and decides which of the other keys it takes.
+    """
+
+    source: str = "jsonl"
+    """`jsonl`, `csv`, `parquet`, `huggingface` (a folder that `datasets.Dataset.save_to_disk`
+    wrote), `freshstack` (queries as FreshStack publishes them), `stackexchange` (a dump: a folder,
+    `Posts.xml`, or an archive of it), `synthetic` (a model makes them from the documents), or one
+    of an installed package; see `OTHER_SOURCES`."""
+    path: Path | None = None
+    """A file or a folder; for all sources but `synthetic`."""
+    rows: GivenRows | None = Field(default=None, repr=False, exclude_if=_is_none)
+    """Or, in Python, the questions themselves: a list of dictionaries or records, or a data frame."""
     language: LanguageCode | None = Field(default=None, exclude_if=_is_none)
     """That all are in, one of `languages`; None: each is looked at."""
-
-    @model_serializer(mode="wrap")
-    def _in_one_form(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        """Add the keys of the other sources: manifests of all sources are compared key by key."""
-        without = info.exclude or ()
-        others = {key: value for key, value in _KEYS.items() if key not in without}
-        own: dict[str, Any] = handler(self)
-        return others | own
-
-
-class SyntheticQueries(_Queries):
-    """Queries that a model makes from the documents: from which chunks, and how many."""
-
-    count: int = Field(ge=1, le=100_000)
-    """How many queries to make: exactly so many."""
-    per_seed: int = Field(default=2, ge=1, le=20)
-    """Questions asked for in one request."""
-    seed: int = 0
-    """Decides in which order chunks are sampled."""
-    chunks: int = Field(default=1, ge=1, le=10)
-    """Chunks that each question is made from: related ones, of which it needs more than one."""
-    min_tokens: int = Field(default=64, ge=1)
-    """Tokens of the shortest chunk that is sampled."""
-    sources: tuple[str, ...] = ()
-    """Names of the `[[corpus]]` to sample from; empty: all."""
-    style: Path | None = None
-    """A file with questions whose style and length to follow: one a line, or JSON Lines."""
-    source: Literal["synthetic"] = "synthetic"
-
-
-class ReadQueries(_Queries):
-    """Questions that people asked, with their accepted answers, and which of them are kept."""
-
     tags: tuple[str, ...] = ()
     """Keep questions with any of these; empty: all."""
     all_tags: tuple[str, ...] = ()
@@ -166,134 +140,87 @@ class ReadQueries(_Queries):
     """What becomes of questions whose content is in an image, which no step is shown."""
     limit: int | None = Field(default=None, ge=1)
     """Keep this many at most: the first in order of their ids."""
-
-    @property
-    def place(self) -> str:
-        """Where the questions are, for messages."""
-        return "queries.rows"
-
-
-class FileQueries(ReadQueries):
-    """Questions of a file, or of a folder."""
-
-    path: Path
-
-    @property
-    def place(self) -> str:
-        """Where the questions are, for messages."""
-        return str(self.path)
-
-
-class StackExchangeQueries(FileQueries):
-    """Questions of a dump: a folder, `Posts.xml`, or an archive of it."""
-
-    source: Literal["stackexchange"] = "stackexchange"
-    site: str | None = None
-    """Host of the site, for the links of the attribution, as `stackoverflow.com`."""
-    min_answer_score: int | None = None
-    """Keep questions whose accepted answer has this score or a higher one."""
-    duplicates: Literal["keep", "drop"] = "keep"
-    """What becomes of questions that were closed as duplicates of another (PostLinks.xml)."""
-
-
-class TableQueries(ReadQueries):
-    """Questions in columns."""
-
     columns: dict[QueryColumn, str] = Field(default_factory=dict)
-    """Under which name each part of a query is there."""
+    """For tables: under which name each part of a query is there."""
     fields: tuple[str, ...] | None = None
-    """Which other columns are kept with a query, as groups; None: all."""
-
-
-class RowsQueries(TableQueries):
-    """In Python: rows in place of a file."""
-
-    source: Literal["jsonl"] = "jsonl"
-    rows: GivenRows = Field(repr=False)
-    """A list of dictionaries or records, or a data frame."""
-
-
-class JsonlQueries(TableQueries, FileQueries):
-    """Questions of a JSON Lines file."""
-
-    source: Literal["jsonl"] = "jsonl"
-
-
-class CsvQueries(TableQueries, FileQueries):
-    """Questions of a table of comma or tab separated values."""
-
-    source: Literal["csv"] = "csv"
-
-
-class ParquetQueries(TableQueries, FileQueries):
-    """Questions of a Parquet file, or of a folder of them."""
-
-    source: Literal["parquet"] = "parquet"
-
-
-class HuggingFaceQueries(TableQueries, FileQueries):
-    """Questions of a folder that `datasets.Dataset.save_to_disk` wrote."""
-
-    source: Literal["huggingface"] = "huggingface"
+    """For tables: which other columns are kept with a query, as groups; None: all."""
     split: str | None = None
-    """Which split of the dataset, where there are several."""
+    """For `huggingface` and `freshstack`: which split of the dataset, where there are several."""
+    site: str | None = None
+    """For `stackexchange`: the site's host, for the links of the attribution, as
+    `stackoverflow.com`."""
+    min_answer_score: int | None = None
+    """For `stackexchange`: keep questions whose accepted answer has this score or a higher one."""
+    duplicates: Literal["keep", "drop"] = "keep"
+    """For `stackexchange`: what becomes of questions that were closed as duplicates of another
+    (PostLinks.xml)."""
+    count: int | None = Field(default=None, ge=1, le=100_000)
+    """For `synthetic`: how many queries to make, exactly so many."""
+    per_seed: int = Field(default=2, ge=1, le=20)
+    """For `synthetic`: questions asked for in one request."""
+    seed: int = 0
+    """For `synthetic`: decides in which order chunks are sampled."""
+    chunks: int = Field(default=1, ge=1, le=10)
+    """For `synthetic`: chunks that each question is made from; related ones, of which it needs more
+    than one."""
+    min_tokens: int = Field(default=64, ge=1)
+    """For `synthetic`: tokens of the shortest chunk that is sampled."""
+    sources: tuple[str, ...] = ()
+    """For `synthetic`: names of the `[[corpus]]` to sample from; empty: all."""
+    style: Path | None = None
+    """For `synthetic`: a file with questions whose style and length to follow, one a line, or JSON
+    Lines."""
 
+    @property
+    def place(self) -> str:
+        """Where the questions are, for messages."""
+        return "queries.rows" if self.path is None else str(self.path)
 
-class FreshStackQueries(FileQueries):
-    """Queries of FreshStack as they are published: JSON Lines, or a folder of a dataset."""
-
-    source: Literal["freshstack"] = "freshstack"
-    split: str | None = None
-    """Which split of the dataset, where there are several."""
-
-
-class OtherQueries(TableQueries, FileQueries):
-    """Questions that a function of an installed package reads: see `OTHER_SOURCES`."""
-
-    source: str
+    @property
+    def file(self) -> Path:
+        """The file or folder of a source that has one."""
+        assert self.path is not None
+        return self.path
 
     @field_validator("source")
     @classmethod
     def _exists(cls, source: str) -> str:
-        if source not in (others := OTHER_SOURCES.names()):
-            allowed = ", ".join((*_SOURCES, *others))
+        if source not in SOURCES and source not in (others := OTHER_SOURCES.names()):
+            allowed = ", ".join((*SOURCES, *others))
             raise ValueError(f"there is none of the name {source!r}; allowed: {allowed}")
         return source
 
+    @model_validator(mode="after")
+    def _has_the_keys_of_its_source(self) -> Self:
+        synthetic = self.source == "synthetic"
+        allowed = {"source", "language", *(_SYNTHETIC if synthetic else (*_FILTERS, "path"))}
+        allowed |= set(_OF_SOURCE.get(self.source, () if synthetic else _TABLE))
+        if others := sorted(self.model_fields_set - allowed - {"rows"}):
+            raise ValueError(
+                f"source {self.source} has no key {others[0]}; allowed here: "
+                f"{', '.join(sorted(allowed))}"
+            )
+        needed = "count" if synthetic else "path"
+        if getattr(self, needed) is None and self.rows is None:
+            raise ValueError(f"{needed} is missing")
+        if self.rows is not None and (self.source != "jsonl" or self.path is not None):
+            raise ValueError("rows take the place of path, and have no other source")
+        return self
 
-def _source_of(queries: Any) -> str:
-    """Name the model that a table, or an object of one, is read as."""
-    given = dict(queries) if isinstance(queries, _Queries | Mapping) else {}
-    source = given.get("source", "jsonl")
-    if "rows" in given:
-        return "source rows"
-    return f"source {source}" if source in _SOURCES else "source of others"
 
-
-QueriesConfig = Annotated[
-    Annotated[StackExchangeQueries, Tag("source stackexchange")]
-    | Annotated[JsonlQueries, Tag("source jsonl")]
-    | Annotated[CsvQueries, Tag("source csv")]
-    | Annotated[ParquetQueries, Tag("source parquet")]
-    | Annotated[HuggingFaceQueries, Tag("source huggingface")]
-    | Annotated[FreshStackQueries, Tag("source freshstack")]
-    | Annotated[SyntheticQueries, Tag("source synthetic")]
-    | Annotated[RowsQueries, Tag("source rows")]
-    | Annotated[OtherQueries, Tag("source of others")],
-    Discriminator(_source_of),
-]
-"""Where the questions and their accepted answers come from, by `source`."""
-_MODELS = [get_args(one)[0] for one in get_args(get_args(QueriesConfig)[0])]
-_SOURCES = tuple(
-    dict.fromkeys(one.model_fields["source"].default for one in _MODELS if one is not OtherQueries)
-)
-_KEYS = {
-    name: None if field.is_required() else field.get_default(call_default_factory=True)
-    for model in _MODELS
-    for name, field in model.model_fields.items()
-    if name not in ("rows", "language")
+SOURCES = ("stackexchange", "jsonl", "csv", "parquet", "huggingface", "freshstack", "synthetic")
+_TABLE = ("columns", "fields")
+_SYNTHETIC = ("count", "per_seed", "seed", "chunks", "min_tokens", "sources", "style")
+_OF_SOURCE: dict[str, tuple[str, ...]] = {
+    "stackexchange": ("site", "min_answer_score", "duplicates"),
+    "huggingface": (*_TABLE, "split"),
+    "freshstack": ("split",),
 }
-"""The keys of all sources with their defaults."""
+"""The keys that not every source of questions takes."""
+_FILTERS = (
+    *("tags", "all_tags", "exclude_tags", "retired", "since", "until", "min_score"),
+    *("licences", "min_corpus_overlap", "images", "limit"),
+)
 
 
 class CorpusConfig(Section):
@@ -968,14 +895,13 @@ class BuildConfig(Section):
 
     @model_validator(mode="after")
     def _languages_are_named(self) -> Self:
-        for key, section in (
-            ("queries", self.queries),
-            *((f"corpus {one.name!r}:", one) for one in self.corpus),
-        ):
-            if section.language is not None and section.language not in self.languages:
+        named = {"queries": self.queries.language}
+        named |= {f"corpus {one.name!r}:": one.language for one in self.corpus}
+        for key, language in named.items():
+            if language is not None and language not in self.languages:
                 raise ValueError(
-                    f"{key} language is {section.language!r}, which languages lacks; write "
-                    f"languages = {json.dumps([*self.languages, section.language])}"
+                    f"{key} language is {language!r}, which languages lacks; write "
+                    f"languages = {json.dumps([*self.languages, language])}"
                 )
         return self
 
@@ -1009,7 +935,6 @@ class BuildConfig(Section):
     def _names_lead_somewhere(self) -> Self:
         sources = [corpus.name for corpus in self.corpus]
         own = [embedder.name for embedder in self.embedder]
-        synthetic = self.queries if isinstance(self.queries, SyntheticQueries) else None
         runs = [one.name.casefold() for one in self.retriever]
         for table, names in (("corpus", sources), ("embedder", own), ("retriever", runs)):
             if len(set(names)) != len(names):
@@ -1017,7 +942,7 @@ class BuildConfig(Section):
         words = RETRIEVERS[:2] if self.index.lexical == "bm25s" else ("bm25",)
         retrievers = [*words, *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
         checked: list[tuple[str, Iterable[str], list[str]]] = [
-            ("queries.sources", synthetic.sources if synthetic else (), sources),
+            ("queries.sources", self.queries.sources, sources),
             ("pool.retrievers", self.pool.retrievers, retrievers),
             ("fusion.weights", self.fusion.weights, retrievers),
         ]

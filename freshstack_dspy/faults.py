@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_origin
 
 import jiter
-from pydantic import BaseModel, Tag, ValidationError
+from pydantic import BaseModel, ValidationError
 
 Location = tuple[int | str, ...]
 _WORD = re.compile(r"[\w-]+")
@@ -52,12 +52,10 @@ def _place(part: int | str) -> str:
 
 def _in_words(fault: Any, model: type[BaseModel]) -> str:
     location: Location = fault["loc"]
-    tags = [part for part in location if _is_tag(part)]
-    key = _key(tuple(part for part in location if part not in tags))
+    key = _key(location)
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         fields = _table_at(location[:-1], model).model_fields
-        key = " of ".join([key, *map(str, tags)])
         # Those that are not printed hold what only Python can give.
         allowed = sorted(name for name, field in fields.items() if field.repr)
         near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
@@ -89,29 +87,20 @@ def _shown(location: Location, value: Any) -> str:
     return f"an array of {len(value)}" if isinstance(value, list) else reprlib.repr(value)
 
 
-def _is_tag(part: int | str) -> bool:
-    """Whether a part of a place is no key, and says which of several models a table is read as."""
-    return isinstance(part, str) and part.startswith("source ")
-
-
 def _table_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
     """The model of the table at a place."""
-    models, names = {"": model}, iter([part for part in location if isinstance(part, str)])
+    names = iter([part for part in location if isinstance(part, str)])
     for name in names:
-        if _is_tag(name):
-            models = {"": models[name]}
-        else:
-            annotation = models[""].model_fields[name].annotation
-            models = dict(_models(annotation))
-            if get_origin(annotation) in (dict, Mapping):
-                next(names, None)  # a key of the file's own
-    return models[""]
+        annotation = model.model_fields[name].annotation
+        model = next(_models(annotation))
+        if get_origin(annotation) in (dict, Mapping):
+            next(names, None)  # a key of the file's own
+    return model
 
 
-def _models(annotation: Any, tag: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
-    """The models that a field takes, each with its tag."""
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a field takes."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield tag, annotation
-    tags = [one.tag for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Tag)]
+        yield annotation
     for each in getattr(annotation, "__args__", ()):
-        yield from _models(each, *tags)
+        yield from _models(each)

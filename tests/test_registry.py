@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy import export_collection
-from freshstack_dspy.config import OtherQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.measures.measure import OTHER_FAMILIES
@@ -92,4 +92,4 @@ def test_a_measure_that_cannot_be_one_is_named() -> None:
 )
 def test_a_source_that_gives_no_questions_is_named(tmp_path: Path, source: str, said: str) -> None:
     with pytest.raises((ConfigError, SourceError), match=said):
-        read_queries(OtherQueries(source=source, path=tmp_path / "forum.txt"))
+        read_queries(QueriesConfig(source=source, path=tmp_path / "forum.txt"))

@@ -16,7 +16,7 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
-    from freshstack_dspy.config import ReadQueries
+    from freshstack_dspy.config import QueriesConfig
     from freshstack_dspy.recipes.documents import Harvest
 
 DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
@@ -52,7 +52,6 @@ def suggest(
     from rich.console import Console
     from rich.progress import Progress
 
-    from freshstack_dspy.config import StackExchangeQueries
     from freshstack_dspy.errors import SourceError, file_named
     from freshstack_dspy.questions.links import corpus_entries, link_coverage
     from freshstack_dspy.questions.reading import read_queries
@@ -71,7 +70,7 @@ def suggest(
     found = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
     if not found.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
-    of_dump = isinstance(config, StackExchangeQueries)
+    of_dump = config.source == "stackexchange"
     with file_named(source):
         unlimited = config.model_copy(update={"limit": None})
         read = read_queries(unlimited, answered=of_dump).queries
@@ -113,9 +112,9 @@ def decontextualize(
         _write(from_documents(session, path, limit=limit), out, "passages")
 
 
-def _queries(source: Path) -> "ReadQueries":
+def _queries(source: Path) -> "QueriesConfig":
     """Take the questions of a configuration, or of a dump; the rest may not be there yet."""
-    from freshstack_dspy.config import StackExchangeQueries, SyntheticQueries, load_judging
+    from freshstack_dspy.config import QueriesConfig, load_judging
     from freshstack_dspy.errors import ConfigError
 
     if source.suffix in (".jsonl", ".json", ".csv", ".tsv", ".parquet"):
@@ -124,9 +123,9 @@ def _queries(source: Path) -> "ReadQueries":
             "writes one)"
         )
     if source.suffix != ".toml":
-        return StackExchangeQueries(path=source)
+        return QueriesConfig(source="stackexchange", path=source)
     config = load_judging(source).queries
-    if isinstance(config, SyntheticQueries):
+    if config.source == "synthetic":
         raise ConfigError(
             f"{source}: queries.source is synthetic, and such questions have no tags; name a "
             "dump, or a configuration that reads questions"

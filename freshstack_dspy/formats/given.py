@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from freshstack_dspy.config import RowsQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.imported import (
@@ -47,7 +47,7 @@ def read_given(
     """Read what a collection is made of; for the arguments and errors see `Collection.of`."""
     if not isinstance(scale, Scale):
         scale = Scale(name=scale, threshold=SCALES[scale].threshold)
-    reading = read_queries(RowsQueries(rows=_rows(queries, "queries")), answered=False)
+    reading = read_queries(QueriesConfig(rows=_rows(queries, "queries")), answered=False)
     cut = [_nugget(row) for row in _named(nuggets, "nuggets")]
     owners = {nugget.nugget_id: nugget.query_id for nugget in cut}
     judged = [_judgment(row, owners) for row in _named(judgments, "judgments")]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from freshstack_dspy.config import BuildConfig, JsonlQueries, RowsQueries, StackExchangeQueries
+from freshstack_dspy.config import BuildConfig, QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.html import html_to_markdown
 from freshstack_dspy.questions.reading import QueryReading, read_queries
@@ -51,12 +51,11 @@ def read_groups(config: BuildConfig) -> Groups:
         SourceError: They cannot be read, or no group is left.
     """
     queries = config.queries
-    assert isinstance(queries, StackExchangeQueries | JsonlQueries | RowsQueries)
     unlimited = queries.model_copy(update={"limit": None})
     rejected: Counter[str] = Counter()
     documents: dict[str, list[Document]] = {}
     questions: dict[str, list[str]] = {}
-    if isinstance(queries, StackExchangeQueries):
+    if queries.source == "stackexchange":
         reading = read_queries(unlimited)
         rejected.update(reading.rejected)
         found, documents = list(reading.queries), _other_answers(queries, reading.queries)
@@ -87,10 +86,10 @@ def read_groups(config: BuildConfig) -> Groups:
     return Groups(reading, {one.query_id: documents[one.query_id] for one in kept}, questions)
 
 
-def _rows(queries: RowsQueries | JsonlQueries) -> Iterator[Row]:
-    if isinstance(queries, RowsQueries):
+def _rows(queries: QueriesConfig) -> Iterator[Row]:
+    if queries.rows is not None:
         return given_rows(queries.rows, queries.place)
-    return read_rows(queries.path)
+    return read_rows(queries.file)
 
 
 def _query(row: Row) -> Query:
@@ -127,9 +126,7 @@ def _documents(row: Row, query_id: str) -> Iterator[Document]:
             yield Document(file, title, parts.optional("url"))
 
 
-def _other_answers(
-    config: StackExchangeQueries, queries: tuple[Query, ...]
-) -> dict[str, list[Document]]:
+def _other_answers(config: QueriesConfig, queries: tuple[Query, ...]) -> dict[str, list[Document]]:
     """The answers of each question but the accepted one, by id."""
     accepted = {query.query_id: query.answer_id for query in queries}
     found: dict[str, dict[int, Document]] = {query_id: {} for query_id in accepted}
@@ -143,5 +140,5 @@ def _other_answers(
             if text.strip():
                 found[question][int(answer)] = Document(file, url=f"{address}/a/{answer}")
 
-    Dump(config.path).read(("Posts",), take, None)
+    Dump(config.file).read(("Posts",), take, None)
     return {query_id: [of[id_] for id_ in sorted(of)] for query_id, of in found.items()}

@@ -5,21 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from freshstack_dspy.config import (
-    OTHER_SOURCES,
-    CsvQueries,
-    FileQueries,
-    FreshStackQueries,
-    HuggingFaceQueries,
-    JsonlQueries,
-    OtherQueries,
-    ParquetQueries,
-    ReadQueries,
-    RowsQueries,
-    StackExchangeQueries,
-    SyntheticQueries,
-    TableQueries,
-)
+from freshstack_dspy.config import OTHER_SOURCES, SOURCES, QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.selection import SelectedQuestions, id_order, is_in_image
@@ -49,7 +35,7 @@ class QueryReading(NamedTuple):
 
 
 def read_queries(
-    config: ReadQueries | SyntheticQueries,
+    config: QueriesConfig,
     progress: ReadProgress | None = None,
     *,
     answered: bool = True,
@@ -60,14 +46,14 @@ def read_queries(
     first in that order and counts the others as rejected. `progress` is called with the bytes read
     so far, and with all there are.
     """
-    if isinstance(config, SyntheticQueries):
+    if config.source == "synthetic":
         raise ConfigError(
             "[queries] source is synthetic: its questions are made by a build, and there is no "
             "file to read; name a source with a path"
         )
     rejected: Counter[str] = Counter()
     selection = SelectedQuestions(config)
-    if isinstance(config, StackExchangeQueries):
+    if config.source == "stackexchange":
         queries = read_stackexchange(config, selection, rejected, progress, answered=answered)
     else:
         queries = _read_table(config, selection, rejected, progress, answered=answered)
@@ -89,7 +75,7 @@ def read_queries(
 
 
 def _read_table(
-    config: ReadQueries,
+    config: QueriesConfig,
     selection: SelectedQuestions,
     rejected: Counter[str],
     progress: ReadProgress | None,
@@ -97,7 +83,7 @@ def _read_table(
     answered: bool,
 ) -> list[Query]:
     columns, fields = OFFICIAL_COLUMNS, None
-    if isinstance(config, TableQueries):
+    if config.source != "freshstack":
         fields = config.fields
         columns = Columns(config.columns, answered=answered, fields=fields)
     queries: list[Query] = []
@@ -127,41 +113,35 @@ def _read_table(
     return queries
 
 
-def query_files(config: ReadQueries | SyntheticQueries) -> list[Path]:
+def query_files(config: QueriesConfig) -> list[Path]:
     """Name every file that the queries depend on, each once; of synthetic ones that of their style."""
-    if isinstance(config, SyntheticQueries):
+    if config.source == "synthetic":
         return [config.style] if config.style else []
-    if isinstance(config, StackExchangeQueries):
-        return Dump(config.path).files(dump_tables(config))
+    if config.source == "stackexchange":
+        return Dump(config.file).files(dump_tables(config))
     rows, described = _table_files(config)
     return [*described, *rows]
 
 
-def _table_files(config: ReadQueries) -> tuple[list[Path], list[Path]]:
+def _table_files(config: QueriesConfig) -> tuple[list[Path], list[Path]]:
     """Name the files with the rows, and those that name these."""
-    if not isinstance(config, FileQueries):
+    if config.path is None:
         return [], []
-    path = config.path
-    match config:
-        case OtherQueries() if path.is_dir():
-            return sorted(each for each in path.rglob("*") if each.is_file()), []
-        case ParquetQueries():
-            return row_files(path, ".parquet"), []
-        case HuggingFaceQueries():
-            return dataset_files(path, config.split)
-        case FreshStackQueries() if path.is_dir():
-            is_parquet = any(path.rglob("*.parquet"))
-            return (
-                (row_files(path, ".parquet"), [])
-                if is_parquet
-                else dataset_files(path, config.split)
-            )
+    path, source = config.path, config.source
+    if source not in SOURCES and path.is_dir():
+        return sorted(each for each in path.rglob("*") if each.is_file()), []
+    if source == "parquet":
+        return row_files(path, ".parquet"), []
+    if source == "freshstack" and path.is_dir() and any(path.rglob("*.parquet")):
+        return row_files(path, ".parquet"), []
+    if source == "huggingface" or (source == "freshstack" and path.is_dir()):
+        return dataset_files(path, config.split)
     return [path], []
 
 
-def _rows_of_others(config: OtherQueries) -> Iterator[Row]:
+def _rows_of_others(config: QueriesConfig) -> Iterator[Row]:
     what = f"source {config.source}"
-    given = OTHER_SOURCES.get(config.source)(config.path)
+    given = OTHER_SOURCES.get(config.source)(config.file)
     if not isinstance(given, Iterable):
         raise ConfigError(
             f"{what} gave {given!r:.80}; it has to give a dictionary for each question"
@@ -172,20 +152,19 @@ def _rows_of_others(config: OtherQueries) -> Iterator[Row]:
         yield row
 
 
-def _rows(config: ReadQueries, columns: Columns, progress: ReadProgress | None) -> Iterator[Row]:
+def _rows(config: QueriesConfig, columns: Columns, progress: ReadProgress | None) -> Iterator[Row]:
     """Read the table that the source is."""
-    match config:
-        case CsvQueries():
-            return read_csv(config.path, columns.wanted(), columns.choose, progress)
-        case FreshStackQueries():
-            rows = read_rows(_table_files(config)[0], choose_official, progress)
-            return map(official_row, rows)
-        case OtherQueries():
-            return _rows_of_others(config)
-        case RowsQueries():
-            rows = given_rows(config.rows, config.place)
-        case _:
-            rows = read_rows(_table_files(config)[0], columns.choose, progress)
-    if isinstance(config, JsonlQueries | RowsQueries) and not config.columns:
+    if config.source == "csv":
+        return read_csv(config.file, columns.wanted(), columns.choose, progress)
+    if config.source == "freshstack":
+        rows = read_rows(_table_files(config)[0], choose_official, progress)
+        return map(official_row, rows)
+    if config.source not in SOURCES:
+        return _rows_of_others(config)
+    if config.rows is not None:
+        rows = given_rows(config.rows, config.place)
+    else:
+        rows = read_rows(_table_files(config)[0], columns.choose, progress)
+    if config.source == "jsonl" and not config.columns:
         return known_rows(rows, columns)
     return rows

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from freshstack_dspy.config import ReadQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Query
@@ -94,7 +94,7 @@ def corpus_overlap(
 class SelectedQuestions:
     """The filters of a configuration. Case does not count in tags and licences."""
 
-    def __init__(self, config: ReadQueries) -> None:
+    def __init__(self, config: QueriesConfig) -> None:
         self._config = config
         self._tags = _folded(config.tags)
         self._all_tags = _folded(config.all_tags)

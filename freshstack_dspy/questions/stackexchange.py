@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from xml.parsers import expat
 
-from freshstack_dspy.config import StackExchangeQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.html import html_to_markdown
@@ -71,7 +71,7 @@ BEGIN;
 
 
 def read_stackexchange(
-    config: StackExchangeQueries,
+    config: QueriesConfig,
     selection: SelectedQuestions,
     rejected: Counter[str],
     progress: ReadProgress | None = None,
@@ -83,7 +83,7 @@ def read_stackexchange(
     At most `config.limit` in order of id; all others are counted in `rejected`, by reason.
     """
     address = site_address(config.site)
-    dump = Dump(config.path)
+    dump = Dump(config.file)
     if config.duplicates == "drop" and "PostLinks" not in dump.places:
         raise SourceError(
             f"{config.path}: there is no PostLinks.xml, and duplicates are known from it alone; "
@@ -115,13 +115,13 @@ def read_stackexchange(
         return queries
 
 
-def dump_tables(config: StackExchangeQueries) -> tuple[DumpTable, ...]:
+def dump_tables(config: QueriesConfig) -> tuple[DumpTable, ...]:
     """Name the tables that a configuration reads, in the best order."""
     return ("PostLinks", "Posts", "Users") if config.duplicates == "drop" else ("Posts", "Users")
 
 
 def tags_of_questions(
-    config: StackExchangeQueries, progress: ReadProgress | None = None
+    config: QueriesConfig, progress: ReadProgress | None = None
 ) -> list[tuple[str, ...]]:
     """Give the tags of each question, answered or not, that passes the filters on questions."""
     selection = SelectedQuestions(config)
@@ -135,7 +135,7 @@ def tags_of_questions(
         if selection.reason_against(*facts) is None:
             found.append(tags)
 
-    Dump(config.path).read(("Posts",), take, progress)
+    Dump(config.file).read(("Posts",), take, progress)
     selection.check_tags()
     return found
 
@@ -223,7 +223,7 @@ def _stored(row: Attributes) -> str:
 def _query(
     question: Attributes,
     answer: Attributes | None,
-    config: StackExchangeQueries,
+    config: QueriesConfig,
     address: str,
     selection: SelectedQuestions,
     base: sqlite3.Connection,

@@ -8,7 +8,7 @@ Source: arXiv 2504.13128, §3.2.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 
-from freshstack_dspy.config import ReadQueries, StackExchangeQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.questions.stackexchange import tags_of_questions
@@ -43,7 +43,7 @@ class TagCoverage(Record):
 
 
 def question_tags(
-    config: ReadQueries, progress: ReadProgress | None = None
+    config: QueriesConfig, progress: ReadProgress | None = None
 ) -> list[tuple[str, ...]]:
     """Give the tags of each question that passes the filters, but for `limit`.
 
@@ -51,7 +51,7 @@ def question_tags(
     duplicates do not count. Of other sources it is the queries that would be read, and those without
     an answer.
     """
-    if isinstance(config, StackExchangeQueries):
+    if config.source == "stackexchange":
         return tags_of_questions(config, progress)
     unlimited = config.model_copy(update={"limit": None})
     return [query.tags for query in read_queries(unlimited, progress, answered=False).queries]

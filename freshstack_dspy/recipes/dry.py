@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from freshstack_dspy.config import BuildConfig, ModelConfig, SyntheticQueries
+from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError, file_named
 from freshstack_dspy.lm.budget import Account, Spent
 from freshstack_dspy.lm.capabilities import capabilities_of
@@ -92,7 +92,7 @@ def dry_session(
     programs: "Programs | None" = None,
 ) -> Iterator[tuple[Session, DryRun]]:
     """A session that reads what is recorded, and records the dry run's replies in passing."""
-    if isinstance(config.queries, SyntheticQueries):
+    if config.queries.count is not None:
         count = min(config.queries.count, SAMPLE)
         queries = config.queries.model_copy(update={"count": count})
         config = config.model_copy(update={"queries": queries})

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import dspy
 
-from freshstack_dspy.config import BuildConfig, ReadQueries, SyntheticQueries
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import FatalModelError, file_named
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.telemetry import span
@@ -189,7 +189,7 @@ class FreshStack(dspy.Module):
         self.support_judge = SupportJudge(config.judge.scale)
         self.query_synthesizer = (
             QuerySynthesizer(config.queries.per_seed)
-            if isinstance(config.queries, SyntheticQueries)
+            if config.queries.source == "synthetic"
             else None
         )
         own = {name: of for name, of in config.programs.named.items() if hasattr(self, name)}
@@ -212,13 +212,14 @@ class FreshStack(dspy.Module):
         session: Any = work.session
         config, progress, corpus = work.config, session.progress, work.corpus
         queries = config.queries
-        if isinstance(queries, ReadQueries):
+        synthetic = queries.source == "synthetic"
+        if not synthetic:
             with file_named(config.file):
                 work.reading = read_questions(queries, progress, answered=self.needs_answers)
         _ = corpus.corpus  # cut
         if session.mode != "replay":
             _ = corpus.index  # what is wrong with it shows before anything is paid for
-        if isinstance(queries, SyntheticQueries):
+        if synthetic:
             work.reading = Synthesis(session, self, corpus).run(exactly=work.most is None)
         elif session.mode != "replay" or work.most or queries.min_corpus_overlap is not None:
             work.reading, work.little_overlap = check_overlap(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig, SyntheticQueries
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Spent
@@ -133,9 +133,7 @@ def plan_of(made: Made, *, name: str = "", queries: int = 0) -> Plan:
     config, work, contents = made.config, made.work, made.contents
     if name:
         return _plan(made.session, made.dry_run, name=name, queries=queries, sampled=queries)
-    queries = len(work.reading.queries)
-    if isinstance(config.queries, SyntheticQueries):
-        queries = config.queries.count
+    queries = config.queries.count or len(work.reading.queries)
     embeddings = tuple(
         estimate_embedding(
             embedder,

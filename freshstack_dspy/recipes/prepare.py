@@ -47,7 +47,7 @@ def prepare(
 
 def check_languages(config: BuildConfig) -> None:
     """Check that the detector is there and knows the languages, if it is needed."""
-    if not all(one.language for one in (config.queries, *config.corpus)):
+    if not (config.queries.language and all(one.language for one in config.corpus)):
         language_of("A text that is long enough to be told.", config.languages)
 
 

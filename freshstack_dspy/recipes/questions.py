@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence, Set
 
-from freshstack_dspy.config import BuildConfig, ReadQueries
+from freshstack_dspy.config import BuildConfig, QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.languages import language_of
@@ -24,7 +24,7 @@ def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
 
 
 def read_questions(
-    queries: ReadQueries, progress: Progress, *, answered: bool = True
+    queries: QueriesConfig, progress: Progress, *, answered: bool = True
 ) -> QueryReading:
     """Read the questions, with `answered` only those with an accepted answer.
 
@@ -51,7 +51,7 @@ def read_questions(
 
 
 def check_overlap(
-    queries: ReadQueries, reading: QueryReading, index: HybridIndex, progress: Progress
+    queries: QueriesConfig, reading: QueryReading, index: HybridIndex, progress: Progress
 ) -> tuple[QueryReading, dict[str, float]]:
     """Name the questions that use words that the corpus lacks, before anything is asked.
 

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, difference, write_changes
-from freshstack_dspy.config import BuildConfig, SyntheticQueries
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import ConfigError, argument
 from freshstack_dspy.files import only_writer
@@ -134,7 +134,7 @@ def check_there(config: BuildConfig) -> None:
         raise ConfigError(
             f"{config.out}: no collection to refresh; type: freshstack build {config.file}"
         )
-    if isinstance(config.queries, SyntheticQueries):
+    if config.queries.source == "synthetic":
         raise ConfigError(
             "[queries] source is synthetic: its questions are made anew from the corpus; to keep "
             f"those of the collection, copy {config.out / 'queries.jsonl'} elsewhere and name the "

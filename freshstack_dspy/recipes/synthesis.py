@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from freshstack_dspy.config import SyntheticQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
 from freshstack_dspy.files import decoded, json_value, read_lines
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -62,7 +62,7 @@ class Synthesis:
         """
         self._session, self._recipe, self._searches = session, recipe, searches
         queries = session.config.queries
-        assert isinstance(queries, SyntheticQueries)
+        assert queries.count is not None
         self._queries = queries
         self._synthesizer = recipe.query_synthesizer or QuerySynthesizer(queries.per_seed)
         self._style = read_style(queries.style) if queries.style else []
@@ -223,7 +223,7 @@ _LOOKED_AT = 10
 """Neighbours looked at for each chunk that is wanted: some are no seeds, or nearly the same."""
 
 
-def sampled(config: SyntheticQueries, chunks: Iterable[Chunk]) -> list[str]:
+def sampled(config: QueriesConfig, chunks: Iterable[Chunk]) -> list[str]:
     """Give the ids of the chunks that can be seeds in the order in which they are sampled.
 
     They are given in the order of their ids. The sources take turns. Within its source each chunk has its place by a hash of its id and

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.config import CsvQueries, JsonlQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.selection import id_order, is_in_image
@@ -24,7 +24,7 @@ def read(folder: Path, **filters: object) -> QueryReading:
     path = folder / "queries.jsonl"
     lines = [json.dumps({"title": "T", "body": "B", "answer": "A", **one}) for one in QUESTIONS]
     path.write_text("\n".join(lines), encoding="utf-8")
-    return read_queries(JsonlQueries.model_validate({"path": path, **filters}))
+    return read_queries(QueriesConfig.model_validate({"path": path, **filters}))
 
 
 def ids(reading: QueryReading) -> list[str]:
@@ -64,7 +64,7 @@ def test_both_licences_must_be_known_and_allowed(tmp_path: Path) -> None:
     lines = [f"{row},T,A" for row in rows]
     path.write_text("\n".join(["query_id,question_licence,answer_licence,title,answer", *lines]))
 
-    reading = read_queries(CsvQueries(path=path, licences=("cc0", "GPL")))
+    reading = read_queries(QueriesConfig(source="csv", path=path, licences=("cc0", "GPL")))
 
     assert ids(reading) == ["1"]
     assert reading.rejected == {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.config import StackExchangeQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.selection import instant, licence_at
@@ -17,7 +17,9 @@ from tests.questions.dump import Row, answer, question, write_archive, write_dum
 
 
 def read(path: Path, **filters: object) -> QueryReading:
-    return read_queries(StackExchangeQueries.model_validate({"path": path, **filters}))
+    return read_queries(
+        QueriesConfig.model_validate({"source": "stackexchange", "path": path, **filters})
+    )
 
 
 def read_rows(folder: Path, *rows: Row, **filters: object) -> QueryReading:
@@ -39,7 +41,7 @@ def test_a_question_comes_with_its_accepted_answer_as_markdown(tmp_path: Path) -
 
 def test_questions_without_an_accepted_answer_are_read_where_none_is_needed(tmp_path: Path) -> None:
     rows = [question(1, 2), answer(2, 1), question(3), answer(4, 3), question(5, 99)]
-    config = StackExchangeQueries(path=write_dump(tmp_path / "Posts.xml", *rows))
+    config = QueriesConfig(source="stackexchange", path=write_dump(tmp_path / "Posts.xml", *rows))
 
     found = read_queries(config, answered=False)
 

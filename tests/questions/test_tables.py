@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from freshstack_dspy import Query
-from freshstack_dspy.config import HuggingFaceQueries, QueriesConfig
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.questions.reading import QueryReading, query_files, read_queries
 
@@ -239,7 +239,7 @@ def test_a_saved_dataset_is_read_with_all_its_shards(tmp_path: Path, shards: int
     reading = read("huggingface", path)
 
     assert [query.query_id for query in reading.queries] == ["7", "12"]
-    config = HuggingFaceQueries(path=path)
+    config = QueriesConfig(source="huggingface", path=path)
     assert {file.name for file in query_files(config)} == {
         file.name for file in path.iterdir() if file.name != "dataset_info.json"
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.config import CsvQueries, StackExchangeQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.questions.tags import TagCount, question_tags, tag_coverage
 from tests.questions.dump import answer, question, write_dump
 
@@ -61,7 +61,9 @@ def test_the_questions_of_a_dump_count_whether_answered_or_not(tmp_path: Path) -
         question(5, Tags="<a><e>", CreationDate="2010-01-01T00:00:00"),
         {"Id": 6, "PostTypeId": 5, "Tags": "<a>"},
     )
-    config = StackExchangeQueries(path=dump, tags=("A",), since="2015-01-01", limit=1)
+    config = QueriesConfig(
+        source="stackexchange", path=dump, tags=("A",), since="2015-01-01", limit=1
+    )
 
     assert question_tags(config) == [("a", "b"), ("a", "c")]
 
@@ -70,7 +72,7 @@ def test_of_other_sources_the_queries_count_beyond_the_limit(tmp_path: Path) -> 
     path = tmp_path / "q.csv"
     path.write_text("query_id,body,answer,tags\n1,B,A,a|b\n2,B,,a\n3,B,A,c\n")
 
-    assert question_tags(CsvQueries(path=path, limit=1)) == [
+    assert question_tags(QueriesConfig(source="csv", path=path, limit=1)) == [
         ("a", "b"),
         ("a",),
         ("c",),

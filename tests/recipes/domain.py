@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy import BuildConfig, load_config
-from freshstack_dspy.config import FileQueries
 
 FILES = {
     "docs/install.md": "# Installing\n\nInstall it with pip. Python 3.11 is needed.\n",
@@ -50,8 +49,7 @@ QUESTIONS = (
 
 def questions_file(config: BuildConfig) -> Path:
     """The file of a domain's questions."""
-    assert isinstance(config.queries, FileQueries)
-    return config.queries.path
+    return config.queries.file
 
 
 def write_domain(folder: Path, **sections: dict[str, Any]) -> Path:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy import Chunk, Query
-from freshstack_dspy.config import SyntheticQueries
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.recipes.pooling import with_seeds
 from freshstack_dspy.recipes.questions import known_seeds
 from freshstack_dspy.recipes.synthesis import sampled
@@ -25,8 +25,8 @@ def chunk(source: str, number: int, tokens: int = 100) -> Chunk:
     )
 
 
-def settings(**keys: object) -> SyntheticQueries:
-    return SyntheticQueries.model_validate({"count": 1, **keys})
+def settings(**keys: object) -> QueriesConfig:
+    return QueriesConfig.model_validate({"source": "synthetic", "count": 1, **keys})
 
 
 def made_from(query_id: str, *chunk_ids: str) -> Query:
