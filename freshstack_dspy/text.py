@@ -111,8 +111,19 @@ _TAG = re.compile(
     r"(?:\s[^<>\n]{0,1000})?/?>",
     re.IGNORECASE,
 )
+_EMPHASIS = re.compile(r"(?<![\w*\\])\*{1,3}(?=\S)|(?<=[^\s\\])\*{1,3}(?![\w*])")  # not 32*16
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+_CODE_SPAN = re.compile(r"(`+[^`\n]*`+)")
 _MOST_LOOKED_AT = 100
 """Places of a quotation that are looked at for one that cuts no word."""
+
+
+def plain(markdown: str) -> str:
+    """Drop the marks of links, emphasis, tags and escapes, and join all lines by single spaces."""
+    text = _TAG.sub(" ", _LINK.sub(r"\1", markdown))
+    pieces = _CODE_SPAN.split(text)
+    pieces[::2] = [_ESCAPED.sub(r"\1", _EMPHASIS.sub("", piece)) for piece in pieces[::2]]
+    return " ".join("".join(pieces).split())
 
 
 class Span(NamedTuple):

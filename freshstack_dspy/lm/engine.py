@@ -151,7 +151,7 @@ class BaselineProvider:
 
     def complete(self, request: "Request") -> "Response":
         """Answer from the request's own texts."""
-        from freshstack_dspy.lm.baseline.replies import reply
+        from freshstack_dspy.baseline.replies import reply
         from freshstack_dspy.lm.dspy_parts import lm15
 
         task = str((request.config.response_format or {}).get("name"))

@@ -30,7 +30,7 @@ KEY_VERSION = 1
 BASELINE = "extractive/baseline"
 COMMAND = "command/"
 """How the name of a model begins that is a program: the command follows."""
-BASELINE_VERSION = 5
+BASELINE_VERSION = 6
 """Raised when the embedded baseline answers the same request otherwise."""
 
 _RENAMED = {"extensions": "extra", "cache": "prompt_cache"}

@@ -5,7 +5,6 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, ValidationInfo
 
-from freshstack_dspy.lm.baseline.markdown import plain
 from freshstack_dspy.lm.schemas import Bound
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.signatures.checks import (
@@ -15,7 +14,7 @@ from freshstack_dspy.signatures.checks import (
     raise_if,
     within_limit,
 )
-from freshstack_dspy.text import unsupported_words
+from freshstack_dspy.text import plain, unsupported_words
 
 
 def words_not_in(document: str, title: str, passage: str) -> list[str]:

@@ -29,7 +29,7 @@ from freshstack_dspy.config import load_config
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.extend import extend
 from freshstack_dspy.recipes.refresh import refresh
-import lancedb, sklearn.feature_extraction.text, freshstack_dspy.lm.baseline
+import lancedb, sklearn.feature_extraction.text, freshstack_dspy.baseline
 
 config, what = load_config(sys.argv[1]), sys.argv[2]
 print("ready", flush=True)
