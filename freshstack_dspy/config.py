@@ -343,7 +343,7 @@ class ProviderConfig(Section):
     api_base: str | None = None
     api_key: SecretStr | None = None
     """Better left to the provider's environment variable."""
-    concurrency: int = Field(default=16, ge=1, le=256)
+    concurrency: int = Field(default=16, ge=1, le=1024)
     """Most requests in flight; fewer while the provider answers that they are too many."""
     timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Seconds for one attempt, from its start to the last byte of the reply."""
@@ -551,8 +551,6 @@ class EngineConfig(Section):
     """Of the cluster, as `10.0.0.1:6379`; `auto`: the one that this machine is a node of."""
     gpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """GPUs for each model in a folder that embeds, on a node of the cluster."""
-    in_flight: int = Field(default=256, ge=1)
-    """Most requests in flight over the cluster; in this process it is `[model] concurrency`."""
 
 
 class NuggetsConfig(Section):

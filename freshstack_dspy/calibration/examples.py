@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple, cast
 import dspy
 from pydantic import BaseModel, TypeAdapter
 
+from freshstack_dspy.baseline.support import support
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.labels import Paths, read_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.baseline.support import support
 from freshstack_dspy.lm.typed import plain
 from freshstack_dspy.programs.nuggetizer import likeness
 from freshstack_dspy.programs.support_judge import judge_inputs, whole

@@ -12,12 +12,10 @@ import typer
 from freshstack_dspy.cli.command import Form, Outcome, command, complain, say, to_type
 from freshstack_dspy.cli.options import (
     ConfigArgument,
-    EngineOption,
     LogOption,
     OutOption,
     ReplaceOption,
     asking,
-    at_engine,
     check_out,
 )
 from freshstack_dspy.pages.page import Page, Text, counted
@@ -32,7 +30,7 @@ _MOST_REASONS = 20
 
 replies = typer.Typer(help="Recorded replies: bundles out and in, and a check.")
 requests = typer.Typer(
-    help="Deferred requests: answered here, over a cluster, as batches, or elsewhere."
+    help="Deferred requests: answered here, as batches, or elsewhere."
 )
 
 
@@ -144,7 +142,7 @@ def import_answers(
 
 
 @requests.command()
-def answer(config: ConfigArgument, engine: EngineOption = None, log: LogOption = None) -> None:
+def answer(config: ConfigArgument, log: LogOption = None) -> None:
     """Send the requests that the last deferred build wrote to [model], and record the replies.
 
     What is recorded is not sent again. The exit code is 1 if a request has no reply for good.
@@ -152,7 +150,7 @@ def answer(config: ConfigArgument, engine: EngineOption = None, log: LogOption =
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.requests import answer_requests
 
-    settings = at_engine(load_judging(config), engine)
+    settings = load_judging(config)
     with asking("live", log) as (options, bars):
         found = answer_requests(settings, bars, options.get("callback"))
     say(str(found))

@@ -28,8 +28,6 @@ _RETRIES = 3
 _CONNECTING = 5.0
 _ANSWERING = 120.0
 """Seconds in which every node has to say what is installed there; the first of its work."""
-_OF_A_CPU = 0.1
-"""What a batch takes that mostly waits for a server."""
 
 
 def check(engine: EngineConfig) -> None:
@@ -49,20 +47,15 @@ def map_batches(
     function: Callable[[pa.RecordBatch], pa.RecordBatch],
     batches: Iterable[pa.RecordBatch],
     *,
-    in_order: bool = True,
-    at_once: int | None = None,
     gpus: float = 0.0,
     stalled: float = STALLED,
 ) -> Iterator[pa.RecordBatch]:
-    """Apply a function to batches on the nodes of a cluster.
+    """Apply a function to batches on the nodes of a cluster; results come in their order.
 
     Args:
         engine: Which cluster.
         function: What can be pickled; the errors that it raises are raised here.
         batches: Taken one by one, as there is room for them.
-        in_order: Whether results come in the order of the batches, or each as soon as it is there.
-        at_once: Batches under way, where each mostly waits for a server; None: one for each CPU,
-            or for each share `gpus` of a GPU.
         gpus: Of each batch.
         stalled: Seconds without a result, after which this stops.
 
@@ -71,19 +64,18 @@ def map_batches(
     """
     check(engine)
     ray = _imported()
-    cpus = 1.0 if at_once is None else _OF_A_CPU
-    task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_apply)
+    task = ray.remote(num_cpus=1.0, num_gpus=gpus, max_retries=_RETRIES)(_apply)
     task = task.options(scheduling_strategy="SPREAD")
     shared = ray.put(function)
     started = (task.remote(shared, batch) for batch in batches)
     underway: list[Any] = []
     try:
         while True:
-            most = at_once or 2 * max(1, int(_slots(ray.cluster_resources(), gpus)))
+            most = 2 * max(1, int(_slots(ray.cluster_resources(), gpus)))
             underway += islice(started, most - len(underway))
             if not underway:
                 return
-            done, _ = ray.wait(underway[:1] if in_order else underway, timeout=stalled)
+            done, _ = ray.wait(underway[:1], timeout=stalled)
             if not done:
                 raise EngineError(_stall(ray, len(underway), stalled))
             underway.remove(done[0])

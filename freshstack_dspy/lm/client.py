@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import operator
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,7 +50,7 @@ from freshstack_dspy.lm.budget import (
 from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.context import is_too_long, window_in
 from freshstack_dspy.lm.dspy_parts import LMError, engine_of
-from freshstack_dspy.lm.engine import Provider, provider_for
+from freshstack_dspy.lm.engine import Provider, provider_for, sendable
 from freshstack_dspy.lm.events import Callback, waiting_event
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
@@ -75,7 +74,8 @@ class Prompt(NamedTuple):
     """One request of DSPy's, and what it is recorded as."""
 
     request: ChatRequest
-    sent: Request
+    sent: Request | None = None
+    """As DSPy takes it; None: made from what is recorded."""
 
 
 class Client(Recorder[Prompt, Reply]):
@@ -94,7 +94,6 @@ class Client(Recorder[Prompt, Reply]):
         """What answers in place of what the model's name chooses, if it was given."""
         self.deferred: dict[str, str] = {}
         """The keys of requests that were written down, with the step that asked."""
-        """The keys of the requests that were written down for later."""
         self._prices = model.prices or access.account.prices
         self._answered_at: str | None = None
         """When the last answer came that was recorded before this run."""
@@ -106,7 +105,6 @@ class Client(Recorder[Prompt, Reply]):
         retries = Retries(model, opened, self._has_answered)
         asks = access.mode in ("live", "rerecord")
         super().__init__(model, access, retries, asks=asks)
-        self._defers = access.engine is not None
         caps = access.account.caps
         if asks and caps.dollars is not None:
             hint = SET_PRICES
@@ -151,16 +149,10 @@ class Client(Recorder[Prompt, Reply]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (self.dump_state(),)
 
-    def answer(self, items: Sequence[Prompt]) -> list[Reply]:
-        """Serve what is recorded, and ask for the rest; over an engine, notify of each call once."""
-        if not self._defers:
-            return super().answer(items)
-        notified, begun = items[0].request.key in self._used, time.monotonic()
-        found, _ = self._shared(items)
-        reply = found[items[0].request.key]
-        if not notified:
-            self._notify_of(reply, 0, time.monotonic() - begun)
-        return [reply]
+    def answer_waiting(self, request: ChatRequest) -> Reply:
+        """Answer a request that was written down for later."""
+        (reply,) = self.answer([Prompt(request)])
+        return reply
 
     def complete(self, request: Request) -> Response:
         """Answer one request, or raise a ModelError; the response's id is the key of the reply."""
@@ -245,7 +237,7 @@ class Client(Recorder[Prompt, Reply]):
                     yield reply.received_at
 
     def _defer(self, items: Sequence[Prompt]) -> None:
-        if self.mode == "defer" or self._defers:
+        if self.mode == "defer":
             request = items[0].request
             self.writable().defer(request)
             self.deferred[request.key] = current_step()
@@ -260,7 +252,9 @@ class Client(Recorder[Prompt, Reply]):
         received: Any = functools.partial(receive, request, origin="live", price=self.price)
         try:
             self._check_length(request)
-            response, attempts = self.retries.complete(sent, reservation.lost)
+            response, attempts = self.retries.complete(
+                sent or sendable(request, self.model), reservation.lost
+            )
         except ReplyError as error:
             attempts = error.attempts
             if isinstance(error, TooLongError) and attempts:

@@ -29,7 +29,13 @@ from freshstack_dspy.errors import (
     TransientModelError,
 )
 from freshstack_dspy.lm.context import is_too_long
-from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment, endpoint_identity
+from freshstack_dspy.lm.request import (
+    BASELINE,
+    COMMAND,
+    ChatRequest,
+    base_from_environment,
+    endpoint_identity,
+)
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -445,6 +451,21 @@ def _explained(error: Exception, model: Model) -> ModelError:
     busy = status == 503 and transient.retry_after is not None
     transient.rate_limited = busy or status == 529 or isinstance(error, lm15.RateLimitError)
     return transient
+
+
+def sendable(request: ChatRequest, model: Model) -> "Request":
+    """The request that a live call with this body sends.
+
+    Raises:
+        ReplyError: It cannot be sent.
+    """
+    from freshstack_dspy.lm.dspy_parts import lm15
+
+    try:
+        return replace(lm15.request_from_openai_chat(request.body()), model=model.name)
+    except (*UNREADABLE, lm15.LM15Error) as error:
+        why = f"the request cannot be sent: {presentable(str(error), model)}"
+        raise ReplyError(why, status="failed", call_id=None) from None
 
 
 def did_not_answer(why: str, model: Model, *, maybe_billed: bool = True) -> TransientModelError:

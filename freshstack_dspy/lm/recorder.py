@@ -32,7 +32,6 @@ from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.lm.telemetry import call_span
 from freshstack_dspy.lm.usage import Ledger, current_step
-from freshstack_dspy.lm.workers import Engine
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +48,6 @@ class Access:
     callback: Callback | None = None
     failed: bool = False
     """Whether mode `rerecord` asks anew only for what failed."""
-    engine: Engine | None = None
-    """What missing chat requests are sent by; they are written down for it."""
 
 
 class Recordable(Protocol):
@@ -76,9 +73,6 @@ class Sent(NamedTuple, Generic[EntryT]):
 
 class Recorder(ABC, Generic[ItemT, EntryT]):
     """Recorded replies of one model, and the way to ask it for more; shared by threads."""
-
-    _defers = False
-    """Whether an engine asks: what is missing is put off, and asked for again when it has."""
 
     def __init__(self, model: Model, access: Access, retries: Retries, *, asks: bool) -> None:
         """Prepare; `asks` says whether this mode sends anything, which the budget must allow."""
@@ -119,11 +113,6 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             self._notify(observe, requests, seconds, attempts=attempts, entries=entries)
         return entries
 
-    def enter_answered(self, entry: EntryT, *, attempts: int, seconds: float) -> None:
-        """Enter what an engine brought and was recorded, as if it had been asked for here."""
-        self._enter_sent([entry])
-        self._notify_of(entry, attempts, seconds)
-
     def reusable(self, key: str) -> EntryT | None:
         """The recorded reply of a key, unless this mode asks again in its place."""
         anew = self.mode == "rerecord" and not self._failed_alone
@@ -145,14 +134,12 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def reuse(self, entries: Sequence[EntryT]) -> None:
         """Enter recorded replies that are given out."""
-        # Where an engine asks, the same items run again, and what they were given counts once.
-        counted = [one for one in entries if not (self._defers and one.key in self._used)]
         self.enter_used(entries)
-        if counted:
+        if entries:
             self.ledger.enter(
-                cached=len(counted),
-                cached_tokens=sum(one.tokens for one in counted),
-                cached_cost=sum(one.cost or 0.0 for one in counted),
+                cached=len(entries),
+                cached_tokens=sum(one.tokens for one in entries),
+                cached_cost=sum(one.cost or 0.0 for one in entries),
             )
 
     def used_replies(self) -> dict[str, str]:
@@ -217,11 +204,6 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             store.put(*sent.entries, account=account.name, spent=sent.spent)
         self._enter_sent(sent.entries, calls=min(1, sent.attempts))
         return sent
-
-    def _notify_of(self, entry: EntryT, attempts: int, seconds: float) -> None:
-        """Notify of a call that was answered elsewhere, or before."""
-        with call_span(entry.request, begun=seconds) as observe:
-            self._notify(observe, [entry.request], seconds, attempts=attempts, entries=[entry])
 
     def _notify(
         self,

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.reply import (
+    UNANSWERED,
     Entry,
     Reply,
     content_hash,
@@ -44,10 +45,6 @@ _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
 _VALUE = (
     "SELECT value, tag FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND typeof(value) = 'text'"
-)
-_VALUES = (
-    "SELECT key, value, tag FROM Cache WHERE key IN ({}) AND raw = 1 AND mode = 1 "
-    "AND typeof(value) = 'text'"
 )
 _PAGE = (
     "SELECT key, value, tag FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
@@ -251,15 +248,8 @@ class ReplyStore(Recorded):
 
     def waiting(self, key: str) -> ChatRequest | None:
         """The request of a key, if it waits for a reply."""
-        return self.all_waiting([key]).get(key)
-
-    def all_waiting(self, keys: Sequence[str]) -> dict[str, ChatRequest]:
-        """The requests of some keys that wait for a reply."""
-        names = [f"deferred:{key}" for key in keys]
-        rows = self._rows(_VALUES.format(", ".join("?" * len(names))), tuple(names))
-        found = ((row[0].decode(), *row[1:]) for row in rows)
-        requests = (ChatRequest.model_validate_json(self._whole(*each)) for each in found)
-        return {request.key: request for request in requests}
+        value = self._value(f"deferred:{key}")
+        return None if value is None else ChatRequest.model_validate_json(value)
 
     def count_waiting(self) -> int:
         """How many requests wait for a reply."""
@@ -295,7 +285,7 @@ class ReplyStore(Recorded):
                 if not self._added(entry):
                     self._number_replaced(f"entry:{entry.key}")
                     self._set(f"entry:{entry.key}", entry_json(entry))
-                    self._cache.delete(f"deferred:{entry.key}")
+                    self._waits_no_longer(entry)
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
@@ -414,8 +404,12 @@ class ReplyStore(Recorded):
         if not added and self.whole_entry(entry.key) is None:
             added = self._set(name, text)
         if added:
-            self._cache.delete(f"deferred:{entry.key}")
+            self._waits_no_longer(entry)
         return added
+
+    def _waits_no_longer(self, entry: Entry) -> None:
+        if getattr(entry, "finish_reason", "") != UNANSWERED:
+            self._cache.delete(f"deferred:{entry.key}")
 
     def _set(self, name: str, text: str) -> bool:
         done: bool = self._cache.set(name, text, tag=_checksum(name, text))

@@ -10,7 +10,6 @@ import importlib
 import logging
 import os
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -63,12 +62,8 @@ def span(name: str, /, **attributes: str | int) -> Iterator[None]:
 
 
 @contextmanager
-def call_span(
-    request: "ChatRequest | NumbersRequest", *, begun: float = 0.0
-) -> "Iterator[Callback | None]":
+def call_span(request: "ChatRequest | NumbersRequest") -> "Iterator[Callback | None]":
     """Make a call a span; gives what takes its event for span and metrics, if anybody collects.
-
-    `begun` is how many seconds ago it began, elsewhere.
 
     Inside a span that is of this call already, as an instrumentation of DSPy's makes it, that one
     takes what we know.
@@ -90,7 +85,7 @@ def call_span(
         yield functools.partial(_observe, trace, current, common)
         return
     name, kind = f"{operation} {model}", trace.SpanKind.CLIENT
-    with _started(trace, name, kind, common, time.time_ns() - int(begun * 1e9)) as made:
+    with _started(trace, name, kind, common) as made:
         yield functools.partial(_observe, trace, made, common)
 
 
@@ -144,14 +139,11 @@ def _metrics() -> Any:
     return importlib.import_module("opentelemetry.metrics")
 
 
-def _started(
-    trace: Any, name: str, kind: Any, attributes: dict[str, Any], at: int | None = None
-) -> Any:
+def _started(trace: Any, name: str, kind: Any, attributes: dict[str, Any]) -> Any:
     return _tracer(trace).start_as_current_span(
         name,
         kind=kind,
         attributes=attributes,
-        start_time=at,
         record_exception=False,
         set_status_on_exception=False,
     )

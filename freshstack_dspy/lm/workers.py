@@ -3,31 +3,12 @@
 import contextvars
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
-from itertools import islice
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from math import inf
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
+from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class Engine(Protocol):
-    """Applies a function to batches on other machines, and gives each result as soon as it is there."""
-
-    def __call__(
-        self,
-        function: "Callable[[RecordBatch], RecordBatch]",
-        batches: "Iterable[RecordBatch]",
-        *,
-        at_once: int,
-    ) -> "Iterator[RecordBatch]":
-        """Have at most so many batches under way; the function can be pickled."""
-        ...
 
 
 def map_in_order(
@@ -70,32 +51,6 @@ def map_in_order(
         # A worker that was late finds an item before the one that failed cancelled.
         raise next((one for one in failed if not isinstance(one, CancelledError)), failed[0])
     return [future.result() for future in futures]
-
-
-def map_as_done(
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
-) -> Iterator[list[Result]]:
-    """Apply a function to items, several at a time, and give the results as soon as some are there.
-
-    Items are taken by the thread that iterates: twice as many as there are workers, so that none
-    of these waits while results are taken in.
-    """
-    done: SimpleQueue[Future[Result]] = SimpleQueue()
-    pool = ThreadPoolExecutor(max_workers=workers)
-    items, running = iter(items), 0
-    try:
-        while True:
-            for item in islice(items, 2 * workers - running):
-                pool.submit(function, item).add_done_callback(done.put)
-                running += 1
-            if not running:
-                return
-            came = [done.get(), *(done.get() for _ in range(done.qsize()))]
-            yield [each.result() for each in came]
-            running -= len(came)
-    finally:
-        # Where it is interrupted, nobody waits for servers: what is in flight is let go.
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def packed(

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from dspy import LM
 
     from freshstack_dspy.lm.client import RecordedLM
-    from freshstack_dspy.lm.workers import Engine
     from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
 
@@ -46,8 +44,6 @@ class AskingOptions(TypedDict, total=False):
     """Notified of every request to a model, by many threads."""
     recipe: "FreshStack | None"
     """What is run, in place of the recipe that the configuration names."""
-    engine: "Engine | None"
-    """What requests are sent by, in place of what `[engine]` names: see `workers.Engine`."""
     programs: "Programs | None"
     """By name, programs in place of the recipe's own: modules, import paths, or saved files."""
     models: "Mapping[Role, ModelConfig | LM | str] | None"
@@ -164,13 +160,12 @@ def open_session(
     if mode in ("live", "rerecord"):
         _check_each(config, asked, check_model)
     own_provider = provider or config.model.provider
-    engine = _sending(config, mode, options.get("engine"), own_provider)
     from freshstack_dspy.lm.typed import in_bulk
 
     with ExitStack() as stack:
         store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
         asks = mode == "rerecord" or (mode == "live" and not any(FirstOf(store, bundles).lines()))
-        if asks and engine is None:
+        if asks:
             _check_each(config, asked, check_reachable)
         recorded = FirstOf(store, bundles)
         settings = config
@@ -183,7 +178,6 @@ def open_session(
             bundles,
             Account(config.name, config.budget, config.prices, JobFolder.of(config).reserved()),
             callback=options.get("callback"),
-            engine=engine,
             failed=options.get("failed", False),
         )
         lm = _recorded_lm(config.model, access, own_provider)
@@ -227,16 +221,6 @@ def _check_options(config: BuildConfig, mode: Mode, options: AskingOptions) -> N
         raise ConfigError(f"{failed} asks again for what failed: it goes with {rerecord}")
 
 
-def _sending(
-    config: BuildConfig, mode: Mode, given: "Engine | None", provider: Provider | None
-) -> "Engine | None":
-    """What requests are sent by; None: this process sends them."""
-    engine = (given or engine_for(config)) if mode in ("live", "rerecord") else None
-    if engine is not None and provider is not None:
-        raise ConfigError("a provider answers in this process: give it, or an engine, not both")
-    return engine
-
-
 def _check_each(
     config: BuildConfig, models: Iterable[ModelConfig], check: Callable[[ModelConfig], None]
 ) -> None:
@@ -244,19 +228,6 @@ def _check_each(
     with file_named(config.file):
         for model in {id(one): one for one in models if one.provider is None}.values():
             check(model)
-
-
-def engine_for(config: BuildConfig) -> "Engine | None":
-    """What `[engine]` sends requests by; None: this process sends them itself.
-
-    Raises:
-        EngineError: The cluster cannot be reached or used.
-    """
-    if config.engine.name == "local":
-        return None
-    from freshstack_dspy.engines import mapper
-
-    return partial(mapper(config.engine), in_order=False)
 
 
 def with_contexts(

@@ -1,7 +1,7 @@
-"""The requests of the last deferred build, answered from here or by an engine."""
+"""The requests of the last deferred build, answered from here."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from freshstack_dspy.config import BuildConfig
@@ -14,13 +14,15 @@ from freshstack_dspy.lm.client import Client
 from freshstack_dspy.lm.engine import check_model, check_reachable
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
+from freshstack_dspy.lm.reply import NO_REPLY, UNANSWERED
 from freshstack_dspy.lm.usage import step
+from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.opening import engine_for
-from freshstack_dspy.recipes.sending import STEP, Sender
 from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import Record
+
+STEP = "requests"
 
 
 class Answered(Record):
@@ -80,13 +82,31 @@ def answer_requests(
                     continue
                 with file_named(config.file):
                     check_model(model)
-                engine = engine_for(config)
-                if engine is None:
-                    check_reachable(model)
-                access = Access("live", store, account=account, callback=callback, engine=engine)
+                check_reachable(model)
+                access = Access("live", store, account=account, callback=callback)
                 with closing(Client(model, access)) as client, step(STEP):
-                    sender = Sender(client, progress, config.engine.in_flight)
-                    sender.answer(keys[at])
-                answered += sender.answered
-                failed += sender.failed
+                    why = _answer(client, keys[at], progress)
+                answered += len(keys[at]) - why.total()
+                failed += why
             return Answered(answered=answered, failed=failed, left_out=+left_out)
+
+
+def _answer(client: Client, keys: Sequence[str], progress: Progress) -> Counter[str]:
+    """Have requests answered, several at once; why some have no reply for good, with how often."""
+    failed: Counter[str] = Counter()
+
+    def answer(key: str) -> None:
+        request = client.writable().waiting(key)
+        if request is None:  # another process answered it
+            return
+        reply = client.answer_waiting(request)
+        if reply.finish_reason in (NO_REPLY, UNANSWERED, "refusal"):
+            failed[reply.text] += 1
+        progress.advance(STEP, client.ledger.of(STEP).spent)
+
+    progress.start(STEP, len(keys))
+    map_in_order(answer, keys, workers=client.model.concurrency)
+    client.retries.check_answered()
+    shown = f", {failed.total():,} failed" if failed else ""
+    progress.finish(STEP, f"{len(keys) - failed.total():,} answered{shown}")
+    return failed

@@ -158,16 +158,10 @@ class Session:
 
         dry = self.mode == "replay"  # what answers a plan goes before all
         provider = (self._provider or provider) if dry else (provider or self._provider)
-        access = self.lm.client.access
-        if provider is not None and access.engine is not None:
-            raise ConfigError(
-                f"{model.name} has an engine of its own, which answers in this process: give it, or "
-                "[engine], not both"
-            )
         for client in self._clients:
             if dict(client.model) == dict(model) and client.provider is provider:
                 return client
-        self._clients.append(Client(model, access, provider=provider))
+        self._clients.append(Client(model, self.lm.client.access, provider=provider))
         return self._clients[-1]
 
     def lm_of(self, role: Role | None) -> "RecordedLM":
@@ -267,46 +261,21 @@ class Session:
         advance: Callable[[], None],
         model: ModelConfig,
     ) -> list[Result]:
-        """Ask; where an engine does, the items whose requests it has answered are run again."""
+        """Ask; deferred items are left out."""
         import dspy
-
-        engine = self.lm.client.access.engine
-        results: dict[int, Result | None] = {}
 
         def ask(item: Item) -> Result | None:
             try:
                 with dspy.context(trace=[]):  # of one item; `BestOfN` and `Refine` extend it
                     result = function(item)
             except DeferredError:
-                if engine is None:
-                    advance()
                 return None
             if isinstance(getattr(result, "failure", result), Failure):
                 self.lm.ledger.enter(failed=1)
-            advance()
             return result
 
-        left, more = list(range(len(items))), True
-        while more:
-            again = [items[at] for at in left]
-            found = map_in_order(ask, again, workers=model.concurrency)
-            results |= zip(left, found, strict=True)
-            left = [at for at in left if results[at] is None]
-            more = self._send_deferred()
-        return [result for result in results.values() if result is not None]
-
-    def _send_deferred(self) -> bool:
-        """Have the engine, if there is one, answer what was deferred; tell whether it did."""
-        waiting = [one for one in self._clients if one.deferred]
-        if self.lm.client.access.engine is None or not waiting:
-            return False
-        from freshstack_dspy.recipes.sending import Sender
-
-        for client in waiting:
-            sender = Sender(client, self.progress, self.config.engine.in_flight)
-            sender.answer(sorted(client.deferred))
-            client.deferred.clear()
-        return True
+        results = map_in_order(ask, items, workers=model.concurrency, done=advance)
+        return [result for result in results if result is not None]
 
     def stop_if_deferred(self) -> None:
         """In mode `defer`, write down the requests without a reply, and stop if there are any.

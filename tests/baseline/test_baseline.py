@@ -271,9 +271,9 @@ def test_the_score_is_computed_by_hand() -> None:
     scattered = support("", ["gadget widget"], [" ".join(["gadget.", *units, "widget."])])[0]
     number = support("gadget", ["gadget 42"], ["42"])[0]
 
-    assert near.scores == (pytest.approx(2 / 4),)
-    assert scattered.scores == (pytest.approx((1 + 2) / 2 / 4),)
-    assert number.scores == (pytest.approx(2 / (2 + 0.5 + 2)),)
+    assert near.scores[0] == pytest.approx(2 / 4)
+    assert scattered.scores[0] == pytest.approx((1 + 2) / 2 / 4)
+    assert number.scores[0] == pytest.approx(2 / (2 + 0.5 + 2))
     assert near.nearest == ("gadget widget here.",)
     assert near.scores[0] >= THRESHOLD + FULL
 

@@ -59,13 +59,6 @@ def test_results_come_in_the_order_of_the_batches(engine: EngineConfig, tmp_path
     assert numbers(found) == list(range(1, 40))
 
 
-def test_results_can_come_as_soon_as_they_are_there(engine: EngineConfig, tmp_path: Path) -> None:
-    slow_first = partial(noted, tmp_path / "log", 1.0)
-    found = numbers(map_batches(engine, slow_first, numbered(12), in_order=False, at_once=12))
-    assert found != sorted(found)
-    assert sorted(found) == list(range(12))
-
-
 def test_a_lost_node_repeats_what_it_was_at(
     engine: EngineConfig, cluster: Any, tmp_path: Path
 ) -> None:

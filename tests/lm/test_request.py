@@ -127,7 +127,7 @@ def test_a_sample_number_reaches_the_key_from_a_copy_and_from_a_call(
 )
 def test_an_endpoint_is_known_by_its_normal_address(api_base: str | None, identity: str) -> None:
     assert identity == endpoint_identity("openai/x", api_base)
-    assert endpoint_identity("extractive/baseline", api_base) == "embedded:5"
+    assert endpoint_identity("extractive/baseline", api_base) == "embedded:6"
 
 
 def test_the_environments_endpoint_is_as_much_an_endpoint_as_the_configurations(

@@ -66,7 +66,7 @@ def test_labels_of_two_scales_are_compared_as_support(tmp_path: Path, threshold:
         if (one.label or 0) != int((now[one.nugget_id, one.chunk_id] or 0) >= threshold)
     }
     raw = [one for one in known.judgments if one.label != now[one.nugget_id, one.chunk_id]]
-    assert len(raw) > len(others)
+    assert len(raw) >= len(others)
     changed = [one.before for one in difference.changes if isinstance(one, JudgmentChange)]
     assert {(one.nugget_id, one.chunk_id) for one in changed if one} == others
     assert rejudged.agreement is not None

@@ -1,22 +1,20 @@
-"""Deferred requests that are sent from here, or by an engine, over a real server with faults."""
+"""Builds and deferred requests that are answered by a real server with faults."""
 
 import json
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import tenacity.nap
 
 from freshstack_dspy import BuildConfig, Collection, ReplyStore, build
 from freshstack_dspy.errors import (
     BudgetError,
-    ConfigError,
     DeferredError,
     FatalModelError,
     TransientModelError,
@@ -27,7 +25,7 @@ from freshstack_dspy.recipes.requests import answer_requests
 from tests.lm.chat_server import ChatServer, Scripted
 
 from .domain import domain
-from .scripted import SCRIPTS, ScriptedProvider, inputs_of
+from .scripted import SCRIPTS, inputs_of
 
 
 def answer(body: dict[str, Any]) -> Scripted:
@@ -67,17 +65,6 @@ class Faulty:
         return thinking(body)
 
 
-def in_turn(
-    function: Callable[[pa.RecordBatch], pa.RecordBatch],
-    batches: Iterable[pa.RecordBatch],
-    *,
-    at_once: int,
-) -> Iterator[pa.RecordBatch]:
-    """The least of engines."""
-    assert at_once >= 1
-    return map(function, batches)
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setattr(tenacity.nap.sleep_using_event, "__call__", lambda *_: None)
@@ -90,7 +77,15 @@ def asking(folder: Path, server: ChatServer, **sections: Any) -> BuildConfig:
     return domain(folder, model=model, **sections)
 
 
-def test_an_engine_builds_what_a_live_build_does_though_requests_fail(
+def deferred(config: BuildConfig, callback: Any = None) -> Collection:
+    """Build by rounds of deferred requests that are answered from here."""
+    while True:
+        with suppress(DeferredError):
+            return build(config, mode="defer")
+        assert not answer_requests(config, NoProgress(), callback).failed
+
+
+def test_deferred_requests_make_what_a_live_build_does_though_requests_fail(
     server: ChatServer, tmp_path: Path
 ) -> None:
     server.script = thinking
@@ -99,25 +94,16 @@ def test_an_engine_builds_what_a_live_build_does_though_requests_fail(
     asked_live = len(server.requests)
     server.script = faulty = Faulty()
     events: list[CallEvent] = []
-    there = build(asking(tmp_path / "there", server), engine=in_turn, callback=events.append)
+    later = deferred(asking(tmp_path / "later", server), events.append)
 
-    assert there.manifest.content_hash == live.manifest.content_hash
+    assert later.manifest.content_hash == live.manifest.content_hash
     assert len(faulty.met) == asked_live
     assert set(faulty.met.values()) == {1, 2}
-    assert paid(there) == paid(live)
-    assert sorted(one.key for one in events) == sorted(one.key for one in told)
-    assert all(one.attempts and one.status == "ok" for one in events)
+    assert sorted(event.key for event in events) == sorted(event.key for event in told)
+    assert all(event.attempts and event.status == "ok" for event in events)
 
 
-def paid(collection: Collection) -> dict[str, Any]:
-    """What the manifest says of each step, but how often it was asked again."""
-    return {
-        name: account.model_dump(exclude={"reasked"})
-        for name, account in collection.manifest.ledger.items()
-    }
-
-
-def test_what_is_refused_fails_as_in_a_live_build_and_is_asked_once_more_where_that_is_wanted(
+def test_a_refused_request_fails_and_is_asked_once_more_where_that_is_wanted(
     server: ChatServer, tmp_path: Path
 ) -> None:
     def refusing(body: dict[str, Any]) -> Scripted:
@@ -125,24 +111,15 @@ def test_what_is_refused_fails_as_in_a_live_build_and_is_asked_once_more_where_t
         return Scripted("no", status=400) if nobody else answer(body)
 
     server.script = refusing
-    live = build(asking(tmp_path / "live", server))
-    config = asking(tmp_path / "there", server)
-    there = build(config, engine=in_turn)
-    asked = len(server.requests)
+    config = asking(tmp_path, server)
+    failed = build(config)
     server.script = answer
-    mended = build(config, mode="rerecord", failed=True, engine=in_turn)
 
-    assert len(live.failures) == len(there.failures) == 1
-    assert there.manifest.content_hash == live.manifest.content_hash
-    assert paid(there) == paid(live)
-    assert not mended.failures
-    assert len(server.requests) > asked
+    assert len(failed.failures) == 1
+    assert not build(config, mode="rerecord", failed=True).failures
 
 
-@pytest.mark.parametrize("engine", [None, in_turn])
-def test_no_cap_is_passed_and_a_higher_one_goes_on(
-    server: ChatServer, tmp_path: Path, engine: Any
-) -> None:
+def test_no_cap_is_passed_and_a_higher_one_goes_on(server: ChatServer, tmp_path: Path) -> None:
     """Also where an attempt is lost, which may have been billed."""
     calls, cut = 7, Counter[str]()
 
@@ -153,25 +130,15 @@ def test_no_cap_is_passed_and_a_higher_one_goes_on(
     server.script = cutting
     config = asking(tmp_path, server, budget={"calls": calls})
     with pytest.raises(BudgetError, match=f"calls = {calls} does not allow another call: {calls} "):
-        build(config, engine=engine)
+        build(config)
     sent = len(server.requests)
     more = asking(tmp_path, server, budget={"calls": 100})
-    build(more, engine=engine)
+    build(more)
 
     assert sent == calls
     assert set(cut.values()) == {2}, "what was answered is not asked again"
     with closing(ReplyStore(config.cache.path)) as store:
         assert store.spent(config.name).calls == len(server.requests)
-
-
-def test_an_engine_that_answers_nobody_stops_the_build(server: ChatServer, tmp_path: Path) -> None:
-    server.script = lambda _: Scripted("who are you?", status=401)
-    with pytest.raises(FatalModelError, match="OPENAI_API_KEY"):
-        build(asking(tmp_path / "key", server), engine=in_turn)
-    with pytest.raises(TransientModelError, match="gave no answer to"):
-        build(asking(tmp_path / "none", server), engine=lambda *_, at_once: map(list, ()))
-    with pytest.raises(ConfigError, match="not both"):
-        build(asking(tmp_path / "two", server), engine=in_turn, provider=ScriptedProvider())
 
 
 def test_an_outage_fails_no_request(server: ChatServer, tmp_path: Path) -> None:
@@ -184,11 +151,7 @@ def test_an_outage_fails_no_request(server: ChatServer, tmp_path: Path) -> None:
         answer_requests(config, NoProgress())
     server.script = answer
 
-    there = None
-    while there is None:
-        assert not answer_requests(config, NoProgress()).failed
-        with suppress(DeferredError):
-            there = build(config, mode="defer")
+    there = deferred(config)
 
     assert there.manifest.content_hash == live.manifest.content_hash
     assert not there.failures
