@@ -29,9 +29,7 @@ _STILL_WAITING = 3
 _MOST_REASONS = 20
 
 replies = typer.Typer(help="Recorded replies: bundles out and in, and a check.")
-requests = typer.Typer(
-    help="Deferred requests: answered here, as batches, or elsewhere."
-)
+requests = typer.Typer(help="Deferred requests: answered here, as batches, or elsewhere.")
 
 
 @replies.command("export")

@@ -73,8 +73,7 @@ def _miss(request: AnyRequest) -> str:
 def _nearest(request: AnyRequest, recorded: Recorded) -> tuple[str, Fields] | None:
     """The key and the fields of the recorded request that is most like another.
 
-    The same question comes first, then the longest common text, then the most equal settings.
-    Texts are compared by their common beginning and end: to align them would take minutes.
+    The same question comes first, then the longest common beginning, then the most equal settings.
     """
     if isinstance(request, ChatRequest):
         marks = [f'"name":{canonical_json(request.task)}', '"messages":']  # the same question first
@@ -89,14 +88,11 @@ def _nearest(request: AnyRequest, recorded: Recorded) -> tuple[str, Fields] | No
             fields = entry.get("ask") or entry["request"]
             theirs = _settings(fields)
             equal = sum(mine.get(name) == value for name, value in theirs.items())
-            likeness = _task(mine) == _task(theirs), _common_length(text, _text(fields)), equal
-            yield likeness, key, fields
+            alike = _task(mine) == _task(theirs), _common(text, _text(fields)), equal
+            yield alike, key, fields
 
-    for mark in marks:
-        best = max(compared(mark), key=itemgetter(0), default=None)
-        if best is not None:
-            return best[1:]
-    return None
+    best = (max(compared(mark), key=itemgetter(0), default=None) for mark in marks)
+    return next((each[1:] for each in best if each is not None), None)
 
 
 def _settings(request: Fields) -> Fields:
@@ -119,20 +115,13 @@ def _differences(request: AnyRequest, recorded: Fields) -> Iterator[str]:
     differ = [name for name in sorted(mine.keys() | theirs) if mine.get(name) != theirs.get(name)]
     for name in differ:
         yield f"{name} ({_either(repr(theirs.get(name)), repr(mine.get(name)))})"
-    if not isinstance(request, ChatRequest):
-        if not differ:
-            yield "the texts"
-        return
-    messages = recorded["messages"]
-    if len(request.messages) != len(messages):
-        yield f"the messages ({_either(str(len(messages)), str(len(request.messages)))})"
-        return
-    for number, (message, other) in enumerate(zip(request.messages, messages, strict=True), 1):
-        new, old = message.content, other["content"]
-        if new != old:
-            start = _common_prefix_length(old, new)
-            place = f"message {number} ({message.role}) from character {start} on"
-            yield f"{place} ({_either(repr(old[start:]), repr(new[start:]))})"
+    old, new = _text(recorded), _text(asked)
+    if old != new:
+        start = _common(old, new)
+        shown = _either(repr(old[start:]), repr(new[start:]))
+        yield f"the messages from character {start} on ({shown})"
+    elif not differ:
+        yield "the texts"
 
 
 def _either(recorded: str, asked: str) -> str:
@@ -142,13 +131,8 @@ def _either(recorded: str, asked: str) -> str:
     return f"{old} recorded, {new} asked"
 
 
-def _common_length(one: str, other: str) -> int:
-    """The length of the common beginning, and of the common end of what is behind it."""
-    begin = _common_prefix_length(one, other)
-    return begin + _common_prefix_length(one[begin:][::-1], other[begin:][::-1])
-
-
-def _common_prefix_length(one: str, other: str) -> int:
+def _common(one: str, other: str) -> int:
+    """The length of the common beginning."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -191,7 +191,7 @@ class ReplyStore(Recorded):
 
     The rows: `entry:KEY`, what is served; `entry:KEY:N`, what it replaced, oldest first;
     `deferred:KEY`, a request without a reply yet; `spent:NAME`, what an account has spent. Their
-    column `tag` has the checksum; rows of earlier versions get theirs when they are first used.
+    column `tag` has the checksum; rows of before 0.3 have none.
     """
 
     def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
@@ -359,26 +359,15 @@ class ReplyStore(Recorded):
         rows = self._rows(_VALUE, (name,))
         if not rows:
             return None
-        value, tag = rows[0]
-        if tag is None and self._cache is not None:
-            self._give_checksum(name, value)
-        return self._whole(name, value, tag)
+        return self._whole(name, *rows[0])
 
     def _whole(self, name: str, value: bytes, tag: bytes | None) -> bytes:
-        """A row's text, which must fit its checksum, if it has one."""
+        """A row's text, which must fit its checksum; rows of before 0.3 have none."""
         if tag is not None and tag.decode(errors="replace") != _checksum(name, value):
             raise DamagedReplyError(
                 f"{self.path}: {name} is damaged: it is not the text that was written"
             )
         return value
-
-    def _give_checksum(self, name: str, value: bytes) -> None:
-        """Add what a row of an earlier version lacks; reading does not fail where that fails."""
-        with suppress(StoreError), self._writing() as execute:
-            execute(
-                "UPDATE Cache SET tag = ? WHERE key = ? AND tag IS NULL AND CAST(value AS BLOB) = ?",
-                (_checksum(name, value), name, value),
-            )
 
     def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """The text rows whose names begin so, in pages, so that others can write meanwhile."""
@@ -428,12 +417,12 @@ class ReplyStore(Recorded):
                 number += 1
 
     @contextmanager
-    def _writing(self) -> Iterator[Callable[..., Any]]:
+    def _writing(self) -> Iterator[None]:
         if self._cache is None:
             raise StoreError(f"{self.path}: the replies store is open for reading only")
         # Not `retry=True`: it would go on for ever where the file cannot be written at all.
         with self._errors_explained(), self._write_lock, self._cache.transact():
-            yield self._cache._sql  # noqa: SLF001  diskcache has no update of one column
+            yield
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:

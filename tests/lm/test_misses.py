@@ -30,21 +30,6 @@ def test_the_same_question_is_nearer_than_a_similar_text() -> None:
     assert f"request, {same_task.key[:12]}" in explained(asked, same_text, same_task)
 
 
-def test_another_question_is_not_compared() -> None:
-    message = explained(
-        ask("one", parameters=named("Judge")), ask("one", parameters=named("Other"))
-    )
-
-    assert "nothing is recorded for Judge. Record it" in message
-
-
-def test_of_one_question_the_most_alike_text_is_nearest() -> None:
-    begins, ends = ask("one and three"), ask("no, one and two")
-
-    message = explained(ask("one and two"), ask("none"), begins, ends)
-    assert f"request, {ends.key[:12]}" in message
-
-
 def test_differing_settings_are_named_with_both_values() -> None:
     message = explained(ask(model="openai/other", sample=2), ask())
 
@@ -98,13 +83,3 @@ def test_threads_that_miss_at_once_search_once() -> None:
     for number, message in enumerate(messages):
         assert message.startswith(f"no recorded reply for request {ask(f'hello {number}').key}")
         assert message.endswith(first)
-
-
-def test_a_later_miss_is_explained_by_itself() -> None:
-    store = Listed([reply_to(ask("hello")), reply_to(ask("goodbye"))])
-    misses = Misses()
-
-    first, second = (misses.explain(ask(text), store) for text in ("hello!", "goodbye!"))
-    assert f"request, {ask('hello').key[:12]}" in first
-    assert f"request, {ask('goodbye').key[:12]}" in second
-    assert ask("hello!").key not in second

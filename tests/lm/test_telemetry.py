@@ -50,9 +50,6 @@ with tracer.start_as_current_span("host"), step("nuggets"):
     asked(live, "second")
     asked(connect(model, store="cache", mode="replay"), "third")
     asked(live, "fourth")
-from freshstack_dspy.lm.telemetry import call_span
-with call_span(live.client.recorded_as(request("elsewhere"), None), begun=60):
-    pass
 with tracer.start_as_current_span("LM", attributes={"openinference.span.kind": "LLM"}):
     asked(live, "first, a secret")
 spans.shutdown()
@@ -160,9 +157,7 @@ def test_the_spans_of_calls_go_to_the_provider_of_the_host(
 
     spans = {span.span_id: span for span in collector.spans()}
     calls = [attributes(span) for span in spans.values() if span.name == "chat scripted"]
-    first, recorded, bad, missed, fatal, _ = calls
-    lasted = [span.end_time_unix_nano - span.start_time_unix_nano for span in spans.values()]
-    assert len([one for one in lasted if one > 60e9]) == 1
+    first, recorded, bad, missed, fatal = calls
     assert first["gen_ai.provider.name"] == "openai"
     assert first["gen_ai.request.model"] == "scripted"
     assert (first["freshstack.attempts"], first["freshstack.recorded"]) == (2, False)

@@ -39,8 +39,8 @@ from freshstack_dspy.records import Record
 
 JobState = Literal["intended", "creating", "underway", "ended", "dropped"]
 """`intended`: nothing but an upload can have happened. `creating`: the batch may exist.
-`underway`: it exists, under `batch_id`. `ended`: what came of it is imported. `dropped`: it was
-never made, or is another's."""
+`underway`: it exists, under `batch_id`. `ended`: its replies are imported. `dropped`: it was
+never made."""
 
 SETTLING_SECONDS = 30.0
 """How long a provider may take to list a batch that it has made."""
@@ -265,33 +265,19 @@ class Batches:
     def _find_lost(self, job: Job) -> Batch | None:
         """Find the batch of a job in the provider's list, or None where it was never made.
 
-        Where the provider keeps no name of ours with the batch, one of the right age and size is
-        taken: its custom ids are our keys and tell, as soon as it has ended, whether it is the one.
+        Raises:
+            StoreError: The provider keeps no name of ours with a batch.
         """
-        claimed = {other.batch_id for other in self.folder.everyones()}
-        similar = []
-        for batch in self._api.created_since((job.asked_at or job.begun_at) - _CLOCKS_DIFFER):
-            if batch.submission == job.submission:
-                return batch
-            if job.file_id is not None:
-                if batch.file_id == job.file_id:
-                    return batch
-            elif batch.batch_id not in claimed and batch.total == len(job.keys):
-                similar.append(batch)
-        for batch in similar:
-            if batch.ended:
-                found = {answer.custom_id for answer in self._api.results(batch)}
-                if found == set(job.keys):
-                    return batch
-        open_ones = [batch for batch in similar if not batch.ended]
-        if len(open_ones) > 1:
-            listed = ", ".join(batch.batch_id for batch in open_ones)
+        if job.file_id is None:
             raise StoreError(
-                f"submission {job.submission} was cut off, and any of the batches {listed} could "
-                "be its own; wait until they have ended and run freshstack requests status CONFIG, "
-                f"or delete {self.folder.record(job)} to send its requests anew"
+                f"a batch of {len(job.keys)} requests was cut off while it was made, and "
+                f"{self._model.name} does not say whether it exists: look for it in the provider's "
+                f'console. If it is there, write its id as "batch_id" and "underway" as "step" into '
+                f"{self.folder.record(job)}; else delete that file to send its requests anew"
             )
-        return open_ones[0] if open_ones else None
+        since = (job.asked_at or job.begun_at) - _CLOCKS_DIFFER
+        listed = self._api.created_since(since)
+        return next((each for each in listed if each.is_of(job.submission, job.file_id)), None)
 
     def _look_after(self, job: Job) -> Job:
         try:
@@ -307,10 +293,6 @@ class Batches:
     def _collect(self, job: Job, batch: Batch) -> Job:
         """Fetch what came of an ended batch, and import it."""
         answers = list(self._api.results(batch))
-        found = {answer.custom_id for answer in answers}
-        if found and found.isdisjoint(job.keys):
-            faults = ("the batch that was taken for it turned out to be another's",)
-            return self.folder.save(job, step="dropped", faults=faults)
         report = record_answers(
             self._store,
             answers,
@@ -319,7 +301,7 @@ class Batches:
             self._model,
             only=frozenset(job.keys),
         )
-        unanswered = len(set(job.keys) - found)
+        unanswered = len(set(job.keys) - {answer.custom_id for answer in answers})
         return self.folder.save(job, step="ended", report=report, unanswered=unanswered)
 
 

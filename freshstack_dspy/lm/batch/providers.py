@@ -38,7 +38,6 @@ class Batch(Record):
     status: str
     """In the provider's word."""
     ended: bool
-    total: int = 0
     completed: int = 0
     failed: int = 0
     created_at: AwareDatetime
@@ -50,6 +49,10 @@ class Batch(Record):
     """Ids of the files of replies and errors."""
     faults: tuple[str, ...] = ()
     """Why the batch was refused as a whole."""
+
+    def is_of(self, submission: str, file_id: str) -> bool:
+        """Whether it was made of a submission of ours, or of its file."""
+        return submission == self.submission or file_id == self.file_id
 
 
 def batch_api(model: ModelConfig) -> "BatchAPI":
@@ -117,7 +120,8 @@ class OpenAIBatches:
         """List the batches created since, the newest first; pages are fetched as they are needed."""
         with _explained(self._model):
             listed = self._litellm.list_batches(limit=100, **self._access)
-            _check_list(listed.data)
+            if not isinstance(listed.data, list):  # as an empty list, batches would be paid twice
+                raise TypeError("there is no list of batches in it")
             for item in listed:
                 batch = _openai_batch(item)
                 if batch.created_at < moment:
@@ -143,7 +147,6 @@ def _openai_batch(found: Any) -> Batch:
         batch_id=found.id,
         status=found.status,
         ended=found.status in ("completed", "failed", "expired", "cancelled"),
-        total=counts.total if counts else 0,
         completed=counts.completed if counts else 0,
         failed=counts.failed if counts else 0,
         created_at=datetime.fromtimestamp(found.created_at, UTC),
@@ -159,10 +162,9 @@ def _openai_batch(found: Any) -> Batch:
 
 
 class AnthropicBatches:
-    """Message batches; they hold no metadata, so a lost one is known by time and size.
+    """Message batches; they hold no metadata.
 
-    LiteLLM cannot make them, and lm15's `batch_submit` numbers the requests, so that a lost batch
-    could not be found by our keys. Body and headers come from lm15, as those of live calls do.
+    LiteLLM cannot make them, and lm15's `batch_submit` numbers the requests. Body and headers come from lm15, as those of live calls do.
     """
 
     most_requests = 100_000
@@ -201,20 +203,8 @@ class AnthropicBatches:
             return _anthropic_batch(json.loads(self._call("GET", f"/{quote(batch_id, safe='')}")))
 
     def created_since(self, moment: datetime) -> Iterator[Batch]:
-        """List the batches created since, the newest first; pages are fetched as they are needed."""
-        after = ""
-        with _explained(self._model):
-            while True:
-                page = json.loads(self._call("GET", f"?limit=1000{after}"))
-                _check_list(page["data"])
-                for item in page["data"]:
-                    batch = _anthropic_batch(item)
-                    if batch.created_at < moment:
-                        return
-                    yield batch
-                if not (page["data"] and page.get("has_more")):
-                    return
-                after = f"&after_id={quote(page['last_id'], safe='')}"
+        """None: what is listed has no name of ours."""
+        return iter(())
 
     def results(self, batch: Batch) -> Iterator[AnswerLine]:
         """The results of an ended batch."""
@@ -259,7 +249,6 @@ def _anthropic_batch(item: Any) -> Batch:
         batch_id=item["id"],
         status=status,
         ended=ended,
-        total=sum(counts.values()),
         completed=counts.get("succeeded", 0),
         failed=counts.get("errored", 0),
         created_at=item["created_at"],
@@ -294,12 +283,6 @@ def _in_openai_format(line: str) -> str:
         return canonical_json({"custom_id": item["custom_id"], "response": {"body": body}})
     except UNREADABLE:
         return line
-
-
-def _check_list(data: Any) -> None:
-    """What is no list would count as an empty one, and its batches be paid for twice."""
-    if not isinstance(data, list):
-        raise TypeError("there is no list of batches in it")
 
 
 @contextlib.contextmanager
