@@ -100,7 +100,6 @@ class Scores(Record, Shown):
                     for answer in self.answers
                     if answer.run == run.run
                 },
-                absent=run.absent,
                 about=About(name="answers", measured=len(queries), query_ids=queries),
             )
         return compare_evaluations(evaluations, baseline=baseline)

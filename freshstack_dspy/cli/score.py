@@ -40,6 +40,9 @@ def score(
     leaderboard: Annotated[
         Path | None, typer.Option(help="Also write the values as TREC Auto-Judge has them.")
     ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare every two runs instead, with tests.")
+    ] = False,
 ) -> Page:
     """Score answers, citations and nuggets, from the labels of judges or people."""
     from freshstack_dspy.answering import reading
@@ -70,5 +73,7 @@ def score(
         rows = scoring.leaderboard_rows(scores)
         lines = (f"{one}\t{of}\t{name}\t{n}\n" for one, of, own in rows for name, n in own.items())
         write_file(leaderboard, "".join(lines))
+    if compare:
+        return scores.compare().page()
     run = "annotator" if kind == "nuggets" else "run"
     return scores_page(scores, shown, _COUNTED[kind], by=by, run=run, pooled=pooled)

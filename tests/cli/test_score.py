@@ -53,6 +53,21 @@ def test_assignments_have_a_row_for_each_run_and_what_was_missing(
     assert json.loads(as_json.out)["runs"][0]["means"]["V"]["value"] == 1
 
 
+def test_runs_of_answers_are_compared_with_tests(freshstack: Command, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.jsonl",
+        *(assigned("a", str(query), ("vital", "support")) for query in range(12)),
+        *(assigned("b", str(query), ("vital", "not_support")) for query in range(12)),
+    )
+
+    done = freshstack("score", "assignments", path, "--compare", "--json")
+    alone = freshstack("score", "assignments", write(path, assigned("a", "1")), "--compare")
+
+    difference = json.loads(done.out)["comparison"]["differences"][0]
+    assert (difference["run"], difference["verdict"]) == ("b", "lower")
+    assert alone.code == 1
+
+
 @pytest.mark.parametrize(
     ("by", "header", "number"),
     [
