@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SAMPLE = Path(__file__).parents[1] / "examples" / "quickstart"
 CODE = """
 import faulthandler, gc, json, locale, logging, os, signal, socket, sys, threading, warnings
@@ -104,6 +106,7 @@ print(json.dumps(changes), file=sys.stderr)
 """
 
 
+@pytest.mark.slow
 def test_nothing_of_the_host_process_is_changed_before_during_or_after(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path), str(SAMPLE)],

@@ -7,7 +7,6 @@ from typing import Any
 
 import nbclient
 import nbformat
-import pytest
 
 TEN_LINES = """\
 import pandas as pd
@@ -41,46 +40,39 @@ CELLS = (
 )
 
 
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[list[nbformat.NotebookNode]]:
-    """What each cell shows."""
-    folder = tmp_path_factory.mktemp("notebook")
+SHOWN = {
+    3: "alpha_nDCG@10",
+    4: "A − B|B − A",
+    5: "what bm25 misses",
+    6: "pooled chunks",
+    7: "support",
+    8: "kappa",
+    9: "requests",
+    10: "How it was made",
+}
+"""What is in the HTML of a cell's result."""
+
+
+def test_a_notebook_builds_and_shows_results(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, CELLS)])
+    resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook, timeout=120, kernel_name="python3", resources=resources
     ).execute()
-    return [cell.outputs for cell in notebook.cells]
+    results = {
+        number: output["data"]
+        for number, cell in enumerate(notebook.cells)
+        for output in cell.outputs
+        if output.output_type == "execute_result"
+    }
 
-
-def test_a_build_of_a_frame_and_a_list_in_a_notebook(
-    outputs: list[list[nbformat.NotebookNode]],
-) -> None:
-    shown = outputs[-1][-1]["data"]
-
-    assert re.search(r"Collection git: 2 queries, \d nuggets, 2 chunks", shown["text/plain"])
-
-
-@pytest.mark.parametrize(
-    ("cell", "words"),
-    [
-        (3, "alpha_nDCG@10"),
-        (4, "A − B|B − A"),
-        (5, "what bm25 misses"),
-        (6, "pooled chunks"),
-        (7, "support"),
-        (8, "kappa"),
-        (9, "requests"),
-        (10, "How it was made"),
-    ],
-)
-def test_results_present_themselves(
-    outputs: list[list[nbformat.NotebookNode]], cell: int, words: str
-) -> None:
-    shown = next(one["data"] for one in outputs[cell] if one.output_type == "execute_result")
-
-    assert re.search(words, shown["text/html"])
-    assert "<script" not in shown["text/html"]
-    assert len(shown["text/plain"]) < 300
+    for number, words in SHOWN.items():
+        shown = results[number]
+        assert re.search(words, shown["text/html"]), number
+        assert "<script" not in shown["text/html"]
+        assert len(shown["text/plain"]) < 300
+    last = results[len(CELLS) - 1]["text/plain"]
+    assert re.search(r"Collection git: 2 queries, \d nuggets, 2 chunks", last)
 
 
 def test_the_same_lines_in_threads(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_a_chunk_without_a_word_is_next_to_others(tmp_path: Path) -> None:
     assert [len(ranking) for ranking in found] == [0, 1, 0, 0]
 
 
+@pytest.mark.slow
 def test_many_texts_are_searched_for_by_processes_as_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,7 +73,7 @@ def quickstart(folder: Path, server: SmallServer, **model: Any) -> BuildConfig:
         update={
             "model": config.model.model_validate(settings),
             "out": folder / "collection",
-            "queries": config.queries.model_copy(update={"limit": 12}),
+            "queries": config.queries.model_copy(update={"limit": 4}),
             "index": config.index.model_copy(update={"path": folder / "index"}),
             "cache": config.cache.model_copy(update={"path": folder / "cache", "bundles": ()}),
         }
@@ -93,7 +93,7 @@ def test_every_pair_is_judged_and_replayed_to_the_same_content(
         f"{dict(small.refused)}; {len(collection.judgments)} judgments, "
         f"{len(collection.failures)} failures"
     )
-    assert len(collection.queries) == 12
+    assert len(collection.queries) == 4
     assert collection.failures == ()
     assert {one.status for one in collection.judgments} == {"ok"}
     assert sum(step.calls for step in steps.values()) == asked
