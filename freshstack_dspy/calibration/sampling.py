@@ -363,7 +363,7 @@ def _answers(folder: Path) -> tuple[Strata, dict[ItemId, dict[str, str]]]:
     """Read the compared answers of a folder: their strata, and their texts with the gold ones."""
 
     def read(name: str, record: type[Record]) -> Any:
-        return RecordFile(name, record, ()).open(folder).read()
+        return RecordFile(name, record, ()).open(folder)
 
     texts: dict[ItemId, str] = {
         (one.topic_id, one.run_id): one.text for one in read("answers", Answer)

@@ -15,13 +15,10 @@ from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.format import Format, read_layout
-from freshstack_dspy.formats.imported import Imported, name_of
-from freshstack_dspy.records import Candidate
+from freshstack_dspy.formats.imported import Imported, contents_of, name_of
 from freshstack_dspy.rows import row_files
-from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.folder import GRADED
 from freshstack_dspy.stored.manifest import NO_MODEL, Provenance
-from freshstack_dspy.stored.slices import slice_queries
 
 
 def import_collection(
@@ -60,22 +57,13 @@ def import_collection(
         raise CollectionError(f"{out} exists; name another folder, or replace it")
     found = read_layout(layout, path, corpus=corpus, threshold=threshold, split=split)
     chunks, missing = found.with_existing_chunks(drop=unknown_ids == "drop")
-    queries, nuggets = tuple(found.queries.values()), tuple(found.nuggets.values())
-    judgments = tuple(found.judgments)
-    judged = sorted({(one.query_id, one.chunk_id) for one in judgments})
-    contents = Contents(
-        queries=queries,
-        nuggets=nuggets,
-        pool=tuple(
-            found.pool
-            or (
-                Candidate(query_id=query_id, chunk_id=chunk_id, origin="imported")
-                for query_id, chunk_id in judged
-            )
-        ),
-        judgments=judgments,
+    contents = contents_of(
+        found.queries.values(),
+        found.nuggets.values(),
+        found.judgments,
+        found.scale,
+        found.pool,
         failures=tuple(found.failures),
-        slices=tuple(slice_queries(queries, nuggets, judgments, found.scale.threshold)),
         skipped=tuple(missing),
         licences=found.licences,
     )

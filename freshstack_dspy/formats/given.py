@@ -12,13 +12,13 @@ from freshstack_dspy.formats.imported import (
     DOCUMENT_TEXTS,
     NO_TEXT,
     chunk_of,
+    contents_of,
     missing_file,
     validated,
 )
 from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.records import (
     SCALES,
-    Candidate,
     Chunk,
     Judgment,
     Nugget,
@@ -29,7 +29,6 @@ from freshstack_dspy.records import (
 from freshstack_dspy.rows import Row, given_rows, rows_of
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import NO_MODEL, Manifest, Provenance
-from freshstack_dspy.stored.slices import slice_queries
 from freshstack_dspy.stored.writing import manifest_of
 
 R = TypeVar("R", bound=Record)
@@ -51,26 +50,21 @@ def read_given(
     cut = [_nugget(row) for row in _named(nuggets, "nuggets")]
     owners = {nugget.nugget_id: nugget.query_id for nugget in cut}
     judged = [_judgment(row, owners) for row in _named(judgments, "judgments")]
-    ids = sorted({(one.query_id, one.chunk_id) for one in judged})
     if chunks is None:
-        known = ChunkFile.holding(chunk_of(None, id_, name, "") for id_ in {id_ for _, id_ in ids})
+        ids = {judgment.chunk_id for judgment in judged}
+        known = ChunkFile.holding(chunk_of(None, id_, name, "") for id_ in ids)
     else:
         known = ChunkFile.holding(_chunk(row, name) for row in _named(chunks, "chunks"))
-    contents = Contents(
-        queries=reading.queries,
-        nuggets=tuple(cut),
-        pool=tuple(
-            Candidate(query_id=query_id, chunk_id=chunk_id, origin="imported")
-            for query_id, chunk_id in ids
-        ),
-        judgments=tuple(judged),
-        slices=tuple(slice_queries(reading.queries, cut, judged, scale.threshold)),
+    contents = contents_of(
+        reading.queries,
+        cut,
+        judged,
+        scale,
         skipped=tuple(
             missing_file(chunk.source, chunk.chunk_id, NO_TEXT)
             for chunk in known
             if not chunk.titled.strip()
         ),
-        threshold=scale.threshold,
     )
     provenance = Provenance(
         name=name,

@@ -1,27 +1,32 @@
 """The Hugging Face hub: a data set of Parquet for each kind of record, with the card."""
 
+import hashlib
+import io
 import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import Imported, R, validated
-from freshstack_dspy.formats.parquet import front_matter, parquet_file
 from freshstack_dspy.formats.selection import GRADES, Files, Selection
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query
 from freshstack_dspy.rows import Row
 from freshstack_dspy.stored.card import data_card
 from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.corpus import write_rows
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.record_files import kinds, schema_of
 from freshstack_dspy.stored.slices import Slices
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _HOW_TO_LOAD = f"""\
     queries = datasets.load_dataset("path/or/name", "queries", split="test")
@@ -94,6 +99,33 @@ def _records(found: Imported, name: str, record: type[R]) -> Iterator[tuple[Row,
         if own := given.get("fields"):
             given["fields"] = {key: text for key, text in own.items() if text is not None}
         yield row, validated(record, row, **given)
+
+
+# Data sets of Parquet, as `datasets` loads them
+
+
+def parquet_file(
+    split: str, schema: "pa.Schema", rows: Iterable[dict[str, Any]]
+) -> tuple[str, bytes]:
+    """Give the file of a split of a data set, `{split}-{hash}.parquet`.
+
+    `datasets` caches what it reads under the names in the README and never looks whether the file
+    behind them changed, so the name has the hash of the content.
+    """
+    file = io.BytesIO()
+    write_rows(file, schema, rows)
+    digest = hashlib.sha256(file.getvalue()).hexdigest()
+    return f"{split}-{digest[:16]}.parquet", file.getvalue()
+
+
+def front_matter(files: Mapping[str, tuple[str, str]], about: str = "") -> str:
+    """Say for `datasets` where the one split of each configuration is: name -> split, file."""
+    configs = "".join(
+        f"- config_name: {json.dumps(name)}\n"
+        f"  data_files:\n  - split: {split}\n    path: {json.dumps(file)}\n"
+        for name, (split, file) in files.items()
+    )
+    return f"---\n{about}configs:\n{configs}---\n"
 
 
 def push_collection(

@@ -37,10 +37,35 @@ from freshstack_dspy.records import (
     StepName,
 )
 from freshstack_dspy.rows import Row, read_rows
+from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.slices import slice_queries
 
 R = TypeVar("R", bound=Record)
 NO_TEXT = "the imported data have no text of it"
 DATA_ENDINGS = (".jsonl", ".jsonl.gz", ".parquet", ".json")
+
+
+def contents_of(
+    queries: Iterable[Query],
+    nuggets: Iterable[Nugget],
+    judgments: Iterable[Judgment],
+    scale: Scale,
+    pool: Iterable[Candidate] = (),
+    **others: Any,
+) -> Contents:
+    """Put records of others together: with slices, and without a pool the judged chunks as one."""
+    queries, nuggets, judgments = tuple(queries), tuple(nuggets), tuple(judgments)
+    judged = sorted({(judgment.query_id, judgment.chunk_id) for judgment in judgments})
+    return Contents(
+        queries=queries,
+        nuggets=nuggets,
+        judgments=judgments,
+        pool=tuple(pool)
+        or tuple(Candidate(query_id=q, chunk_id=c, origin="imported") for q, c in judged),
+        slices=tuple(slice_queries(queries, nuggets, judgments, scale.threshold)),
+        threshold=scale.threshold,
+        **others,
+    )
 
 
 class Imported:

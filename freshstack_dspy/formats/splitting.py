@@ -33,7 +33,7 @@ class Shared(NamedTuple):
     """Of that one."""
 
 
-class Split(NamedTuple):
+class Sides(NamedTuple):
     """Questions by side; those of different sides share no mark."""
 
     train: tuple[str, ...]
@@ -47,7 +47,7 @@ class Split(NamedTuple):
 
 def split_questions(
     collection: StoredCollection, own: Iterable[str], measured: Iterable[Measured], share: float
-) -> Split:
+) -> Sides:
     """Divide questions into train, dev and test, the same on every machine.
 
     Questions that share a mark, with each other or by way of others, are on one side. Where so many
@@ -75,7 +75,7 @@ def split_questions(
     rest = [id_ for id_ in order if id_ not in held and id_ not in left_out]
     dev = _whole_groups(rest, marks, round(DEV_SHARE * len(rest)))
     tested = {mark for id_ in held for mark in marks[id_]}
-    return Split(
+    return Sides(
         train=tuple(sorted(id_ for id_ in rest if id_ not in dev)),
         dev=tuple(sorted(dev)),
         test=tuple(sorted(id_ for id_ in order if id_ in held)),

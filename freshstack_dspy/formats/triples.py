@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.selection import Files, Selection
-from freshstack_dspy.formats.splitting import Measured, Split, marks_of, split_questions
+from freshstack_dspy.formats.splitting import Measured, Sides, marks_of, split_questions
 from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.pages.page import counted, part
 from freshstack_dspy.records import DRY_RUN, SCALES, Chunk, Query
@@ -157,7 +157,7 @@ def _write(selection: Selection, test: float, measured: Sequence[Measured], mine
     yield "README.md", selection.readme("\n\n".join([_HOW_TO_LOAD, *selection.notes]))
 
 
-def _nothing_left(selection: Selection, split: Split) -> str:
+def _nothing_left(selection: Selection, split: Sides) -> str:
     line = (
         f"nothing to train on: {len(split.test):,} of "
         f"{counted(len(selection.queries), 'question')} are measured"
@@ -347,7 +347,7 @@ def _qrels(selection: Selection, query_ids: Sequence[str]) -> Iterator[str]:
                 yield f"{query_id} {number} {chunk_id} {supports}"
 
 
-def _sides(selection: Selection, split: Split) -> Iterator[dict[str, str]]:
+def _sides(selection: Selection, split: Sides) -> Iterator[dict[str, str]]:
     sides = {id_: side for side in ("train", "dev", "test") for id_ in getattr(split, side)}
     for query_id in selection.nuggets:
         row = {"query_id": query_id, "side": sides.get(query_id, "left out")}

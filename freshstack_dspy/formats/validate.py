@@ -1,17 +1,68 @@
-"""Validating a collection, or an export of one, which is read back."""
+"""Validating a collection, every reference, count and hash; or an export of one, which is read back."""
 
+from collections import defaultdict
+from collections.abc import Collection as Ids
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from freshstack_dspy.corpus.parquet import ROWS, ChunkFile
 from freshstack_dspy.errors import CollectionError, FreshstackError
 from freshstack_dspy.files import existing_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.description import EXPORT_FILE, Description, read_description
 from freshstack_dspy.formats.format import Format, read_layout
-from freshstack_dspy.stored.manifest import MANIFEST_FILE
-from freshstack_dspy.stored.validate import Report, below, validate_collection
+from freshstack_dspy.pages.page import Page, Table, Text, counted
+from freshstack_dspy.pages.shown import Shown
+from freshstack_dspy.records import Judgment
+from freshstack_dspy.stored.contents import Contents, reference_faults
+from freshstack_dspy.stored.corpus import CORPUS_FILE
+from freshstack_dspy.stored.counts import Counts, count, missing_of
+from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
+from freshstack_dspy.stored.record_files import NO_LINES, RECORD_FILES, rows
 
 
-def validate(path: Path | str) -> Report:
+@dataclass(frozen=True, repr=False)
+class Validation(Shown):
+    """What was validated, and what is wrong with it."""
+
+    format: str
+    """`collection`, or that of an export."""
+    faults: tuple[str, ...]
+    """Each with its file, and the line where there is one."""
+    counts: dict[str, int]
+    """How many records of each kind were read."""
+    agreement: str = ""
+    """Of a collection: how far its labels agree with people, in one line."""
+    missing: str = ""
+    """Of a collection: what failed in the making of it, in one line; see `counts.missing_of`."""
+    calibrated: bool = False
+    """Of a collection: whether its labels agree with people as far as `[trust]` asks."""
+
+    def __repr__(self) -> str:
+        return f"Validation({self._found}, {self.format})"
+
+    @property
+    def _found(self) -> str:
+        return counted(len(self.faults), "fault") if self.faults else "ok"
+
+    def page(self, path: Path | None = None) -> Page:
+        """Give every fault, and what was read at `path`."""
+        counts = ", ".join(f"{number:,} {name}" for name, number in self.counts.items() if number)
+        agreement = (Text(self.agreement),) if self.agreement else ()
+        return Page(
+            f"{path or self.format}: {self._found}, {self.format}: {counts}",
+            (*(Text(f"fault: {fault}", "warning") for fault in self.faults), *agreement),
+            data={name: getattr(self, name) for name in _FIELDS},
+            rows=Table(("fault",), [(fault,) for fault in self.faults]),
+        )
+
+
+_FIELDS = ("format", "faults", "counts", "agreement", "missing", "calibrated")
+
+
+def validate(path: Path | str) -> Validation:
     """Check a collection, or an export of one.
 
     Of a collection: files, hashes, counts, references, labels on their scale. An export is read
@@ -29,20 +80,20 @@ def validate(path: Path | str) -> Report:
             f"{folder}: neither a collection nor an export: it has no {MANIFEST_FILE} and no "
             f"{EXPORT_FILE}"
         )
-    return validate_collection(folder)
+    return _validate_collection(folder)
 
 
-def _validate_export(folder: Path, description: Description) -> Report:
+def _validate_export(folder: Path, description: Description) -> Validation:
     try:
         counts = _read_back(folder, description.format)
     except FreshstackError as error:
-        return Report(description.format, (below(folder, error),), {})
+        return Validation(description.format, (_below(folder, error),), {})
     faults = [
         f"{EXPORT_FILE}: counts.{name} is {description.counts.get(name)}, the files have {counted}"
         for name, counted in counts.items()
         if counted != description.counts.get(name)
     ]
-    return Report(description.format, tuple(faults), counts)
+    return Validation(description.format, tuple(faults), counts)
 
 
 def _read_back(folder: Path, name: str) -> dict[str, int]:
@@ -55,3 +106,75 @@ def _read_back(folder: Path, name: str) -> dict[str, int]:
     if "nuggets" in layout.cannot_hold:
         del counts["nuggets"]
     return counts
+
+
+def _validate_collection(folder: Path) -> Validation:
+    """Check files, hashes, counts, references, and labels on their scale.
+
+    Raises:
+        CollectionError: Its manifest cannot be read.
+    """
+    manifest = read_manifest(folder)
+    faults: list[str] = []
+    records: dict[str, Any] = {}
+    for file in RECORD_FILES:
+        try:
+            opened = file.open(folder)
+            if opened.sha256() != manifest.files.get(file.filename, NO_LINES):
+                name = file.path(folder).name
+                faults.append(f"{name}: is not the file whose hash the manifest has")
+            len(opened)  # decodes lines
+            records[file.name] = opened
+        except CollectionError as error:
+            faults.append(_below(folder, error))
+    chunk_ids: Ids[str] = frozenset()
+    try:
+        corpus = ChunkFile(folder / CORPUS_FILE)
+        chunk_ids = corpus.ids
+        if corpus.sums.sha256 != manifest.files.get(CORPUS_FILE):
+            faults.append(f"{CORPUS_FILE}: the chunks are not those of the manifest's hash")
+        faults += _evidence_faults(records.get("judgments", ()), corpus)
+    except CollectionError as error:
+        faults.append(_below(folder, error))
+    contents = Contents(**records, threshold=manifest.scale.threshold)
+    found = count(contents, len(chunk_ids), manifest.counts.rejected)
+    if len(records) == len(RECORD_FILES):  # else, what is missing would be missed everywhere
+        faults += reference_faults(contents, chunk_ids, manifest.scale)
+    for name in Counts.model_fields:
+        stored, counted = getattr(manifest.counts, name), getattr(found, name)
+        if stored != counted:
+            faults.append(f"{MANIFEST_FILE}: counts.{name} is {stored}, the files have {counted}")
+    counts = {name: value for name, value in found if isinstance(value, int)}
+    return Validation(
+        "collection",
+        tuple(faults),
+        counts,
+        trust_line(manifest),
+        missing_of(contents),
+        manifest.trust is not None and manifest.trust.calibrated,
+    )
+
+
+def _evidence_faults(judgments: Sequence[Judgment], corpus: ChunkFile) -> Iterator[str]:
+    """Say which spans are not of whole characters with some text among them, inside their chunk."""
+    by_chunk: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    fields = "nugget_id", "chunk_id", "evidence", "votes"
+    for nugget_id, chunk_id, evidence, votes in rows(judgments, *fields):
+        if spans := {*evidence, *(span for vote in votes for span in vote.evidence)}:
+            by_chunk[chunk_id] += [(nugget_id, *span) for span in sorted(spans)]
+    ids = sorted(chunk_id for chunk_id in by_chunk if chunk_id in corpus.ids)
+    for first in range(0, len(ids), ROWS):
+        for chunk_id, chunk in corpus.chunks(ids[first : first + ROWS]).items():
+            for nugget_id, start, end in by_chunk[chunk_id]:
+                places = chunk.place_at(start), chunk.place_at(end)
+                whole = (start, end) == tuple(map(chunk.byte_at, places))
+                if not whole or not chunk.text[slice(*places)].strip():
+                    yield (
+                        f"judgments.jsonl: nugget {nugget_id!r} and chunk {chunk_id!r}: the evidence "
+                        f"from byte {start} to {end} is no text of the chunk"
+                    )
+
+
+def _below(folder: Path, error: Exception) -> str:
+    """Give a message with the file as it is called in the folder."""
+    return str(error).removeprefix(f"{folder}/")

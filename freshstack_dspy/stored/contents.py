@@ -43,7 +43,7 @@ Labels = dict[str, dict[str, int | None]]
 class Contents:
     """The records of a collection, each kind in the order of its file; the chunks are apart.
 
-    Many judgments and candidates are read from disk as they are asked for.
+    Those of a folder are read as they are asked for.
 
     Attributes:
         queries: Of all slices.
@@ -73,6 +73,11 @@ class Contents:
     def records(self) -> dict[str, Any]:
         """Give the records by the name of their file."""
         return {file.name: getattr(self, file.name) for file in RECORD_FILES}
+
+    def check(self) -> None:
+        """Read every file once, or raise a `CollectionError` where it is damaged."""
+        for records in self.records().values():
+            len(records)
 
     def queries_in(self, slices: Sequence[SliceName]) -> tuple[str, ...]:
         """List the ids of the queries in these slices that have nuggets, ascending."""

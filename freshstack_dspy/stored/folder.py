@@ -55,7 +55,7 @@ class StoredCollection(Contents):
 
     @classmethod
     def load(cls, path: Self | Path | str) -> Self:
-        """Open the collection in a folder; records and chunks are read when first needed.
+        """Open the collection in a folder; records and chunks are read when they are needed.
 
         A collection in place of its folder is given as it is.
 
@@ -70,31 +70,12 @@ class StoredCollection(Contents):
         except (OSError, ValueError) as error:  # too long, or no name at all
             raise CollectionError(f"{reprlib.repr(str(path))} cannot be read: {error}") from None
         manifest, sums = read_manifest(folder), read_sums(folder)
-        collection = object.__new__(cls)
-        vars(collection).update(
-            threshold=manifest.scale.threshold,
-            manifest=manifest,
-            corpus=ChunkFile(
-                folder / CORPUS_FILE, sha256=sums.get(CORPUS_FILE, "") if sums else None
-            ),
-            _path=Path(path),
-            _files={file.name: file.open(folder, manifest.files, sums) for file in RECORD_FILES},
-        )
+        records: Any = {file.name: file.open(folder, manifest.files, sums) for file in RECORD_FILES}
+        corpus = ChunkFile(folder / CORPUS_FILE, sha256=sums.get(CORPUS_FILE, "") if sums else None)
+        threshold = manifest.scale.threshold
+        collection = cls(**records, threshold=threshold, manifest=manifest, corpus=corpus)
+        vars(collection)["_path"] = Path(path)
         return collection
-
-    if not TYPE_CHECKING:  # for a type checker, any name at all would now be an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Decode a file of records when it is first asked for."""
-            file = next((file for file in RECORD_FILES if file.name == name), None)
-            if file is None or "_files" not in vars(self):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            if (
-                opened := self._files.get(name)
-            ) is not None:  # where not, another thread was quicker
-                vars(self)[name] = file.sort(opened.read())
-                self._files.pop(name, None)
-            return vars(self)[name]
 
     def __hash__(self) -> int:
         """Equal collections have one hash, that of their content."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import (
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from freshstack_dspy.corpus.parquet import damaged, open_parquet, reading_parquet
+from freshstack_dspy.corpus.parquet import ParquetFile, damaged, open_parquet, reading_parquet
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import canonical_line, decode_records, encode_records
@@ -88,25 +88,24 @@ class RecordFile(NamedTuple):
         folder: Path,
         files: Mapping[str, str] | None = None,
         sums: Mapping[str, str] | None = None,
-    ) -> "Lines | Records[Record]":
+    ) -> "Records[Record]":
         """Open the file of a collection: what is read later is what it is now.
 
-        Its `read` compares JSON Lines with the manifest's `files` and Parquet with `sums`, which
+        JSON Lines are then compared with the manifest's `files`, and Parquet with `sums`, which
         collections of before 0.3 lack.
 
         Raises:
             CollectionError: It is missing, or cannot be read.
         """
         path = self.path(folder)
-        content = None if files is None else files.get(self.filename, NO_LINES)
-        if self.optional and not path.exists():
-            return Lines(b"", self.record, path, content)
         if path.name != self.filename:
-            return Records(path, self.record, sums.get(path.name, "") if sums else None)
+            return Records(path, self.record, None, sums.get(path.name, "") if sums else None)
+        content = None if files is None else files.get(self.filename, NO_LINES)
         try:
-            return Lines(path.read_bytes(), self.record, path, content)
+            data = b"" if self.optional and not path.exists() else path.read_bytes()
         except OSError as error:
             raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+        return Records(path, self.record, data, content)
 
     def write(self, folder: Path, records: Sequence[Record]) -> None:
         """Write the file into a folder, in the form that its number of records asks for."""
@@ -151,69 +150,60 @@ def lines_sha256(records: Iterable[Record]) -> str:
 
 def rows(records: Sequence[Record], *fields: str) -> Iterable[tuple[Any, ...]]:
     """Give some fields of records; of Parquet nothing else is read."""
-    if isinstance(records, Records):
-        return records.rows(*fields)
+    return records.rows(*fields) if isinstance(records, Records) else _fields(records, fields)
+
+
+def _fields(records: Sequence[Any], fields: Iterable[str]) -> Iterable[tuple[Any, ...]]:
     return zip(*(map(attrgetter(field), records) for field in fields), strict=True)
 
 
 def records_of(records: Sequence[R], query_id: str) -> Sequence[R]:
     """Give the records of one query; of Parquet little else is read."""
     if isinstance(records, Records):
-        found: Sequence[R] = records.of_query(query_id)
-        return found
-    return [one for one in records if getattr(one, "query_id") == query_id]  # noqa: B009
+        return records.of_query(query_id)
+    return _of_query(records, query_id)
 
 
-class Lines(NamedTuple):
-    """The JSON Lines of a file, not yet decoded."""
-
-    data: bytes
-    record: type[Record]
-    path: Path
-    content: str | None = None
-    """The SHA-256 that the manifest has of it."""
-
-    def sha256(self) -> str:
-        """Hash the file."""
-        return hashlib.sha256(self.data).hexdigest()
-
-    def read(self) -> Sequence[Record]:
-        """Decode the records, in the order of the lines."""
-        records = decode_records(self.data, self.record, self.path)
-        if self.content not in (None, self.sha256()):
-            raise damaged(self.path)
-        return records
+def _of_query(records: Iterable[Any], query_id: str) -> tuple[Any, ...]:
+    return tuple(record for record in records if record.query_id == query_id)
 
 
 class Records(Sequence[R], Generic[R]):
-    """The records of a Parquet file in its order, each made when it is asked for.
+    """The records of a file in its order, read when they are asked for.
 
-    Its methods raise a `CollectionError` where the file is damaged.
+    JSON Lines are decoded at once and kept; records of Parquet are made anew each time.
+    Its methods raise a `CollectionError` where the file is damaged, or is not that of its hash.
     """
 
-    def __init__(self, path: Path, record: type[R], sha256: str | None = None) -> None:
+    def __init__(
+        self, path: Path, record: type[R], data: bytes | None = None, sha256: str | None = None
+    ) -> None:
+        """Hold the bytes of JSON Lines, or open Parquet; `sha256` is what the hash must be."""
         self._path, self._record, self._sha256 = path, record, sha256
-        self._read: tuple[int, pa.Table] | None = None
-        self._file = open_parquet(path, schema_of(record), str(path))
+        self.data = data
+        """The bytes of JSON Lines; None of Parquet."""
+        self._last: tuple[int, pa.Table] | None = None
+        self._opened = open_parquet(path, schema_of(record), str(path)) if data is None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._path, self._record)
+        return type(self), (self._path, self._record, self.data, self._sha256)
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} {self._record.__name__} records of {self._path}>"
+        return f"<{self._record.__name__} records of {self._path}>"
 
     def __len__(self) -> int:
-        return int(self._file.metadata.num_rows)
+        return int(self._file.metadata.num_rows) if self.data is None else len(self._lines)
 
     def __iter__(self) -> Iterator[R]:
-        for batch in self._batches():
-            yield from self._made(batch)
+        return iter(self._lines) if self.data is not None else self._all_made()
 
     @overload
     def __getitem__(self, place: int) -> R: ...
     @overload
     def __getitem__(self, place: slice) -> tuple[R, ...]: ...
     def __getitem__(self, place: int | slice) -> R | tuple[R, ...]:
+        if self.data is not None:
+            return self._lines[place]
         if isinstance(place, slice):
             return tuple(map(self.__getitem__, range(len(self))[place]))
         row = range(len(self))[place]
@@ -225,18 +215,38 @@ class Records(Sequence[R], Generic[R]):
         raise IndexError(place)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Records):
+        if isinstance(other, Records) and self.data is other.data is None:
             same = len(self) == len(other) and self._record is other._record
             batches = zip(self._batches(), other._batches(), strict=False)
-            return same and all(one.equals(another) for one, another in batches)
-        if not isinstance(other, tuple):
+            return same and all(batch.equals(another) for batch, another in batches)
+        if not isinstance(other, Records | tuple):
             return NotImplemented
         return len(self) == len(other) and all(map(Record.__eq__, self, other))
 
     __hash__ = None  # type: ignore[assignment]
 
+    @cached_property
+    def _lines(self) -> tuple[R, ...]:
+        records = decode_records(self.data or b"", self._record, self._path)
+        if self._sha256 not in (None, self.sha256()):
+            raise damaged(self._path)
+        return tuple(records)
+
+    @cached_property
+    def _file(self) -> ParquetFile:
+        assert self._opened is not None
+        self._opened.check(self._sha256)
+        return self._opened
+
+    def _all_made(self) -> Iterator[R]:
+        for batch in self._batches():
+            yield from self._made(batch)
+
     def rows(self, *fields: str) -> Iterator[tuple[Any, ...]]:
-        """Give some fields of all records."""
+        """Give some fields of all records; of Parquet nothing else is read."""
+        if self.data is not None:
+            yield from _fields(self._lines, fields)
+            return
         for batch in self._batches(fields):
             yield from zip(*(self._checked(batch, field) for field in fields), strict=True)
 
@@ -244,6 +254,8 @@ class Records(Sequence[R], Generic[R]):
         """Give the records of one query; only row groups that may have one are read."""
         import pyarrow.compute as pc
 
+        if self.data is not None:
+            return _of_query(self._lines, query_id)
         found: list[R] = []
         place = self._file.schema.get_field_index("query_id")
         for group in range(self._file.metadata.num_row_groups):
@@ -254,13 +266,8 @@ class Records(Sequence[R], Generic[R]):
         return tuple(found)
 
     def sha256(self) -> str:
-        """Hash the records as the JSON Lines that they would be."""
-        return lines_sha256(self)
-
-    def read(self) -> Sequence[R]:
-        """Give the records, which are read when they are asked for."""
-        self._file.check(self._sha256)
-        return self
+        """Hash the records as the JSON Lines that they are or would be."""
+        return lines_sha256(self) if self.data is None else hashlib.sha256(self.data).hexdigest()
 
     def _made(self, batch: "pa.RecordBatch") -> Iterator[R]:
         names = list(self._record.model_fields)
@@ -312,11 +319,11 @@ class Records(Sequence[R], Generic[R]):
             yield from self._file.batches(_ROWS, fields and list(fields))
 
     def _group(self, group: int) -> "pa.Table":
-        read = self._read  # another thread may read another group
-        if read is None or read[0] != group:
+        last = self._last  # another thread may read another group
+        if last is None or last[0] != group:
             with reading_parquet(str(self._path)):
-                self._read = read = group, self._file.group(group)
-        return read[1]
+                self._last = last = group, self._file.group(group)
+        return last[1]
 
 
 def _parts(kind: Any, column: Any) -> Sequence[Any]:

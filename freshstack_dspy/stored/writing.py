@@ -29,7 +29,6 @@ from freshstack_dspy.stored.manifest import (
 )
 from freshstack_dspy.stored.record_files import (
     RECORD_FILES,
-    Lines,
     RecordFile,
     lines_sha256,
     rows,
@@ -162,10 +161,10 @@ def call_ids_in(folder: Path) -> frozenset[str]:
     found: set[str] = set()
     for file in _WITH_CALL_ID:
         opened = file.open(folder)
-        if isinstance(opened, Lines):
-            found.update(key.decode() for key in set(_CALL_ID.findall(opened.data)))
-        else:
+        if opened.data is None:
             found |= _call_ids(opened)
+        else:
+            found.update(key.decode() for key in set(_CALL_ID.findall(opened.data)))
     return frozenset(found)
 
 

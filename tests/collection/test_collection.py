@@ -78,7 +78,7 @@ PARTLY = without_support("12_1")
 
 def message_of(path: Path) -> str:
     with pytest.raises(CollectionError) as caught:
-        Collection.load(path).records()
+        Collection.load(path).check()
     message = str(caught.value)
 
     assert "\n" not in message
@@ -100,13 +100,6 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert sorted(CHUNKS, key=lambda chunk: chunk.chunk_id) == list(read.chunks())
     assert CHUNKS[1] == read.chunk(B)
     assert Collection.load(tmp_path / "c") == Collection.load(read)
-
-
-def test_it_prints_as_one_line(tmp_path: Path) -> None:
-    assert repr(write_small(tmp_path)) == (
-        "<Collection small: 4 queries, 4 nuggets, 3 chunks, 8 judgments by openai/some-model>"
-    )
-    assert len(repr(CONTENTS)) < 300
 
 
 @pytest.mark.parametrize("name", ["queries.jsonl", "manifest.json", "corpus.parquet"])
@@ -166,17 +159,6 @@ def test_measures_are_taken_on_queries_with_a_supported_nugget(tmp_path: Path) -
     assert collection.query_ids("all") == ("12", "123", "5"), "6 has no nuggets"
     with pytest.raises(CollectionError, match=r"'answered' is no slice; allowed: supported, all"):
         collection.query_ids(("answered",))  # type: ignore[arg-type]
-
-
-def test_what_is_left_out_is_one_line(tmp_path: Path) -> None:
-    collection = write_small(tmp_path / "c", PARTLY)
-
-    assert collection.left_out() == (
-        "2 of 4 queries (left out: 1 unanswerable, 1 without_nuggets), on the 2 of their 3 "
-        "nuggets that the corpus supports"
-    )
-    answerable = replace(CONTENTS, queries=CONTENTS.queries[:1], slices=CONTENTS.slices[:1])
-    assert Collection.left_out(answerable) == ""  # type: ignore[arg-type]
 
 
 def test_without_any_support_it_says_so(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from freshstack_dspy import export_collection, import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
-from freshstack_dspy.formats.imported import NO_TEXT
 from tests.collection.small import files_of, write_small
 
 from .foreign import beir, crux, freshstack, freshstack_row, json_lines, nuggetizer
@@ -51,17 +50,6 @@ def test_parquet_and_arrow_are_read_as_json_lines_are(tmp_path: Path, kind: str)
 
     for name in ("queries.jsonl", "judgments.jsonl", "corpus.parquet"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-def test_a_single_record_without_texts_says_which_texts_are_missing(tmp_path: Path) -> None:
-    nuggets = freshstack_row()["nuggets"]
-    path = json_lines(tmp_path / "f.json", [{"query_id": "7", "nuggets": nuggets}])
-
-    collection = import_collection("freshstack", path, tmp_path / "c")
-
-    assert collection.queries[0].text == ""
-    assert [chunk.text for chunk in collection.chunks()] == ["", ""]
-    assert [skipped.reason for skipped in collection.skipped] == [NO_TEXT, NO_TEXT]
 
 
 def test_a_synthetic_query_stays_marked(tmp_path: Path) -> None:
@@ -128,37 +116,6 @@ def test_ratings_by_rank_belong_to_the_chunks_of_the_run(tmp_path: Path) -> None
     (folder / "bm25.run").write_text("t Q0 p 1 1.0 r\n")
     with pytest.raises(SourceError, match="ratings for more ranks than the 1 of the run"):
         import_collection("crux", folder, tmp_path / "d")
-
-
-def shards(folder: Path, *names: str) -> Path:
-    """Ratings of topics t0, t1, … in a file each."""
-    topics = [
-        {"example_id": f"t{n}", "topic": "Report.", "questions": ["Who?", "When?"]} for n in "012"
-    ]
-    json_lines(folder / "test_topics.jsonl", topics)
-    for number, name in enumerate(names):
-        row = {"id": f"t{number}", "docid": "p", "rating": [5, number]}
-        json_lines(folder / f"ratings.{name}.jsonl", [row])
-    return folder
-
-
-def test_all_shards_of_the_ratings_are_read(tmp_path: Path) -> None:
-    folder = shards(tmp_path / "x", "Llama-3.1.0-4", "Llama-3.1.1-4", "Llama-3.1.2-4")
-
-    collection = import_collection("crux", folder, tmp_path / "c")
-
-    labels = {one.nugget_id: one.label for one in collection.judgments}
-    assert labels == {"t0_1": 5, "t0_2": 0, "t1_1": 5, "t1_2": 1, "t2_1": 5, "t2_2": 2}
-
-
-def test_ratings_of_two_models_are_not_mixed(tmp_path: Path) -> None:
-    folder = shards(tmp_path / "x", "Llama-3.1.0-4")
-    (folder / "ratings.other.jsonl").write_bytes(
-        (folder / "ratings.Llama-3.1.0-4.jsonl").read_bytes()
-    )
-
-    with pytest.raises(SourceError, match=r"rating of 't0' and 'p' is at .* already"):
-        import_collection("crux", folder, tmp_path / "c")
 
 
 @pytest.mark.parametrize(

@@ -243,19 +243,3 @@ def test_an_export_says_what_to_read_it_as(tmp_path: Path, exported: str, fault:
 
 def _labels_by_query(collection: Collection) -> set[tuple[str, str, int | None]]:
     return {(one.query_id, one.chunk_id, one.label) for one in collection.judgments}
-
-
-def test_the_card_names_what_was_exported_however_often(tmp_path: Path) -> None:
-    made = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
-    first = write_collection(tmp_path / "c", CONTENTS, CHUNKS, made)
-    export_collection(first, "beir", tmp_path / "e")
-    second = import_collection("beir", tmp_path / "e", tmp_path / "again")
-    export_collection(second, "beir", tmp_path / "f")
-    import_collection("beir", tmp_path / "f", tmp_path / "third")
-
-    for name, of in (("again", first), ("third", second)):
-        card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
-        assert card.startswith(f"# {name}\n\n**extractive/baseline is a baseline")
-        assert of.manifest.content_hash in card
-    exported = (tmp_path / "f/README.md").read_text(encoding="utf-8")
-    assert "**extractive/baseline is a baseline" in exported

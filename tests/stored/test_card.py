@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.lm.usage import StepLedger
-from freshstack_dspy.records import Attribution, Vote
+from freshstack_dspy.records import Attribution
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Provenance
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, query
@@ -130,33 +130,3 @@ def test_a_replay_has_the_card_of_the_build_that_paid(tmp_path: Path) -> None:
 
     assert first == card(tmp_path / "replayed", ledger=replayed, versions={"dspy": "9"})
     assert "| support | 3 | 700 | 1.5000 |" in first
-
-
-def test_a_synthetic_query_is_counted_and_marked(tmp_path: Path) -> None:
-    synthetic = {"origin": "synthetic", "question_source": None, "answer_source": None}
-    made = query("12").model_copy(update=synthetic)
-    text = card(tmp_path, replace(CONTENTS, queries=(made, *CONTENTS.queries[1:])))
-
-    assert "| synthetic queries | 1 |" in text
-    assert "questions of a community and questions that a model made" in text
-    assert "| 12 | How? | question | made by a model |  | made by a model |" in text
-
-
-def test_an_imported_collection_says_so_and_names_no_model(tmp_path: Path) -> None:
-    imported = {"import": {"format": "beir"}}
-    text = card(tmp_path, recipe="import:beir", model="none", prompts={}, config=imported)
-
-    assert "| imported from the format | beir |" in text
-    assert "asking the model" not in text
-    assert "by a language model" not in text
-
-
-def test_votes_are_compared(tmp_path: Path) -> None:
-    votes = tuple(
-        Vote(vote=number, label=label, status="ok", reason="", call_id=None)
-        for number, label in enumerate((1, 1, 0), 1)
-    )
-    voted = CONTENTS.judgments[0].model_copy(update={"votes": votes})
-    text = card(tmp_path, replace(CONTENTS, judgments=(voted, *CONTENTS.judgments[1:])))
-
-    assert "| two votes agree | 33.3% |" in text

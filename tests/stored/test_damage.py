@@ -17,7 +17,7 @@ from tests.collection.small import write_small
 
 def read_all(folder: Path) -> None:
     collection = Collection.load(folder)
-    collection.records()
+    collection.check()
     list(collection.chunks())
 
 

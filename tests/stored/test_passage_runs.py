@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from freshstack_dspy import Chunk, NuggetQrels
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import PassageRun
-from freshstack_dspy.measures.spans import Hit, Place
+from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import SourceFile
 from freshstack_dspy.stored.passage_runs import CollectionSpans, place_all, read_passages
 from freshstack_dspy.stored.placing import Files
@@ -52,14 +51,6 @@ def test_bytes_characters_and_texts_give_the_same_place(tmp_path: Path) -> None:
     expected = {Place("lib", "docs/size.md", 0, 8): 1.0}
     assert run.passages == {"a": expected, "b": expected, "c": expected}
     assert run.placed_share == 1
-
-
-def test_of_two_results_at_one_place_the_better_score_counts() -> None:
-    hit = Hit(1.0, path="docs/size.md", start=0, end=8, unit="bytes")
-    run = place_all(FILES, {"q": [hit, hit._replace(score=3.0)]}, "mine")
-
-    assert list(run.passages["q"].values()) == [3.0]
-    assert run.repeated == 1
 
 
 def test_a_text_that_is_in_no_file_is_counted_as_unplaced(tmp_path: Path) -> None:
@@ -318,19 +309,3 @@ def test_a_result_without_a_place_keeps_its_rank() -> None:
     assert found.means["Recall@20tok"] == alone.means["Recall@20tok"]
     assert found.means["BytePrecision@2"] == alone.means["BytePrecision@1"]
     assert (found.unjudged[0].mean, found.most_results) == (1 / 2, 3)
-
-
-def test_runs_over_different_cuts_are_compared() -> None:
-    run = {"q": {"lib/a.txt_0_20": 1.0}}
-    found = compare(TWO, {"chunks": run, "mine": passages((30, 40))}, "Recall@1")
-
-    assert found.means == {"chunks": {"Recall@1": 0.5}, "mine": {"Recall@1": 0.5}}
-
-
-def test_passages_need_a_collection() -> None:
-    with pytest.raises(CollectionError, match="measured on a collection"):
-        evaluate({"q": {"d": 1}}, passages((0, 5)))
-    with pytest.raises(CollectionError, match="measures in bytes need a collection"):
-        evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}, "ByteRecall@1")
-    with pytest.raises(CollectionError, match="length of chunk 'd' is not known"):
-        evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}, "Recall@20tok")

@@ -129,10 +129,6 @@ def test_a_text_is_not_placed_in_another_file_than_that_of_its_exact_path(
     assert files.place(Hit(1.0, source=source, path="README.md", text=text)) is None
 
 
-def test_a_base_name_of_several_files_is_placed_by_its_text() -> None:
-    assert FILES.place(Hit(1.0, path="size.md", text="Other.")) == Place("lib", "src/size.md", 0, 6)
-
-
 def test_of_files_of_one_name_the_text_tells_which_it_is() -> None:
     """As it is in one of them; in another only its white space differs."""
     files = Files(

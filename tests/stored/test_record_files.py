@@ -17,8 +17,6 @@ from freshstack_dspy.collection.diff import difference
 from freshstack_dspy.collection.explain import explain
 from freshstack_dspy.collection.query_pages import query_page
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.formats import FORMATS
-from freshstack_dspy.formats.exports import export_collection
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.records import (
     TECHNIQUES,
@@ -152,16 +150,6 @@ def test_both_forms_are_one_collection(
     again = table.save(tmp_path / "again")
     assert files_of(tmp_path / "again") == files_of(tmp_path / "table")
     assert again == table
-
-
-@pytest.mark.parametrize("format_", [name for name in FORMATS.ours if FORMATS.get(name).read])
-def test_both_forms_export_the_same(
-    tmp_path: Path, written: Callable[[Path, int], Collection], format_: str
-) -> None:
-    for name, many in (("lines", 99), ("table", 3)):
-        export_collection(written(tmp_path / name, many), format_, tmp_path / f"{name}.out")
-
-    assert files_of(tmp_path / "lines.out") == files_of(tmp_path / "table.out")
 
 
 @pytest.mark.parametrize("many", [99, 3])

@@ -83,14 +83,6 @@ def test_every_export_is_read_back_and_its_counts_are_checked(tmp_path: Path, fo
     )
 
 
-def test_the_first_fault_of_an_export_is_named_by_its_line(tmp_path: Path) -> None:
-    export_collection(write_small(tmp_path / "c"), "beir", tmp_path / "e")
-    with (tmp_path / "e" / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
-        file.write("12\tx\tyes\n")
-
-    assert validate(tmp_path / "e").faults[0].startswith("qrels/test.tsv:6: ")
-
-
 def test_a_folder_that_is_neither_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         CollectionError, match=r"neither a collection nor an export: it has no manifest\.json"
