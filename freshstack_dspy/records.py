@@ -447,14 +447,13 @@ Assignment = Literal["support", "partial_support", "not_support", "failed"]
 """nuggetizer's words for how far a text supports a nugget; `failed` where it is unknown."""
 AnswerStatus = Status | Literal["not_retrieved"]
 """`not_retrieved`: the context is empty, so that nothing was asked."""
-Place = Annotated[int, Field(ge=0)]
 
 
 class CitedSentence(Record):
     """One sentence of an answer."""
 
     text: str = Field(min_length=1)
-    citations: tuple[Place, ...]
+    citations: tuple[Annotated[int, Field(ge=0)], ...]
     """Places in the answer's `references`, from 0, the best first."""
 
 
@@ -610,8 +609,8 @@ class JudgedAnswer(Record):
         return citation.reference not in self.references
 
 
-Case = Literal["A", "B", "C", "D", "E", "F"]
-"""Where recall and agreement fail (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §4.1)."""
+Case = Literal["A", "C", "D", "E", "F"]
+"""Where recall and agreement fail (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §4.1); A is A or B."""
 
 
 class FailureCase(Record):
@@ -632,8 +631,6 @@ class FailureCase(Record):
     """Ids of the nuggets that the answer supports."""
     gold_nuggets: tuple[str, ...]
     """Of those that the gold answer supports."""
-    chunk_id: str | None = None
-    """In case B, the chunk that is another version of a gold one."""
 
 
 class AnsweringFailure(Failure):

@@ -1,30 +1,24 @@
 """Recall next to agreement: where they differ, and whose failure it is (LLM-retEval, cases A to F)."""
 
-import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from freshstack_dspy.answering.reteval import Answering
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.measures.statistics import Estimate, spearman_rho
-from freshstack_dspy.records import Answer, AssignedAnswer, Case, FailureCase, Record, Scale
-from freshstack_dspy.text import jaccard, terms
-
-VERSION = 0.5
-"""From which Jaccard index of their terms on a chunk is another version of a gold one."""
-
+from freshstack_dspy.records import AssignedAnswer, Case, FailureCase, Record, Scale
 
 CASES: dict[Case, str] = {
-    "A": "missed, and the answer agrees: a chunk without a label of support answers the query",
-    "B": "missed, and the answer agrees: a cited chunk is another version of a gold one",
+    "A": "missed, and the answer agrees: a chunk without a label of support answers the query, "
+    "perhaps another version of a gold one (the paper's B)",
     "C": "found, and the answer lacks what a chunk of its context says: distracted",
     "D": "the gold answer is none, or supports no nugget",
     "E": "the answer disagrees, and supports all nuggets of the gold answer and more",
     "F": "the verdict is contrary to the nuggets that both answers support",
 }
-"""What they are here; A to C are failures of recall, D to F of answers and their comparison."""
-RECALL_FAILS: tuple[Case, ...] = ("A", "B", "C")
+"""What they are here; A and C are failures of recall, D to F of answers and their comparison."""
+RECALL_FAILS: tuple[Case, ...] = ("A", "C")
 
 
 def case_of(
@@ -34,7 +28,6 @@ def case_of(
     held: Set[str],
     gold: Set[str],
     retrieved: Set[str],
-    version: bool = False,
 ) -> Case | None:
     """Tell which case of failure an answer is, from the nuggets that are supported.
 
@@ -50,16 +43,13 @@ def case_of(
         held: The nuggets that the answer supports.
         gold: Those that the gold answer supports.
         retrieved: Those that the chunks of the answer's context support.
-        version: Whether the answer cites a chunk that is nearly a gold one.
     """
     if agrees is None or (found != agrees and not gold):
         return "D"
     if found == agrees:
         return None
     if agrees:
-        if not held & gold:
-            return "F"
-        return "B" if version else "A"
+        return "A" if held & gold else "F"
     if held >= gold:
         return "E" if held > gold else "F"
     return "C" if (gold - held) & retrieved else None
@@ -87,7 +77,7 @@ class FoundAndAgrees(Record):
     spearman: Estimate
     """Correlation of the measure's values with agreeing, which the paper reports (ALL)."""
     refined: Estimate
-    """The same without the failures of recall, cases A to C (Refined)."""
+    """The same without the failures of recall, cases A and C (Refined)."""
     without_value: tuple[str, ...]
     """Queries with a verdict and no value of the measure, ascending."""
     without_verdict: tuple[str, ...]
@@ -167,7 +157,6 @@ def failure_cases(
         recalls: By run, query id -> recall; of other runs there are no cases.
     """
     qrels = collection.qrels()
-    versions = _Versions(collection)
     answers = {(one.run_id, one.topic_id): one for one in found.answers}
     golds = {one.topic_id: one for one in found.gold_answers if one.sample == 1}
     supported = {(one.run_id, one.qid): _held(one, scale) for one in found.assignments}
@@ -183,9 +172,6 @@ def failure_cases(
         if one.status not in ("ok", "no_gold_answer"):
             continue
         nuggets = [*judged.labels]
-        version = None
-        if one.agrees and not recall:
-            version = versions.cited(answer, judged.supported)
         case = case_of(
             found=recall > 0,
             agrees=one.agrees,
@@ -194,7 +180,6 @@ def failure_cases(
             retrieved={
                 nuggets[n] for id_ in answer.references for n in judged.supported.get(id_, ())
             },
-            version=version is not None,
         )
         if case is not None:
             cases.append(
@@ -210,29 +195,9 @@ def failure_cases(
                     gold_answer=golds[one.query_id].text,
                     nuggets=tuple(sorted(held)),
                     gold_nuggets=tuple(sorted(held_by_gold)),
-                    chunk_id=version,
                 )
             )
     return sorted(cases, key=lambda one: (one.case, one.run_id, one.query_id))
-
-
-class _Versions:
-    """Which chunks share so many terms that one is another version of the other."""
-
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-
-    @functools.cached_property
-    def _terms(self) -> dict[str, set[str]]:
-        return {one.chunk_id: set(terms(one.passage)) for one in self._collection.chunks()}
-
-    def cited(self, answer: Answer, gold: Iterable[str]) -> str | None:
-        """The first chunk by id that the answer cites and that is a version of a gold one."""
-        cited = sorted({answer.references[n] for each in answer.answer for n in each.citations})
-        for id_ in cited:
-            if any(jaccard(self._terms[id_], self._terms[one]) >= VERSION for one in gold):
-                return id_
-        return None
 
 
 def _held(answer: AssignedAnswer, scale: Scale) -> frozenset[str] | None:

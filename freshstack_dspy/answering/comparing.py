@@ -1,12 +1,11 @@
-"""Does an answer agree with one from the gold chunks? By a model, an embedder or its words."""
+"""Does an answer agree with one from the gold chunks? By a model or by its words."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import ConfigError, ReplyError
-from freshstack_dspy.lm.usage import step
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.own import program_in_place_of
@@ -24,8 +23,6 @@ COMPARERS = {
     "graded": 2.0,
     "exact_match": 1.0,
     "token_f1": 0.5,
-    "rouge_l": 0.5,
-    "embedding": 0.7,
 }
 """What can compare answers (§2.2), and the score from which on two agree by default. A
 model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
@@ -52,10 +49,9 @@ def agree(
     golds: Mapping[str, Sequence[Answer]],
 ) -> tuple[list[Agreement], list[AnsweringFailure]]:
     """Compare every answer with the gold ones by every comparer; the first decides."""
-    texts = [one.text for one in (*chain(*golds.values()), *answers)]
     columns: list[list[Outcome]] = []
     for name, threshold in comparers.items():
-        ask = partial(_compared, _comparer(session, name, texts), name, threshold, queries, golds)
+        ask = partial(_compared, _comparer(session, name), name, threshold, queries, golds)
         asks_model = name in ("yes_no", "graded")
         columns.append(
             session.each("comparison", ask, answers) if asks_model else [*map(ask, answers)]
@@ -73,16 +69,11 @@ def comparer_names() -> tuple[str, ...]:
     return (*COMPARERS, *OTHER_COMPARERS.names())
 
 
-def check_comparers(session: Session, comparers: Mapping[str, float]) -> None:
-    """Check, before anything is asked, that there are all, and an embedder if one is to compare."""
+def check_comparers(comparers: Iterable[str]) -> None:
+    """Check, before anything is asked, that there are all of them."""
     for name in comparers:
         if name not in COMPARERS and name not in (known := comparer_names()):
             raise ConfigError(f"no comparer {name!r}; allowed: {', '.join(known)}")
-    if "embedding" in comparers and not session.models.embedders:
-        raise ConfigError(
-            f"{session.config.file}: comparing answers by an embedder needs an [[embedder]]; add "
-            "one, or leave the comparer 'embedding' out"
-        )
 
 
 def answer_comparer(session: Session, name: str) -> Any:
@@ -94,30 +85,17 @@ def answer_comparer(session: Session, name: str) -> Any:
     return session.recorded(program)
 
 
-def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
-    """Make the comparer of a name; an embedder embeds all texts at once."""
+def _comparer(session: Session, name: str) -> Comparer:
     if name in ("yes_no", "graded"):
         program = answer_comparer(session, name)
         return lambda query, references, answer: program(query, references, answer).toDict()
-    if name == "embedding":
-        similarity = _cosine(session, sorted({text for text in texts if text}))
-    else:
-        similarity = SIMILARITIES.get(name) or OTHER_COMPARERS.get(name)
+    similarity = SIMILARITIES.get(name) or OTHER_COMPARERS.get(name)
 
     def compare(_: Query, references: Sequence[str], answer: str) -> Mapping[str, Any]:
         score = max(similarity(one, answer) for one in references)
         return {"score": score, "reason": f"{name} with the nearest gold answer: {score:.3f}"}
 
     return compare
-
-
-def _cosine(session: Session, texts: Sequence[str]) -> Callable[[str, str], float]:
-    embedder = session.models.embedders[0]
-    with step("comparison"):
-        vectors = embedder.embed_passages(texts, lambda _: None).astype(float)
-    vectors /= (vectors**2).sum(axis=1, keepdims=True) ** 0.5
-    vector_of = dict(zip(texts, vectors, strict=True))
-    return lambda one, other: float(vector_of[one] @ vector_of[other])
 
 
 def _compared(

@@ -97,8 +97,7 @@ def answer_from_runs(
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
         DeferredError: In mode `defer`, requests were written down.
-        ConfigError: Replies leave no room for a prompt; or answers are to be compared by an
-            embedder, and there is none.
+        ConfigError: Replies leave no room for a prompt, or there is no such comparer.
         CollectionError: No query has a supported nugget, or a run cannot be used.
         FatalModelError: Not one answer came.
     """
@@ -107,7 +106,7 @@ def answer_from_runs(
     queries = {query_id: by_id[query_id] for query_id in sorted(qrels.nuggets)}
     gold = {query_id: gold_chunks(qrels.judged(query_id), max(k)) for query_id in queries}
     tops = _tops(collection, at_depths(runs, k), queries)
-    check_comparers(session, comparers)
+    check_comparers(comparers)
 
     generator = AnswerGenerator()
     show = partial(shown_contexts, program=generator, inputs=generator_inputs)

@@ -51,7 +51,7 @@ def answer(
         typer.Option(
             metavar="NAME[=THRESHOLD]",
             help="What compares answers: yes_no or graded (the model), exact_match, token_f1, "
-            "rouge_l, embedding (by the first [[embedder]]), or one of an installed package; the score from which on they agree. "
+            "or one of an installed package; the score from which on they agree. "
             "Repeatable: the first decides. By default yes_no, and what needs no model.",
         ),
     ] = None,
@@ -67,20 +67,17 @@ def answer(
 
     check_out(out, replace=replace, folder=True)
     depths = k or [10]
-    comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1", "rouge_l"])
+    comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1"])
     loaded = Collection.load(collection)
     read = [read_chunk_run(path) for path in runs]
     how: dict[str, Any] = {"k": depths, "gold_answers": gold_answers, "comparers": comparers}
     if plan:
-        comparers.pop("embedding", None)  # there are no answers yet that could be embedded
         from freshstack_dspy.answering.reteval import answer_from_runs
 
         return plan_asking(
             config, loaded, lambda session: answer_from_runs(session, loaded, read, **how)
         )
-    with judging(
-        config, mode, failed=failed, log=log, out=out, searching="embedding" in comparers
-    ) as session:
+    with judging(config, mode, failed=failed, log=log, out=out) as session:
         from freshstack_dspy.answering.metrics import (
             answer_metrics,
             answering_account,

@@ -3,7 +3,7 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -25,32 +25,12 @@ def token_f1(one: str, other: str) -> float:
     return _f1((first & second).total(), first.total(), second.total())
 
 
-def rouge_l(one: str, other: str) -> float:
-    """Compute ROUGE-L's F1, of the longest common subsequence of words (Lin, 2004; beta is 1)."""
-    first, second = answer_words(one), answer_words(other)
-    return _f1(_longest_common(first, second), len(first), len(second))
-
-
 def _f1(shared: int, first: int, second: int) -> float:
     return 2 * shared / (first + second) if first and second else float(first == second)
-
-
-def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:
-    """Give the length of the longest common subsequence (Hyyrö, 2004: a row of bits for a word)."""
-    places: dict[str, int] = {}
-    for place, word in enumerate(first):
-        places[word] = places.get(word, 0) | 1 << place
-    every = (1 << len(first)) - 1
-    row = every
-    for word in second:
-        met = row & places.get(word, 0)
-        row = (row + met | row - met) & every
-    return len(first) - row.bit_count()
 
 
 SIMILARITIES: dict[str, Callable[[str, str], float]] = {
     "exact_match": exact_match,
     "token_f1": token_f1,
-    "rouge_l": rouge_l,
 }
 """By the name of the comparer."""

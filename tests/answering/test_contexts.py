@@ -11,7 +11,6 @@ import pytest
 from freshstack_dspy import Collection, Run, load_config
 from freshstack_dspy.answering.contexts import ContextTable, answer_density, evaluate_contexts
 from freshstack_dspy.collection.collection import write_collection
-from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.recipes.opening import configured, open_session
@@ -173,11 +172,6 @@ def test_without_a_session_contexts_alone_are_measured(made: Collection) -> None
         "oracle retrieval": ["Cov(Z)", "Den(Z)", "alpha_nDCG"],
         "run": ["Cov(Z)", "Den(Z)", "alpha_nDCG"],
     }
-
-
-def test_rows_have_names_of_their_own(made: Collection) -> None:
-    with pytest.raises(CollectionError, match="two rows would be named 'oracle result'"):
-        evaluate_contexts(None, made, [run_of(made, "oracle result", dam="dam/2")])
 
 
 @pytest.mark.parametrize("generator", ["openai/writer", None])

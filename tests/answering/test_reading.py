@@ -1,4 +1,3 @@
-import gzip
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -109,15 +108,6 @@ def test_a_citation_is_outside_if_the_references_do_not_hold_it(write: Write) ->
     assert outside(without) == [False, False, True, True, False]
 
 
-def test_other_names_of_the_keys_are_known(write: Write) -> None:
-    row = {"narrative_id": 14, "runtag": "r", "sentences": [{"citations": None}]}
-
-    (answer,) = read_citations(write(row))
-
-    assert (answer.run_id, answer.topic_id) == ("r", "14")
-    assert [sentence.citations for sentence in answer.sentences] == [()]
-
-
 def test_verdicts_may_be_one_or_one_for_each_gold_answer(write: Write) -> None:
     rows = [
         compared(),
@@ -183,11 +173,3 @@ def test_a_run_and_query_are_there_once_in_all_files(write: Write, read: Read, r
 
     with pytest.raises(SourceError, match=f"{path.name}:2: .* are at .*{path.name}:1 already"):
         read([path])
-
-
-def test_gzip_and_arrays_are_read_too(tmp_path: Path) -> None:
-    packed, array = tmp_path / "a.jsonl.gz", tmp_path / "b.json"
-    packed.write_bytes(gzip.compress(json.dumps(compared()).encode()))
-    array.write_text(json.dumps([compared(query_id="2")]))
-
-    assert [each.query_id for each in read_agreement([packed, array])] == ["1", "2"]

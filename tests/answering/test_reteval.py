@@ -19,15 +19,12 @@ from freshstack_dspy.answering.scores import score_agreement, score_assignments,
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import (
     CollectionError,
-    ConfigError,
     DeferredError,
     FatalModelError,
 )
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.records import OmittedChunk
-from tests.lm.chat_server import ChatServer, Scripted
-from tests.lm.numbers_server import embeddings, texts_asked
 from tests.recipes.domain import domain as write_domain
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import Said, ScriptedProvider, inputs_of, judge, judge_level, when
@@ -325,46 +322,6 @@ def test_each_comparer_scores_next_to_the_one_that_decides(
     assert model.calls["CompareAnswers"] == 0
 
 
-def test_an_embedder_compares_by_the_cosine(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    """Over HTTP: the vector of a text is its number of words, and 3."""
-
-    def lengths(body: dict[str, Any]) -> Scripted:
-        return embeddings(body, [[float(len(text.split())), 3.0] for text in body["input"]])
-
-    comparers = {"embedding": 0.9, "yes_no": 1.0}
-    with ChatServer(lengths).running() as server:
-        text = (
-            '[model]\nname = "openai/scripted"\nretries = 0\n[[embedder]]\nname = "lengths"\n'
-            f'model = "openai/lengths"\napi_base = "{server.api_base}"\napi_key = "k"\n'
-        )
-        found = answering(collection, files, provider(), tmp_path, text=text, comparers=comparers)
-        asked = texts_asked(server)
-    again = answering(
-        collection, files, provider(), tmp_path, text=text, comparers=comparers, mode="replay"
-    )
-
-    (one,) = (one for one in found.agreements if (one.run_id, one.query_id) == ("good", "10"))
-    # 3 and 7 words: (3, 3) and (7, 3)
-    assert one.scores["embedding"] == pytest.approx(30 / (18 * 58) ** 0.5)
-    assert one.agrees
-    assert "embedding with the nearest gold answer" in one.reason
-    texts = {one.text for one in (*found.answers, *found.gold_answers) if one.text}
-    assert sorted(asked) == sorted(texts)
-    assert again == found
-
-
-def test_comparing_by_an_embedder_takes_one(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    model = provider()
-
-    with pytest.raises(ConfigError, match=r"needs an \[\[embedder\]\]"):
-        answering(collection, files, model, tmp_path, comparers={"embedding": 0.9})
-    assert not model.asked
-
-
 def test_a_run_is_answered_at_every_depth(
     collection: Path, files: list[Path], tmp_path: Path
 ) -> None:
@@ -427,25 +384,6 @@ def test_what_cannot_be_answered_is_said_before_anything_is_asked(
         with pytest.raises(CollectionError, match=said):
             answering(collection, found, model, tmp_path)
     assert not model.asked
-
-
-def test_each_answer_of_a_run_is_measured_by_itself(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    """A long answer after a short one is split for the judge's window; both share a run."""
-
-    def long(inputs: Any) -> Any:
-        text = "\n".join(f"line {place} of a long answer" for place in range(180))
-        numbers = [one["number"] for one in inputs["passages"]]
-        return {"answerable": True, "sentences": [{"text": text, "citations": numbers[:1]}]}
-
-    model = provider(AnswerQuestion=when("pip", long, answer))
-    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 2800\nmax_tokens = 300\n'
-    found = answering(collection, files[:1], model, tmp_path, text=text)
-
-    parts = [one for asked in model.asked if "chunks" in asked for one in asked["chunks"]]
-    assert max(len(one["text"].splitlines()) for one in parts) < 180
-    assert not [one for one in found.failures if one.step == "assignment"]
 
 
 def test_what_a_run_has_nothing_for_is_no_answer(

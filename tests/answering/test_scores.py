@@ -240,8 +240,6 @@ def test_cases_of_failure(
     labels: Any = {"held": {*held}, "gold": {*gold}, "retrieved": {*retrieved}}
 
     assert case_of(found=found, agrees=agrees, **labels) == case
-    if case == "A":
-        assert case_of(found=found, agrees=agrees, **labels, version=True) == "B"
 
 
 def test_refined_is_without_the_failures_of_recall() -> None:

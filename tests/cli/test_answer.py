@@ -89,4 +89,4 @@ def test_a_comparer_of_another_package_is_used_by_its_name(
 
     assert done.code == 0, done.err
     assert "agreement is by same_length ≥ 0.5" in done.out
-    assert "embedding, same_length, and perhaps" in wrong.err
+    assert "token_f1, same_length, and perhaps" in wrong.err
