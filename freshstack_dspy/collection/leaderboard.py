@@ -335,36 +335,31 @@ def write_results(folder: Path | str, results: Results) -> None:
 
 
 def differences(folder: Path | str, results: Results) -> list[str]:
-    """Say how the stored results differ from computed ones, one line for each difference."""
+    """Say how the stored results differ from computed ones, one line for each value."""
     path = Path(folder) / RESULTS_FILE
+    stored, computed = json_file(path), results.model_dump(mode="json")
     try:
-        stored = _by_name(json_file(path))
+        for values in (stored, computed):  # an entry that was added does not shift the others
+            values["entries"] = {entry["info"]["name"]: entry for entry in values["entries"]}
     except (LookupError, TypeError) as error:
         raise CollectionError(f"{path}: not the results of a leaderboard: {error}") from None
-    return list(_differing("", stored, _by_name(results.model_dump(mode="json"))))
+    was, now = dict(_leaves(stored)), dict(_leaves(computed))
+    lines = []
+    for place in sorted(was.keys() | now.keys()):
+        pair = was.get(place, "nothing"), now.get(place, "nothing")
+        numbers = all(isinstance(value, float) for value in pair)
+        if not (math.isclose(*pair, abs_tol=_SAME) if numbers else pair[0] == pair[1]):
+            lines.append("{}: stored {:.80}, now {:.80}".format(place, *map(json.dumps, pair)))
+    return lines
 
 
-def _by_name(results: dict[str, Any]) -> dict[str, Any]:
-    """Put entries under their names: one that was added does not shift the others."""
-    return {**results, "entries": {entry["info"]["name"]: entry for entry in results["entries"]}}
-
-
-def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
-    if isinstance(stored, dict) and isinstance(computed, dict):
-        for key in sorted(stored.keys() | computed.keys(), key=str):
-            if key not in computed:
-                yield f"{place}{key}: is stored, and no longer computed"
-            elif key not in stored:
-                yield f"{place}{key}: is not stored"
-            else:
-                yield from _differing(f"{place}{key}.", stored[key], computed[key])
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Give the values inside of objects, each with the keys that lead to it."""
+    if not isinstance(value, dict):
+        yield place, value
         return
-    if isinstance(stored, float) and isinstance(computed, float):
-        same = math.isclose(stored, computed, abs_tol=_SAME)
-    else:
-        same = stored == computed
-    if not same:
-        yield f"{place[:-1]}: stored {json.dumps(stored)[:80]}, now {json.dumps(computed)[:80]}"
+    for key, inner in value.items():
+        yield from _leaves(inner, f"{place}.{key}" if place else key)
 
 
 def official_data(results: Results) -> dict[str, Any]:

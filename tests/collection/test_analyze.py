@@ -8,7 +8,6 @@ import pytest
 
 from freshstack_dspy import Chunk, Collection, Run, analyze, build, rechunk, retrieve
 from freshstack_dspy.collection.analysis import KINDS, AnalyzedNugget
-from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.pages.html import html_document
@@ -242,11 +241,6 @@ def test_a_cut_through_the_evidence_is_told_from_a_low_rank(
     assert low.support.chunk_id == C
 
 
-def test_a_query_that_cannot_be_analyzed_is_named(collection: Collection) -> None:
-    with pytest.raises(CollectionError, match="there is no query 'p'"):
-        analyze(collection, RUN, query_id="p")
-
-
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     from shutil import copytree
@@ -289,27 +283,6 @@ def test_what_is_found_is_what_coverage_measures(
     assert found.mean == sample.evaluate(runs[number], measure).means[measure]
 
 
-def test_of_shorter_passages_the_cut_is_to_blame(
-    sample: Collection, runs: list[Run | PassageRun]
-) -> None:
-    """Looked at by hand; in chunks of the sample all but one are in the top."""
-    kinds = {one.kind: one for one in analyze(sample, runs[1], runs[0]).kinds}
-
-    assert {kind: one.nuggets for kind, one in kinds.items()} == {
-        "evidence_cut": 9,
-        "not_in_corpus": 11,
-        "ranked_low": 9,
-    }
-    assert kinds["evidence_cut"].lost == 8
-
-
-def test_an_analysis_is_a_table_of_nuggets(collection: Collection) -> None:
-    table = collection.analyze(RUN, measure="Coverage@3", limit=2).to_pandas()
-
-    assert list(table["nugget_id"]) == ["s_0", *sorted(JUDGED)]
-    assert list(table["kind"])[:2] == ["not_retrieved", "not_retrieved"]
-
-
 def test_a_page_marks_the_evidence_and_says_what_to_do_next(collection: Collection) -> None:
     found = analyze(collection, RUN, measure="Coverage@3")
 
@@ -326,16 +299,6 @@ def test_of_a_dry_run_no_page_says_what_to_do_next(collection: Collection) -> No
     page = page_markdown(found.page())
     assert page.startswith(f"# {DRY_RUN}. ")
     assert "Next:" not in page
-
-
-def test_an_analysis_says_in_one_line_what_it_found(collection: Collection) -> None:
-    found = analyze(collection, RUN, measure="Coverage@3")
-
-    assert repr(found) == (
-        "Analysis('run', 1 of 8 nuggets found; 2 unjudged; 2 not in corpus; 1 ranked low; "
-        "2 not retrieved)"
-    )
-    assert str(found.queries[0]) == "QueryAnalysis('s', 0 of 1 nugget found; 1 not retrieved)"
 
 
 def test_of_equal_scores_the_query_that_misses_most_of_what_the_corpus_has_comes_first(

@@ -17,7 +17,7 @@ from freshstack_dspy.collection.diff import (
 )
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.records import QuerySlice
-from freshstack_dspy.stored.contents import Contents, nuggets_by_query
+from freshstack_dspy.stored.contents import Contents
 
 from . import small
 from .small import judgment
@@ -233,14 +233,3 @@ def test_each_chunk_is_matched_once_and_as_many_as_can_be(
         assert all(texts[found[old.chunk_id]] == text for old in pairs)
         counts = [sum(each.text == text for each in chunks) for chunks in (before, after)]
         assert len(pairs) == min(counts)
-
-
-def test_the_tenth_nugget_follows_the_ninth() -> None:
-    nuggets = [
-        Nugget(nugget_id=f"q_{number}", query_id="q", text="t", call_id=None)
-        for number in (10, 2, 0, 9)
-    ]
-
-    (ordered,) = nuggets_by_query(nuggets).values()
-
-    assert [nugget.nugget_id for nugget in ordered] == ["q_0", "q_2", "q_9", "q_10"]

@@ -10,7 +10,6 @@ import pytest
 from freshstack_dspy import Chunk, Collection, compare, evaluate, steps
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.measures.searches import read_searches
 from tests.collection.small import A, B, D, write_small
 
 
@@ -262,39 +261,6 @@ def test_spans_of_retrievers_are_searches(tmp_path: Path, run: Path) -> None:
         (tmp_path / "wrong.jsonl").write_text(json.dumps(line), encoding="utf-8")
         with pytest.raises(SourceError, match=fault):
             evaluate(collection, tmp_path / "wrong.jsonl")
-
-
-def test_spans_with_values_of_another_kind_are_one_line(tmp_path: Path) -> None:
-    retrieval = {"query_id": "12", "gen_ai__operation__name": "retrieval"}
-    file = tmp_path / "spans.jsonl"
-    for wrong, fault in (
-        (span("t", 1, **retrieval, gen_ai__retrieval__documents="[1]"), "a list of objects"),
-        (span("t", 1, **retrieval, llm__cost__total="free"), "'free'; allowed: US dollars"),
-        (span("t", 1) | {"startTimeUnixNano": "now"}, "a whole number of nanoseconds"),
-        (span("t", 1) | {"attributes": ["query_id"]}, "a list of objects"),
-        (span("t", 1) | {"attributes": [{"value": {}}]}, "no 'key'"),
-    ):
-        line = {"resourceSpans": [{"scopeSpans": [{"spans": [wrong]}]}]}
-        file.write_text(json.dumps(line), encoding="utf-8")
-        with pytest.raises(SourceError, match=fault):
-            read_searches(file)
-
-
-def test_spans_leave_out_what_is_empty(tmp_path: Path) -> None:
-    """As JSON of protocol buffers does."""
-    bare = span("t", 1, empty="")
-    bare["attributes"][0].pop("value")
-    nothing: dict[str, Any] = {"value": {"arrayValue": {}}}
-    found = span("t", 3, openinference__span__kind="RETRIEVER", gen_ai__retrieval__documents=[])
-    found["attributes"][1] |= nothing
-    spans = [bare, span("t", 2, query_id="12"), found]
-    without = span("t", 4)
-    without.pop("attributes")
-    file = tmp_path / "spans.jsonl"
-    scopes = [{"spans": [*spans, without]}, {}]
-    file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": scopes}, {}]}), encoding="utf-8")
-
-    assert [one.empty for one in steps(write_small(tmp_path / "c"), file).steps] == [1]
 
 
 def test_chunks_without_a_text_have_no_tokens(tmp_path: Path) -> None:
