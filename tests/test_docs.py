@@ -32,16 +32,17 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != "cli.md"),
+    ROOT / "plugins/autojudge/README.md",
 ]
 """Without the page of commands, which `make site` writes."""
 MARKS = {
-    "autojudge.md": pytest.mark.skipif(
+    "plugins/autojudge/README.md": pytest.mark.skipif(
         importlib.util.find_spec("freshstack_autojudge") is None,
         reason="pip install ./plugins/autojudge",
     ),
-    "growing.md": pytest.mark.slow,
-    "trust.md": pytest.mark.slow,
-    "your-retriever.md": pytest.mark.formats,
+    "docs/growing.md": pytest.mark.slow,
+    "docs/trust.md": pytest.mark.slow,
+    "docs/your-retriever.md": pytest.mark.formats,
 }
 """Of pages that take more than a few seconds, or have blocks that need packages of `formats` or a plug-in."""
 _FENCE = re.compile(
@@ -70,6 +71,10 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 """
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 class Block(NamedTuple):
@@ -132,7 +137,7 @@ def desk(
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=MARKS.get(page.name, ()))
+        pytest.param(page, id=name_of(page), marks=MARKS.get(name_of(page), ()))
         for page in PAGES
         if any(block.language in ("python", "console", "sh") for block in blocks(page))
         and page.name != "tutorial.md"  # in tests/test_tutorial.py, with its outputs
@@ -189,7 +194,7 @@ def run(command: str, block: Block) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_fence_is_closed_and_names_its_language(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
@@ -225,7 +230,7 @@ def faults_of(values: str) -> list[Any]:
     return []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
     targets = [found["target"] for found in _LINK.finditer(text)]
@@ -235,7 +240,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing <= {"cli.md"}
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "caches/README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "caches/README.md"], ids=name_of)
 def test_options_are_those_of_their_command(page: Path) -> None:
     """And have their values; one without a command is of a command that the page calls, if any."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
@@ -271,8 +276,9 @@ def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     listed = re.findall(r"^- \[.+?\]\((.+?)\)", text, re.MULTILINE)
     pages = [*PAGES, ROOT / "docs/cli.md", *(ROOT / "docs/api").glob("*.rst")]
+    elsewhere = ["index.md", "../README.md", "../plugins/autojudge/README.md"]
 
-    assert sorted([*listed, "index.md", "../README.md"]) == sorted(
+    assert sorted([*listed, *elsewhere]) == sorted(
         os.path.relpath(page, ROOT / "docs") for page in pages
     )
 

@@ -5,7 +5,7 @@
     judge_class: "freshstack_autojudge.judges:Judge"      responses, by the nuggets that they support
 
 Every call goes through a `Session`: it is recorded, budgeted and replayed as those of a build are.
-`autojudge_base` is imported by the methods alone. See docs/autojudge.md.
+`autojudge_base` is imported by the methods alone. See README.md.
 """
 
 import importlib
