@@ -10,11 +10,9 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import Field
 
-from freshstack_dspy.calibration.annotators import random_annotators
 from freshstack_dspy.calibration.following import follow
 from freshstack_dspy.calibration.labels import (
     ItemId,
-    PairId,
     highest_label,
     pair_labels,
     pair_of,
@@ -35,18 +33,17 @@ from freshstack_dspy.measures.kappa import (
     Values,
     Weights,
     alpha,
-    coincidences_of,
     confusion,
     disagreement_bound,
     fleiss,
     kappa,
+    kappa_interval,
     least_kappa,
     on_support,
     precision,
     recall,
     same_label,
     share_of,
-    table_of,
 )
 from freshstack_dspy.measures.spans import shared, size
 from freshstack_dspy.measures.statistics import Interval, bootstrap
@@ -70,6 +67,8 @@ from freshstack_dspy.stored.record_files import records_of, rows
 
 _CLASSES = {"support": 1, "no support": 0}
 _SHORTEST = 64
+_FEWEST = 10
+"""Pairs that two must have labelled for their agreement to tell anything."""
 
 
 class Compared(Record):
@@ -161,30 +160,34 @@ class AgreementReport(Record, Shown):
         return agreement_page(self, disagreements)
 
 
-class _Label(NamedTuple):
-    """One label of a person, read on the scale of the judge."""
+class _Rating(NamedTuple):
+    """What a rater, a person or the judge, says of an item; no label where the judge failed."""
 
     item: ItemId
-    annotator: str
-    label: int
-    note: str = ""
-    evidence: Spans = ()
-
-
-class _Judged(NamedTuple):
-    """What the judge gave an item; None where it failed."""
-
+    rater: str
     label: int | None
-    reason: str
+    why: str = ""
     evidence: Spans = ()
 
 
-class _Design(NamedTuple):
-    """How items were drawn."""
+class _Pair(NamedTuple):
+    """Two ratings of one item, and how much they count."""
 
-    weights: Mapping[Any, float]
-    singly: bool = False
-    """Whether each was drawn by itself, and not with all of its query, or nobody knows how."""
+    first: _Rating
+    second: _Rating
+    weight: float
+
+    @property
+    def item(self) -> ItemId:
+        return self.first.item
+
+    @property
+    def labels(self) -> tuple[int, int]:
+        return self.first.label or 0, self.second.label or 0
+
+
+Judge = Mapping[Any, _Rating]
+"""The ratings of the judge by item."""
 
 
 def _no_groups(_: ItemId) -> Iterable[str]:
@@ -218,11 +221,8 @@ def agree(
     given, lost = follow(pair_labels(labels), collection, collection.corpus)
     groups = _no_groups if by is None else slicing(collection, by)
     report = compare(collection, collection.manifest.scale, collection.name, given, groups, lost)
-    found = {
-        "disagreements": _in_words(collection, given, report),
-        "labels_by": collection.labels_by,
-    }
-    return report.model_copy(update=found)
+    in_words = _in_words(collection, given, report)
+    return report.model_copy(update={"disagreements": in_words, "labels_by": collection.labels_by})
 
 
 def _in_words(
@@ -274,46 +274,39 @@ def compare(
     def read(label: int) -> int:
         return binary(label, threshold) if yes_no else label
 
-    pair = "query_id", "nugget_id", "chunk_id"
-    fields = *pair, "label", "reason", "evidence"
-    judged = rows(contents.judgments, *fields)
-    verdicts: dict[PairId, _Judged] = {
-        (query_id, nugget_id, chunk_id): _Judged(
-            None if label is None else read(label), reason, evidence
-        )
-        for query_id, nugget_id, chunk_id, label, reason, evidence in judged
+    fields = "query_id", "nugget_id", "chunk_id", "label", "reason", "evidence"
+    judge: Judge = {
+        pair: _Rating(pair, _JUDGE, None if label is None else read(label), reason, evidence)
+        for *ids, label, reason, evidence in rows(contents.judgments, *fields)
+        for pair in [tuple(ids)]
     }
     if yes_no:
         highest = threshold = 1
     people = [
-        _Label(pair_of(one), one.annotator, min(one.label, highest), one.note, one.evidence)
+        _Rating(pair_of(one), one.annotator, min(one.label, highest), one.note, one.evidence)
         for one in labels
     ]
-    of_judged = [one for one in labels if verdicts.get(pair_of(one), _NONE).label is not None]
-    if lost and not of_judged:
-        number = len(labels) + sum(map(len, lost.values()))
-        reasons = [f"{len(of):,} {why}" for why, of in lost.items()]
-        if labels:
-            reasons.append(f"{len(labels):,} of pairs without a judgment")
-        raise CollectionError(
-            f"none of the {number} labels is of a pair with a label of {name!r}: {', '.join(reasons)}"
-        )
-    design = _Design(weights(of_judged, strata(contents), pair_of), _drawn_singly(of_judged))
-    report = _report(kind, name, verdicts, people, highest, threshold, design=design, groups=groups)
-    texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
-    return report.model_copy(
-        update={
-            "lost": {why: tuple(map(pair_of, of)) for why, of in lost.items()},
-            "weighted": any(one.stratum for one in of_judged),
-            "random": random_annotators(
-                labels, {pair: one.label for pair, one in verdicts.items()}, threshold
-            ),
-            "disagreements": tuple(
-                one.model_copy(update={"nugget": texts.get(one.item[1], "")})
-                for one in report.disagreements
-            ),
-        }
+    judged = {pair: one.label for pair, one in judge.items() if one.label is not None}
+    compared = [one for one in labels if pair_of(one) in judged]
+    report = _report(
+        kind,
+        name,
+        judge,
+        people,
+        highest,
+        threshold,
+        weights=weights(compared, strata(contents), pair_of),
+        singly=_drawn_singly(compared),
+        groups=groups,
+        lost={why: tuple(map(pair_of, of)) for why, of in lost.items()},
+        weighted=any(one.stratum for one in compared),
     )
+    texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
+    named = (
+        one.model_copy(update={"nugget": texts.get(one.item[1], "")})
+        for one in report.disagreements
+    )
+    return report.model_copy(update={"disagreements": tuple(named)})
 
 
 def measured_trust(
@@ -363,27 +356,34 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
         found = decode_records(path.read_bytes(), Agreement, path)
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    verdicts: dict[ItemId, _Judged] = {
-        (one.query_id, one.run_id): _Judged(
-            None if one.agrees is None else int(one.agrees), one.reason
+
+    def item(label: AnswerLabel | Agreement) -> ItemId:
+        return label.query_id, label.run_id
+
+    judge: Judge = {
+        item(one): _Rating(
+            item(one), _JUDGE, None if one.agrees is None else int(one.agrees), one.reason
         )
         for one in found
     }
-
-    def item(label: AnswerLabel) -> ItemId:
-        return label.query_id, label.run_id
-
     labels = [one for one in labels if one.sample == 1]
-    people = [_Label(item(one), one.annotator, int(one.agrees), one.note) for one in labels]
     agrees = {
         of: "agrees" if one.label else "disagrees"
-        for of, one in verdicts.items()
+        for of, one in judge.items()
         if one.label is not None
     }
     compared = [one for one in labels if item(one) in agrees]
-    design = _Design(weights(compared, agrees, item), _drawn_singly(compared))
-    report = _report("answer", folder.name, verdicts, people, 1, 1, design=design)
-    return report.model_copy(update={"weighted": any(one.stratum for one in labels)})
+    return _report(
+        "answer",
+        folder.name,
+        judge,
+        [_Rating(item(one), one.annotator, int(one.agrees), one.note) for one in labels],
+        highest=1,
+        threshold=1,
+        weights=weights(compared, agrees, item),
+        singly=_drawn_singly(compared),
+        weighted=any(one.stratum for one in labels),
+    )
 
 
 def agree_with_judge(
@@ -399,112 +399,143 @@ def agree_with_judge(
     def read(label: int, of: Scale) -> int:
         return binary(label, of.threshold) if differ else label
 
-    verdicts: dict[ItemId, _Judged] = {
-        pair_of(one): _Judged(read(one.label, scale), one.reason)
+    judge: Judge = {
+        pair_of(one): _Rating(pair_of(one), _JUDGE, read(one.label, scale), one.reason)
         for one in judgments
         if one.label is not None
     }
     labels = [
-        _Label(pair_of(one), "before", read(one.label, before_scale))
+        _Rating(pair_of(one), "before", read(one.label, before_scale))
         for one in before
-        if one.label is not None and pair_of(one) in verdicts
+        if one.label is not None and pair_of(one) in judge
     ]
     if not labels:
         return None
     highest, threshold = (1, 1) if differ else (SCALES[scale.name].highest, scale.threshold)
-    report = _report("support", "", verdicts, labels, highest, threshold, design=_Design({}))
+    report = _report("support", "", judge, labels, highest, threshold)
     return report.model_copy(update={"disagreements": ()})
 
 
-_NONE = _Judged(None, "")
+_JUDGE = "judge"
+_NONE = _Rating((), _JUDGE, None)
 
 
-def _given(
-    name: str, verdicts: Mapping[Any, _Judged], people: Sequence[_Label]
-) -> tuple[dict[ItemId, dict[str, _Label]], list[ItemId], list[ItemId]]:
-    """Labels by item and annotator; and the items left out: failed, and not judged."""
-    given: dict[ItemId, dict[str, _Label]] = {}
+def _by_item(
+    name: str, judge: Judge, people: Sequence[_Rating], lost: Mapping[str, Sequence[ItemId]]
+) -> tuple[dict[ItemId, list[_Rating]], list[ItemId], list[ItemId]]:
+    """People's ratings by item; and the items left out: failed, and not judged."""
+    given: dict[ItemId, dict[str, _Rating]] = {}
     failed: list[ItemId] = []
     unjudged: list[ItemId] = []
-    for label in people:
-        if verdicts.get(label.item, _NONE).label is None:
-            (failed if label.item in verdicts else unjudged).append(label.item)
-            continue
-        of_item = given.setdefault(label.item, {})
-        if of_item.setdefault(label.annotator, label) is not label:
+    for rating in people:
+        if judge.get(rating.item, _NONE).label is None:
+            (failed if rating.item in judge else unjudged).append(rating.item)
+        elif given.setdefault(rating.item, {}).setdefault(rating.rater, rating) is not rating:
             raise CollectionError(
-                f"{label.annotator!r} labelled {label.item} twice; keep one of the two"
+                f"{rating.rater!r} labelled {rating.item} twice; keep one of the two"
             )
     if not given:
+        reasons = {
+            **lost,
+            "of pairs whose judgment failed": failed,
+            "of pairs not judged": unjudged,
+        }
+        said = ", ".join(f"{len(items):,} {why}" for why, items in reasons.items() if items)
         raise CollectionError(
-            f"none of the {len(people)} labels is of a pair with a label of {name!r} "
-            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs "
-            "whose judgment failed): query_id, nugget_id and chunk_id must be those of "
-            "judgments.jsonl"
+            f"none of the {sum(map(len, reasons.values()))} labels is of a pair with a label of "
+            f"{name!r}{': ' * bool(said)}{said}; ids must be those of judgments.jsonl"
         )
-    return given, failed, unjudged
+    ordered = {item: [of for _, of in sorted(given[item].items())] for item in sorted(given)}
+    return ordered, failed, unjudged
 
 
-def _report(
+def _report(  # noqa: PLR0913 - what is compared, and how it was drawn
     kind: str,
     name: str,
-    verdicts: Mapping[Any, _Judged],
-    people: Sequence[_Label],
+    judge: Judge,
+    people: Sequence[_Rating],
     highest: int,
     threshold: int,
     *,
-    design: _Design,
+    weights: Mapping[Any, float] = MappingProxyType({}),
+    singly: bool = False,
     groups: Callable[[ItemId], Iterable[str]] = _no_groups,
+    **about: Any,
 ) -> AgreementReport:
-    given, failed, unjudged = _given(name, verdicts, people)
-    weight = {item: design.weights.get(item, 1.0) for item in given}
-    mean = fmean(weight.values())
-    weight = {item: one / mean for item, one in weight.items()}
-    pairs = [(verdicts[item], label) for item in sorted(given) for label in given[item].values()]
-    graded = highest > 1 and any(label.label > 1 for _, label in pairs)  # else yes and no
+    """Compare the judge with people: pairs of ratings, in tables by query.
 
-    def metrics(tables: Tables) -> dict[str, Values]:
-        return _metrics(tables, threshold, graded=graded)
+    `weights` are those of items, `singly` whether each item was drawn by itself, and not with all of
+    its query, or nobody knows how; `about` are further fields of the report.
+    """
+    given, failed, unjudged = _by_item(name, judge, people, about.get("lost", {}))
+    mean = fmean(weights.get(item, 1.0) for item in given)
+    weight = {item: weights.get(item, 1.0) / mean for item in given}
+    pairs = [
+        _Pair(judge[item], rating, weight[item] / len(ratings))
+        for item, ratings in given.items()
+        for rating in ratings
+    ]
+    among = [
+        _Pair(*two, weight[item])
+        for item, ratings in given.items()
+        for two in permutations(ratings, 2)
+    ]
+    graded = highest > 1 and any((pair.second.label or 0) > 1 for pair in pairs)  # else yes and no
 
-    def table(item: ItemId) -> Tables:
-        judge, labels = verdicts[item].label or 0, given[item].values()
-        counts = table_of([(judge, label.label) for label in labels], highest + 1)
-        return weight[item] * counts / len(labels)
+    def of_pairs(pairs: Sequence[_Pair], *, apart: bool = False) -> dict[str, Interval]:
+        """The metrics; `apart`, as the mean of those of each two raters."""
+        return bootstrap(
+            _tables(pairs, highest, apart=apart),
+            lambda sums: {
+                metric: _mean(values, sums.sum((-1, -2)))
+                for metric, values in _metrics(sums, threshold, graded=graded).items()
+            },
+        )
 
-    def judge_metrics(items: Iterable[ItemId]) -> dict[str, Interval]:
-        return bootstrap(_sums(items, table), metrics)
-
-    found = {metric: Compared(judge=one) for metric, one in judge_metrics(given).items()}
-    lower = _lower_ends(verdicts, given, weight, threshold, singly=design.singly)
-    for metric, (low, exact) in lower.items():
-        one = found[metric].judge
-        if one and one.value is not None and exact:
+    by_judge = of_pairs(pairs)
+    for metric, (low, exact) in _lower_ends(pairs, weight, threshold, singly=singly).items():
+        one = by_judge[metric]
+        if one.value is not None and exact:
             ends: dict[str, Any] = {"low": low, "high": one.value, "reason": None}
-            found[metric] = Compared(judge=one.model_copy(update=ends))
-        elif one and one.low is not None:
-            found[metric] = Compared(judge=one.model_copy(update={"low": min(low, one.low)}))
-    several = [item for item, of_item in given.items() if len(of_item) > 1]
-    among = _among(given, several, weight, highest, threshold, metrics, graded=graded)
-    for metric, of_people in among.items():
-        found[metric] = found.get(metric, Compared()).model_copy(update={"people": of_people})
-    found |= _evidence(verdicts, given, weight)
+            by_judge[metric] = one.model_copy(update=ends)
+        elif one.low is not None:
+            by_judge[metric] = one.model_copy(update={"low": min(low, one.low)})
+    by_people = {}
+    if among:
+        by_people = of_pairs(among, apart=True) | _of_many(
+            among, {item: len(of) for item, of in given.items()}, highest, threshold, graded=graded
+        )
+    by_judge |= _evidence(pairs, weight)
+    by_people |= _evidence(among, weight)
+    slices: defaultdict[str, list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        for group in groups(pair.item):
+            slices[group].append(pair)
     return AgreementReport(
         kind=kind,
         pairs=len(given),
         labels=len(pairs),
-        annotators=tuple(sorted({label.annotator for _, label in pairs})),
-        shared=len(several),
-        weighted=False,
+        annotators=tuple(sorted({pair.second.rater for pair in pairs})),
+        shared=sum(len(ratings) > 1 for ratings in given.values()),
         threshold=threshold,
-        metrics=found,
-        confusion=confusion([(judge.label or 0, label.label) for judge, label in pairs]),
+        random=_at_random(pairs, among, threshold),
+        metrics={
+            metric: Compared(judge=by_judge.get(metric), people=by_people.get(metric))
+            for metric in by_judge | by_people
+        },
+        confusion=confusion([pair.labels for pair in pairs]),
         slices=tuple(
-            SliceAgreement(name=group, pairs=len(items), metrics=judge_metrics(items))
-            for group, items in _sliced(given, groups)
+            SliceAgreement(
+                name=group,
+                pairs=len({pair.item for pair in slices[group]}),
+                metrics=of_pairs(slices[group]),
+            )
+            for group in sorted(slices, key=_number_first)
         ),
         disagreements=_disagreements(pairs, threshold),
         failed=tuple(failed),
         unjudged=tuple(unjudged),
+        **{"weighted": False, **about},
     )
 
 
@@ -513,20 +544,15 @@ def _drawn_singly(labels: Iterable[HumanLabel | AnswerLabel]) -> bool:
 
 
 def _lower_ends(
-    verdicts: Mapping[Any, _Judged],
-    given: Mapping[ItemId, Mapping[str, _Label]],
-    weight: Mapping[ItemId, float],
-    threshold: int,
-    *,
-    singly: bool,
+    pairs: Sequence[_Pair], weight: Mapping[ItemId, float], threshold: int, *, singly: bool
 ) -> dict[str, tuple[float, bool]]:
     """Bound kappa and the share agreed where few disagree; and say whether nobody does."""
-    support, differs = {}, {}
-    for item, labels in given.items():
-        support[item] = binary(verdicts[item].label or 0, threshold)
-        different = [binary(one.label, threshold) != support[item] for one in labels.values()]
-        if any(different):
-            differs[item] = weight[item] * fmean(different)
+    support: dict[ItemId, int] = {}
+    differs: defaultdict[ItemId, float] = defaultdict(float)
+    for pair in pairs:
+        support[pair.item], person = (binary(label, threshold) for label in pair.labels)
+        if person != support[pair.item]:
+            differs[pair.item] += pair.weight
     if differs and (not singly or len(differs) >= FEW_DISAGREEMENTS):
         return {}
     units: defaultdict[Any, float] = defaultdict(float)
@@ -544,19 +570,54 @@ def _lower_ends(
     return {name: (end, not differs) for name, end in ends.items()}
 
 
-def _sliced(
-    items: Iterable[ItemId], groups: Callable[[ItemId], Iterable[str]]
-) -> list[tuple[str, list[ItemId]]]:
-    """Items by slice, in the order of the number that a name begins with, and the name."""
-    found: defaultdict[str, list[ItemId]] = defaultdict(list)
-    for item in items:
-        for group in groups(item):
-            found[group].append(item)
-    numbers = {group: group.partition(" ")[0] for group in found}
-    return sorted(
-        found.items(),
-        key=lambda one: (int(numbers[one[0]]) if numbers[one[0]].isdecimal() else 0, one[0]),
-    )
+def _at_random(by_judge: Sequence[_Pair], among: Sequence[_Pair], threshold: int) -> dict[str, str]:
+    """Find annotators whose labels say no more than chance, with the reason, by name.
+
+    An annotator is compared with the judge and with the other annotators. Named is one whose kappa's
+    interval begins at 0 or below and ends below the kappa that the others reach, in each comparison
+    in which the others' interval begins above 0. So a bad judge, or too few labels, make no one
+    suspect.
+    """
+    found = {}
+    for name in sorted({pair.second.rater for pair in by_judge}):
+        with_judge = _kappa_of([one for one in by_judge if one.second.rater != name], threshold)
+        others = [one for one in among if name not in (one.first.rater, one.second.rater)]
+        reasons: list[str] = []
+        for what, pairs, reached in (
+            ("the judge", by_judge, with_judge),
+            ("the other annotators", among, _kappa_of(others, threshold) or with_judge),
+        ):
+            own = _kappa_of([one for one in pairs if one.second.rater == name], threshold)
+            if own is None or reached is None or reached[1] <= 0:
+                continue  # it cannot be known
+            by_chance = own[1] <= 0 and own[2] < reached[0]
+            said = f"kappa with {what} {own[0]:.2f}, the others' {reached[0]:.2f}"
+            reasons.append(said if by_chance else "")
+        if reasons and all(reasons):
+            found[name] = "; ".join(reasons)
+    return found
+
+
+def _kappa_of(pairs: Sequence[_Pair], threshold: int) -> tuple[float, float, float] | None:
+    """Kappa and its ends, of support or none; None where so few pairs do not tell it."""
+    by_query: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for pair in pairs:
+        judge, person = (binary(label, threshold) for label in pair.labels)
+        by_query[pair.item[0]].append((judge, person))
+    if len(pairs) < _FEWEST or len(by_query) < 2:
+        return None
+    one = kappa_interval(by_query)
+    if one.value is None:
+        return None
+    if one.low is None or one.high is None:  # it does not vary: all or none agree
+        return one.value, one.value, one.value
+    return one.value, one.low, one.high
+
+
+def _number_first(group: str) -> tuple[int, str]:
+    """Order slices by the number that a name begins with, and the name."""
+    number = group.partition(" ")[0]
+    return int(number) if number.isdecimal() else 0, group
 
 
 def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Values]:
@@ -581,66 +642,62 @@ def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Value
     return found
 
 
-def _sums(items: Iterable[ItemId], of_item: Callable[[ItemId], Any]) -> Any:
-    """Sum what each item has within its query: queries, by their ids, x …."""
+def _sums(parts: Iterable[tuple[ItemId, Any]]) -> Any:
+    """Sum what each item adds within its query: queries, by their ids, x …."""
     import numpy as np
 
     sums: dict[str, Any] = {}
-    for item in sorted(items):
-        sums[item[0]] = sums.get(item[0], 0) + of_item(item)
+    for item, part in parts:
+        sums[item[0]] = sums.get(item[0], 0) + part
     return np.stack([sums[query] for query in sorted(sums)])
 
 
-def _among(
-    given: Mapping[ItemId, Mapping[str, _Label]],
-    several: Sequence[ItemId],
-    weight: Mapping[ItemId, float],
+def _tables(pairs: Sequence[_Pair], highest: int, *, apart: bool = False) -> Tables:
+    """Count the pairs of labels of each query: queries x two raters x first x second label."""
+    import numpy as np
+
+    def raters(pair: _Pair) -> tuple[str, ...]:
+        return (pair.first.rater, pair.second.rater) if apart else ()
+
+    places = {two: place for place, two in enumerate(sorted(set(map(raters, pairs))))}
+
+    def table(pair: _Pair) -> Tables:
+        cells = np.zeros((len(places), highest + 1, highest + 1))
+        cells[places[raters(pair)], *pair.labels] = pair.weight
+        return cells
+
+    return _sums((pair.item, table(pair)) for pair in pairs)
+
+
+def _of_many(
+    among: Sequence[_Pair],
+    raters: Mapping[ItemId, int],
     highest: int,
     threshold: int,
-    metrics: Callable[[Tables], dict[str, Values]],
     *,
     graded: bool,
 ) -> dict[str, Interval]:
-    """The metrics of each two, either being the judge, by the pairs of both; and those of many."""
-    if not several:
-        return {}
-    import numpy as np
+    """The metrics of any number of raters, from coincidences: pairs of labels of one item."""
 
-    twos = {
-        two: place
-        for place, two in enumerate(
-            sorted({two for item in several for two in permutations(sorted(given[item]), 2)})
-        )
-    }
-
-    def tables(item: ItemId) -> Tables:
-        found = np.zeros((len(twos), highest + 1, highest + 1))
-        for one, other in permutations(sorted(given[item]), 2):
-            place = twos[one, other], given[item][one].label, given[item][other].label
-            found[place] += weight[item]
-        return found
-
-    def coincidences(item: ItemId) -> Tables:
-        labels = [label.label for label in given[item].values()]
-        return weight[item] * coincidences_of(labels, highest)
+    def coincidences(*, shares: bool) -> Tables:
+        weighted = [
+            pair._replace(weight=pair.weight / (number - 1) / (number if shares else 1))
+            for pair in among
+            for number in [raters[pair.item]]
+        ]
+        return _tables(weighted, highest)[:, 0]
 
     def alphas(sums: Tables) -> dict[str, Values]:
-        found = {"Krippendorff's alpha": alpha(on_support(sums, threshold))}
         levels: tuple[Level, ...] = get_args(Level) if graded else ()
-        return found | {f"{level} alpha of grades": alpha(sums, level) for level in levels}
+        return {
+            "Krippendorff's alpha": alpha(on_support(sums, threshold)),
+            **{f"{level} alpha of grades": alpha(sums, level) for level in levels},
+        }
 
-    found = bootstrap(
-        _sums(several, tables),
-        lambda sums: {
-            name: _mean(values, sums.sum((-1, -2))) for name, values in metrics(sums).items()
-        },
-    )
-    found |= bootstrap(_sums(several, coincidences), alphas)
-    found |= bootstrap(
-        _sums(several, lambda item: coincidences(item) / len(given[item])),
+    return bootstrap(coincidences(shares=False), alphas) | bootstrap(
+        coincidences(shares=True),
         lambda sums: {"Fleiss' kappa": fleiss(on_support(sums, threshold))},
     )
-    return found
 
 
 def _mean(values: Values, weights: Values) -> Values:
@@ -651,64 +708,46 @@ def _mean(values: Values, weights: Values) -> Values:
     return share_of((np.nan_to_num(values) * weights).sum(-1), weights.sum(-1))
 
 
-def _evidence(
-    verdicts: Mapping[Any, _Judged],
-    given: Mapping[ItemId, Mapping[str, _Label]],
-    weight: Mapping[ItemId, float],
-) -> dict[str, Compared]:
-    """How the spans of two raters overlap, where both marked some."""
+def _evidence(pairs: Sequence[_Pair], weight: Mapping[ItemId, float]) -> dict[str, Interval]:
+    """How the spans of two raters overlap, where both marked some; each item counts once."""
     import numpy as np
 
-    def compared(rated: Mapping[ItemId, Sequence[tuple[Spans, Spans]]]) -> dict[str, Interval]:
-        def sums(item: ItemId) -> Any:
-            both = [shared(one, other) for one, other in rated[item]]
-            f1 = [
-                2 * common / (size(one) + size(other))
-                for common, (one, other) in zip(both, rated[item], strict=True)
-            ]
-            return weight[item] * np.array([1, fmean(map(bool, both)), fmean(f1)])
+    marked = [pair for pair in pairs if pair.first.evidence and pair.second.evidence]
+    if not marked:
+        return {}
+    number = Counter(pair.item for pair in marked)
 
-        if not rated:
-            return {}
-        return bootstrap(
-            _sums(rated, sums),
-            lambda of: {
-                "evidence: spans overlap": share_of(of[:, 1], of[:, 0]),
-                "evidence: F1 of bytes": share_of(of[:, 2], of[:, 0]),
-            },
-        )
+    def overlap(pair: _Pair) -> Any:
+        one, other = pair.first.evidence, pair.second.evidence
+        common = shared(one, other)
+        f1 = 2 * common / (size(one) + size(other))
+        return weight[pair.item] / number[pair.item] * np.array([1, common > 0, f1])
 
-    with_judge, among = {}, {}
-    for item, of_item in given.items():
-        marked = [label.evidence for label in of_item.values() if label.evidence]
-        if marked and verdicts[item].evidence:
-            with_judge[item] = [(verdicts[item].evidence, one) for one in marked]
-        if len(marked) > 1:
-            among[item] = list(permutations(marked, 2))
-    judge, people = compared(with_judge), compared(among)
-    return {
-        name: Compared(judge=judge.get(name), people=people.get(name)) for name in (judge or people)
-    }
+    return bootstrap(
+        _sums((pair.item, overlap(pair)) for pair in marked),
+        lambda of: {
+            "evidence: spans overlap": share_of(of[:, 1], of[:, 0]),
+            "evidence: F1 of bytes": share_of(of[:, 2], of[:, 0]),
+        },
+    )
 
 
-def _disagreements(
-    pairs: Iterable[tuple[_Judged, _Label]], threshold: int
-) -> tuple[Disagreement, ...]:
+def _disagreements(pairs: Iterable[_Pair], threshold: int) -> tuple[Disagreement, ...]:
     def worst_first(one: Disagreement) -> tuple[Any, ...]:
         about_support = binary(one.judge, threshold) != binary(one.person, threshold)
         return -abs(one.judge - one.person), not about_support, one.item, one.annotator
 
     found = (
         Disagreement(
-            item=label.item,
-            judge=judge.label,
-            reason=judge.reason,
-            person=label.label,
-            note=label.note,
-            annotator=label.annotator,
+            item=pair.item,
+            judge=pair.labels[0],
+            reason=pair.first.why,
+            person=pair.labels[1],
+            note=pair.second.why,
+            annotator=pair.second.rater,
         )
-        for judge, label in pairs
-        if judge.label is not None and judge.label != label.label
+        for pair in pairs
+        if pair.first.label != pair.second.label
     )
     return tuple(sorted(found, key=worst_first))
 
@@ -868,7 +907,7 @@ def nugget_ratings(
         return design[item[:1]] * np.array([1, *means])
 
     found = bootstrap(
-        _sums(given, shares),
+        _sums((item, shares(item)) for item in sorted(given)),
         lambda of: {
             name: share_of(of[:, place], of[:, 0]) for place, name in enumerate(QUALITIES, 1)
         },
@@ -881,7 +920,10 @@ def nugget_ratings(
             kept[one.query_id,] += sum(
                 bool(each.nugget_id or each.made_from) for each in one.nuggets
             )
-        sums = _sums(listed, lambda item: design[item] * np.array([kept[item], listed[item]]))
+        sums = _sums(
+            (item, design[item] * np.array([kept[item], number]))
+            for item, number in sorted(listed.items())
+        )
         found |= bootstrap(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
     return NuggetRatings(
         nuggets=len(given),

@@ -1,5 +1,6 @@
 """Labels made by people: one JSON Lines format for every kind."""
 
+from collections import defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -56,6 +57,15 @@ def task_id(one: LabelTask | AnyLabel) -> TaskId:
     kind = "nuggets" if one.kind in ("nugget", "nugget_list") else one.kind
     names = _TASKS_BY.get(kind, ("nugget_id", "chunk_id"))
     return kind, one.query_id, *(getattr(one, name) for name in names)
+
+
+def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:
+    """Count how many of the tasks each annotator has labelled, by name; 0 for those of none."""
+    asked = set(map(task_id, tasks))
+    done: defaultdict[str, set[TaskId]] = defaultdict(set)
+    for label in labels:
+        done[label.annotator].add(task_id(label))
+    return {name: len(asked & of) for name, of in sorted(done.items())}
 
 
 def pair_labels(labels: Any) -> Sequence[HumanLabel]:

@@ -110,8 +110,8 @@ def import_labels(
     replace: ReplaceOption = False,
 ) -> None:
     """Read labels of other tools, and check them against the collection."""
-    from freshstack_dspy.calibration.annotators import labelled
     from freshstack_dspy.calibration.label_files import import_labels as read
+    from freshstack_dspy.calibration.labels import labelled
     from freshstack_dspy.calibration.sampling import read_tasks
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.files import encode_records, write_file

@@ -2,9 +2,8 @@
 
 import random
 
-from freshstack_dspy import HumanLabel
-from freshstack_dspy.calibration.annotators import labelled, random_annotators
-from freshstack_dspy.calibration.labels import AnyLabel, PairId
+from freshstack_dspy import Collection, HumanLabel, agree
+from freshstack_dspy.calibration.labels import AnyLabel, PairId, labelled
 from freshstack_dspy.records import AnswerLabel, Comment, LabelTask, NuggetList
 
 from .people import label
@@ -25,8 +24,25 @@ def noisy(name: str, wrong: float, seed: int = 0) -> list[HumanLabel]:
 JUDGED = {pair: truth(pair) for pair in PAIRS}
 
 
+def at_random(labels: list[HumanLabel], judged: dict[PairId, int]) -> dict[str, str]:
+    """Name the annotators at random of a collection with these judgments."""
+    queries = sorted({query for query, _, _ in PAIRS})
+    collection = Collection.of(
+        queries=[
+            {"query_id": query, "title": f"What of {query}?", "body": ""} for query in queries
+        ],
+        nuggets=[{"nugget_id": f"{of}_0", "query_id": of, "text": "It is."} for of in queries],
+        judgments=[
+            {"nugget_id": nugget, "chunk_id": chunk, "label": one}
+            for (_, nugget, chunk), one in judged.items()
+        ],
+        chunks=[{"id": chunk, "text": f"About {chunk}."} for _, _, chunk in PAIRS],
+    )
+    return agree(collection, labels).random
+
+
 def test_an_annotator_at_random_is_named_with_both_kappas() -> None:
-    found = random_annotators(noisy("ana", 0.1) + noisy("bob", 0.5), JUDGED)
+    found = at_random(noisy("ana", 0.1) + noisy("bob", 0.5), JUDGED)
 
     assert list(found) == ["bob"]
 
@@ -36,15 +52,15 @@ def test_a_bad_judge_makes_no_one_suspect_and_hides_no_one() -> None:
     bad = {pair: judged[pair[2]] for pair in PAIRS}
     two = noisy("ana", 0.1) + noisy("bob", 0.15)
 
-    assert random_annotators(two, bad) == {}
-    assert list(random_annotators(two + noisy("eve", 0.5), bad)) == ["eve"]
-    assert random_annotators(noisy("ana", 0.5), JUDGED) == {}, "one alone: it may be the judge"
+    assert at_random(two, bad) == {}
+    assert list(at_random(two + noisy("eve", 0.5), bad)) == ["eve"]
+    assert at_random(noisy("ana", 0.5), JUDGED) == {}, "one alone: it may be the judge"
 
 
 def test_honest_annotators_are_not_named() -> None:
     for seed in range(3):
         labels = noisy("ana", 0.1, seed) + noisy("bob", 0.25, seed)[:30] + noisy("eve", 0.2, seed)
-        assert random_annotators(labels, JUDGED) == {}
+        assert at_random(labels, JUDGED) == {}
 
 
 def test_labelled_tasks_are_counted_by_annotator() -> None:
