@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import Field
 
-from freshstack_dspy.calibration.following import follow
+from freshstack_dspy.calibration.following import follow, with_known
 from freshstack_dspy.calibration.labels import (
     ItemId,
     highest_label,
@@ -310,16 +310,25 @@ def compare(
 
 
 def measured_trust(
-    contents: Contents, corpus: ChunkFile, scale: Scale, name: str, settings: TrustConfig
+    contents: Contents,
+    corpus: ChunkFile,
+    scale: Scale,
+    name: str,
+    settings: TrustConfig,
+    *,
+    before: Collection | None = None,
 ) -> Trust | None:
     """Measure how far labels agree with people, for the manifest; None without labels of people.
+
+    Labels with ids alone, which may be those of the collection `before`, get its texts.
 
     Labels that cannot be compared with these records make a collection that is not calibrated, and
     stop no build.
     """
     if not settings.labels:
         return None
-    labels, lost = follow(read_labels(settings.labels), contents, corpus)
+    given = read_labels(settings.labels)
+    labels, lost = follow(given if before is None else with_known(given, before), contents, corpus)
     try:
         report = compare(contents, scale, name, labels, lost=lost)
     except CollectionError as error:

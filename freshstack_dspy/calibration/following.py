@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from freshstack_dspy.calibration.labels import AnyLabel, check_labels
 from freshstack_dspy.collection.collection import Collection
@@ -55,6 +55,23 @@ def in_full(labels: Sequence[AnyLabel], collection: Collection) -> tuple[AnyLabe
         else one
         for one in labels
     )
+
+
+def with_known(labels: Sequence[HumanLabel], collection: Collection) -> tuple[HumanLabel, ...]:
+    """Give labels with ids alone the texts of a collection that has these ids."""
+    queries = {query.query_id for query in collection.queries}
+    nuggets = {nugget.nugget_id for nugget in collection.nuggets}
+    ids = collection.corpus.ids
+    bare = [
+        label
+        for label in labels
+        if label.chunk is None
+        and label.query_id in queries
+        and label.nugget_id in nuggets
+        and label.chunk_id in ids
+    ]
+    texts: dict[HumanLabel, Any] = dict(zip(bare, in_full(bare, collection), strict=True))
+    return tuple(texts.get(label, label) for label in labels)
 
 
 def with_texts(label: HumanLabel, query: Query, nugget: str, chunk: Chunk) -> HumanLabel:

@@ -55,10 +55,12 @@ class Made:
         chunks = self.work.corpus.chunks()
         return chunks if isinstance(chunks, ChunkFile) else ChunkFile.holding(chunks)
 
-    def described(self, inputs: Mapping[str, str] | None = None) -> Provenance:
+    def described(
+        self, inputs: Mapping[str, str] | None = None, before: Collection | None = None
+    ) -> Provenance:
         """Describe how it was made; see `provenance`."""
         dates = commit_dates(self.config)
-        return provenance(self.session, self.contents, inputs, dates, self.chunks)
+        return provenance(self.session, self.contents, inputs, dates, self.chunks, before)
 
     def write(self, described: Provenance) -> Collection:
         """Write the collection to its folder."""

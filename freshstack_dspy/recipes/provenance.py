@@ -65,6 +65,7 @@ def provenance(
     inputs: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     corpus: ChunkFile | None = None,
+    before: Collection | None = None,
 ) -> Provenance:
     """Describe how a collection is made, without secrets and names of machines.
 
@@ -74,6 +75,7 @@ def provenance(
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
         dates: By source, when the commit of its chunks was made, where it is known.
         corpus: Its chunks, with which people's labels are compared.
+        before: The collection that is replaced, whose ids people's labels may have.
     """
     from freshstack_dspy.calibration.agreement import measured_trust
 
@@ -91,7 +93,9 @@ def provenance(
         config=shareable(session.settings.resolved().model_dump()),
         fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
         reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
-        trust=measured_trust(contents, corpus, config.judge.graded, config.name, config.trust)
+        trust=measured_trust(
+            contents, corpus, config.judge.graded, config.name, config.trust, before=before
+        )
         if contents and corpus is not None
         else None,
         dates=dict(dates or {}),

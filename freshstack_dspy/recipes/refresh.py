@@ -94,7 +94,7 @@ def refresh(
 
 def _refreshed(before: Collection, difference_file: Path | None, made: Made) -> Refreshed:
     """Write what was made, with the account of both runs, if anything differs."""
-    old, now = before.manifest, made.described()
+    old, now = before.manifest, made.described(before=before)
     chunks, rejected = made.chunks, made.work.reading.rejected
     if passages := made.contents.passages:
         chunks = ChunkFile.holding([*chunks, *passages])

@@ -157,15 +157,6 @@ def test_a_missing_part_is_named(folder: Path, line: str, message: str) -> None:
     assert refused(written(folder, LEAST.replace(line, ""))) == message
 
 
-def test_a_fault_inside_the_only_corpus_is_one_fault(folder: Path) -> None:
-    """Pydantic adds that the list of valid corpora is then too short."""
-    text = LEAST.replace('name = "docs"', 'name = "my docs"')
-
-    message = refused(written(folder, text))
-
-    assert message == "corpus[0].name is 'my docs': string should match pattern '^[^/\\s]+$'"
-
-
 def test_every_fault_is_said_at_once(folder: Path) -> None:
     text = LEAST.replace('"small"', '""') + "[judge]\nbatch = 0\nsize = 1\n[pool]\ndepth = 0"
 
@@ -241,16 +232,6 @@ def test_an_object_store_is_kept_as_it_is_named_and_changes_no_settings(folder: 
     assert here.model_dump(mode="json", exclude={"path"}) == {"dimensions": 256}
 
 
-def test_what_is_no_configuration_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    assert refused(path) == (
-        f"no such file; write a commented example with: freshstack init {path}"
-    )
-    assert refused(tmp_path) == "a folder; name the TOML file of a build"
-    path.write_text('name = "a"\nname = "b"')
-    assert refused(path).startswith("not valid TOML: ")
-
-
 def test_dates_may_be_dates_of_toml(folder: Path) -> None:
     text = LEAST.replace(
         "[[corpus]]", "since = 2023-01-31\nuntil = 2024-01-31T10:00:00Z\n[[corpus]]"
@@ -293,15 +274,6 @@ def test_every_section_refuses_unknown_keys_and_is_frozen() -> None:
     for section in found:
         assert section.model_config.get("extra") == "forbid", section
         assert section.model_config.get("frozen"), section
-
-
-def test_embedders_and_rerankers_are_retrievers(folder: Path) -> None:
-    text = (
-        f'{EMBEDDER}[reranker]\nmodel = "cohere/rerank-v3.5"\n'
-        '[pool]\nretrievers = ["small", "hybrid+rerank"]'
-    )
-
-    assert load_config(written(folder, LEAST + text)).pool.retrievers == ("small", "hybrid+rerank")
 
 
 @pytest.mark.parametrize(

@@ -131,18 +131,6 @@ def test_progress_is_told_of_every_step_and_part(usual: Built) -> None:
     assert heard.notes["nuggets"] == "3 calls, 0 recorded"
 
 
-def test_a_second_build_asks_nothing_and_gives_the_same_data(usual: Built, copied: Copied) -> None:
-    first, silent = usual.collection, ScriptedProvider()
-
-    second = build(afresh(copied("usual")), provider=silent)
-
-    assert silent.calls.total() == 0
-    assert second.manifest.content_hash == first.manifest.content_hash
-    for name, account in second.manifest.ledger.items():
-        assert (account.calls, account.cached) == (0, first.manifest.ledger[name].calls)
-        assert account.cached_tokens == first.manifest.ledger[name].tokens
-
-
 def test_the_data_do_not_depend_on_concurrency(usual: Built, tmp_path: Path) -> None:
     config = domain(tmp_path, model={"concurrency": 8})
 
@@ -255,18 +243,6 @@ def test_a_replay_without_the_reply_says_how_to_record_it(tmp_path: Path) -> Non
         build(domain(tmp_path), mode="replay")
 
     assert not (tmp_path / "collection").exists()
-
-
-def test_a_corpus_of_binary_files_and_filters_that_leave_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"no question is left \(3 no score"):
-        build(domain(tmp_path, queries={"min_score": 5}), provider=ScriptedProvider())
-
-    config = domain(tmp_path)
-    shutil.rmtree(tmp_path / "corpus")
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus/b.bin").write_bytes(b"\x00\x01")
-    with pytest.raises(SourceError, match=r"no file of .* can be indexed \(1 skipped: binary"):
-        build(config, provider=ScriptedProvider())
 
 
 @pytest.mark.parametrize("name", ["opnai/gpt-4o", "gpt-4o", "openai/gpt-4o"])

@@ -64,16 +64,6 @@ def test_changed_files_end_as_in_a_build_from_nothing(tmp_path: Path) -> None:
     assert rankings(updated) == rankings(fresh)
 
 
-def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    indexed(config)
-    other, steps = domain(tmp_path, chunking={"max_tokens": 64}), Heard()
-
-    chunk_corpora(other, steps)
-
-    assert steps.notes["chunks"] == "5 of 5 files"
-
-
 def test_unchanged_files_are_neither_cut_nor_written_again(tmp_path: Path) -> None:
     config, steps = domain(tmp_path), Heard()
     before = chunk_corpora(config, NoProgress())

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import Collection, build, load_config, plan
-from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy import build, plan
+from freshstack_dspy.errors import SourceError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.text import unsupported_words
 from tests.questions.dump import write_dump
@@ -185,16 +185,6 @@ def test_sub_questions_that_a_report_comes_with_are_used(tmp_path: Path) -> None
     assert supported == {"bridge": (1, 2), "dam": (2, 2)}
 
 
-def test_other_corpora_are_searched_and_not_judged(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "moon.md").write_text("# Moons\n\nThere is one.\n")
-    more = '[[corpus]]\nname = "docs"\npath = "docs"\n'
-    made = built(tmp_path, DAM, tables=more)
-
-    assert sorted({chunk.source for chunk in made.chunks()}) == ["docs", "documents"]
-    assert {one.chunk_id.split("/")[0] for one in made.pool} == {"documents"}
-
-
 def test_the_other_answers_of_a_community_are_the_documents(tmp_path: Path) -> None:
     at = "2020-01-01T00:00:00.000"
     write_dump(
@@ -237,19 +227,6 @@ def test_rows_that_are_no_group_are_named(tmp_path: Path, group: Any, said: str)
         built(tmp_path, group)
 
 
-@pytest.mark.parametrize(
-    ("tables", "said"),
-    [('[judge]\nscale = "support"\n', "take judge.scale graded_5"), ("", "")],
-)
-def test_the_scale_is_one_without_quotes(tmp_path: Path, tables: str, said: str) -> None:
-    path = written(tmp_path, DAM, tables=tables)
-    if not said:
-        assert load_config(path).judge.graded.model_dump() == {"name": "graded_5", "threshold": 3}
-        return
-    with pytest.raises(ConfigError, match=said):
-        load_config(path)
-
-
 def test_words_that_a_source_lacks() -> None:
     source = "The dam of Vajont, 262 m high, was finished in 1960."
 
@@ -266,20 +243,3 @@ def test_words_that_a_source_lacks() -> None:
         "slender",
         "concret",
     ]
-
-
-def test_the_baseline_builds_it_in_one_go(tmp_path: Path) -> None:
-    story = [
-        f"The {name} mill on the {river} river ground {grain} until the {river} flood broke its wheel."
-        for name, river, grain in zip(
-            ("Abbot", "Baker", "Carter"), ("Avon", "Brent", "Cam"), ("barley", "oats", "rye"),
-            strict=True,
-        )
-    ]  # fmt: skip
-    path = written(tmp_path, {"id": "mills", "report": " ".join(story), "documents": story})
-    path.write_text(path.read_text().replace("openai/scripted", "extractive/baseline"))
-    made: Collection = build(path)
-
-    assert len(made.nuggets) == 2
-    assert made.failures == ()
-    assert len(made.judgments) == 2 * 3

@@ -119,20 +119,6 @@ def test_blocks_of_queries_are_one_step_and_one_file_of_requests(
     assert len({json.dumps(inputs_of_line(one)["question"]) for one in second}) == 3
 
 
-def test_what_is_still_missing_is_written_down_again_and_nothing_else(tmp_path: Path) -> None:
-    config, provider = domain(tmp_path), ScriptedProvider()
-    first = defer(config)
-
-    hand_in(config, [by_hand(request) for request in first[:4]], tmp_path)
-    again = defer(config)
-    with pytest.raises(DeferredError):
-        build(config, mode="defer", provider=provider)
-
-    assert again == first[4:]
-    assert provider.calls.total() == 0
-    assert not config.out.exists()
-
-
 def test_an_invalid_reply_takes_a_round_of_its_own(tmp_path: Path) -> None:
     """The re-ask is a request like any other: written down, answered, imported."""
     config = domain(tmp_path)

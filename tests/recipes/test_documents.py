@@ -129,33 +129,6 @@ def test_a_file_without_text_is_one_line(
         synthesize(session, tmp_path / "a.md")
 
 
-def test_the_baseline_answers_both(folder: Path, tmp_path: Path) -> None:
-    with asking(tmp_path, None) as session:
-        found = [synthesize(session, folder), decontextualize(session, folder)]
-
-    for harvest in found:
-        assert harvest.records
-        assert harvest.failures == []
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "said"),
-    [
-        ("latin.txt", "# Caf\xe9".encode("latin-1"), "# Caf\xe9"),
-        ("page.html", b"<nav>Home</nav><main><h1>Dials</h1></main>", "# Dials"),
-    ],
-)
-def test_one_file_is_read_as_a_corpus_is(
-    tmp_path: Path, session: Session, provider: ScriptedProvider, name: str, data: bytes, said: str
-) -> None:
-    (tmp_path / name).write_bytes(data)
-
-    synthesize(session, tmp_path / name)
-
-    (inputs,) = provider.asked
-    assert inputs["passages"][0]["text"].strip("\ufeff\n") == said
-
-
 @pytest.mark.parametrize("name", ["my-docs", "other"])
 def test_a_build_reads_the_questions_and_pools_their_seeds_where_it_has_them(
     folder: Path, tmp_path: Path, session: Session, name: str

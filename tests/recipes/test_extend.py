@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,19 +18,14 @@ from freshstack_dspy import (
     extend,
     write_run,
 )
-from freshstack_dspy.collection.collection import write_collection
-from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
+from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.extend import Extended, plan_extension
 from freshstack_dspy.records import RunRank, ScoredChunk
-from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.manifest import Extension, Provenance
-from freshstack_dspy.stored.passage_runs import CollectionSpans
-from tests.recipes.conftest import POOLS
+from freshstack_dspy.stored.manifest import Extension
 from tests.recipes.domain import FILES, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider
-from tests.recipes.test_deferred import answer_by_hand
 
 
 def extended(
@@ -155,21 +149,6 @@ def test_a_question_may_become_answerable(config: BuildConfig) -> None:
     assert "x" in Collection.load(config.out).query_ids()
 
 
-def test_several_runs_at_once_ask_for_what_they_share_once(
-    config: BuildConfig, run: Path, tmp_path: Path
-) -> None:
-    other = written(tmp_path / "other.run", {"2": chunk_ids(config)}, "other")
-    provider = ScriptedProvider()
-
-    done = extended(config, [run, other], provider)
-
-    assert provider.calls == {"JudgeSupportLevel": 6}, "4 unjudged chunks for each, 3 in a call"
-    assert done.judged["mine"] > done.judged["other"] == 4 * 2, "chunks and nuggets of query 2"
-    assert [one.run for one in done.collection.manifest.extensions] == ["mine", "other"]
-    both = [len(candidate.runs) for candidate in done.collection.pool if candidate.query_id == "2"]
-    assert both == [2] * len(FILES)
-
-
 def test_another_folder_can_be_written_and_the_first_stays(
     config: BuildConfig, run: Path, tmp_path: Path
 ) -> None:
@@ -256,18 +235,6 @@ def test_of_passages_the_chunks_that_share_text_with_them_are_judged(
     assert not extended(config, [passages], k=20).changed
 
 
-def test_what_evaluate_takes_in_python_is_taken_too(config: BuildConfig, passages: Path) -> None:
-    collection = Collection.load(config.out)
-    run = CollectionSpans(collection.corpus, collection.judgments).read(passages)
-
-    done = extended(config, [run], k=20)
-
-    (entry,) = done.collection.manifest.extensions
-    assert (entry.run, entry.judged) == ("own", 20)
-    assert unjudged_at(done.collection, passages, 20) == pytest.approx(1 / 15)
-    assert not extended(config, [run], k=20).changed
-
-
 def test_what_it_costs_is_said_before_anything_is_asked(
     config: BuildConfig, passages: Path
 ) -> None:
@@ -324,55 +291,6 @@ def test_a_build_does_not_undo_an_extension(config: BuildConfig, run: Path) -> N
         build(config, provider=ScriptedProvider())
 
     assert files_of(config.out) == files
-
-
-def test_a_budget_that_runs_out_leaves_the_old_collection_and_says_how_far(
-    config: BuildConfig, run: Path, tmp_path: Path
-) -> None:
-    files, provider = files_of(config.out), ScriptedProvider()
-    spent = sum(account.calls for account in Collection.load(config.out).manifest.ledger.values())
-    small = domain(tmp_path, pool=POOLS["narrow"], budget={"calls": spent + 2})
-
-    with pytest.raises(BudgetError, match=r"support 2 of 6.*raise the cap"):
-        extended(small, [run], provider)
-
-    assert files_of(config.out) == files
-    extended(config, [run], provider)
-    assert provider.calls == {"JudgeSupportLevel": 6}
-
-
-def test_deferred_requests_give_what_live_gives(
-    config: BuildConfig, run: Path, tmp_path: Path
-) -> None:
-    live = extended(config, [run], out=tmp_path / "live").collection
-    shutil.rmtree(config.cache.path)
-
-    with pytest.raises(DeferredError, match="same command again"):
-        extended(config, [run], mode="defer")
-    answer_by_hand(config)
-    deferred = extended(config, [run], mode="defer").collection
-
-    assert deferred.manifest.content_hash == live.manifest.content_hash
-
-
-def test_a_query_without_an_answer_is_extended_too(
-    config: BuildConfig, run: Path, tmp_path: Path
-) -> None:
-    """As those of an imported collection are."""
-    known = Collection.load(config.out)
-    bare = {"answer": "", "answer_id": None, "origin": "imported"}
-    queries = tuple(query.model_copy(update=bare) for query in known.queries)
-    contents = Contents(**{**known.records(), "queries": queries, "expansions": ()})
-    described = Provenance(name="theirs", recipe="import:beir", model="none")
-    imported = tmp_path / "imported"
-    write_collection(imported, contents, known.chunks(), described)
-
-    after = extend(imported, [run], config, provider=ScriptedProvider()).collection
-
-    again = extend(imported, [run], config, provider=ScriptedProvider())
-    assert not again.changed
-    assert after.manifest.recipe == "import:beir"
-    assert after.manifest.extensions[0].model == "openai/scripted"
 
 
 def test_labels_of_another_judge_are_added_only_where_that_is_said(

@@ -1,6 +1,5 @@
 """Failures stay failures: counted, listed, never a label, and never the end of the build."""
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,22 +190,6 @@ def test_where_all_fails_the_collection_that_is_there_is_kept(
         build(config, mode=mode, provider=failing)
 
     assert Collection.load(config.out).manifest == usual.collection.manifest
-
-
-def test_an_invalid_reply_is_asked_again_and_its_correction_counts(tmp_path: Path) -> None:
-    """Each re-ask is a call of its own, in the ledger and in the replay."""
-    seen: Counter[str] = Counter()
-
-    def stumble(inputs: Inputs) -> Any:
-        seen[inputs["answer"]] += 1
-        return nuggetize(inputs) if seen[inputs["answer"]] > 1 else Said("{}")
-
-    collection = built_and_replayed(tmp_path, ScriptedProvider(NuggetizeAnswer=stumble))
-
-    account = collection.manifest.ledger["nuggets"]
-    assert (account.calls, account.reasked, account.failed) == (6, 3, 0)
-    assert collection.failures == ()
-    assert len(collection.nuggets) == 5
 
 
 def test_what_failed_is_asked_for_again_where_that_is_asked_for_and_nothing_else_is(

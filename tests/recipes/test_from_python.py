@@ -1,13 +1,10 @@
 """Queries and documents that are in memory: the same collection as of files that hold them."""
 
-import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from freshstack_dspy import BuildConfig, Collection, FreshstackError, Query, build, load_config
 from freshstack_dspy.errors import ConfigError, SourceError
@@ -66,22 +63,6 @@ def test_a_collection_of_rows_is_that_of_files(of_files: Collection, tmp_path: P
     assert {query.fields["product"] for query in made.queries} == {"hot", "cold"}
 
 
-def test_a_data_frame_in_a_running_event_loop(of_files: Collection, tmp_path: Path) -> None:
-    questions = frame(QUESTIONS).sample(frac=1, random_state=1)  # has an index that is no column
-
-    async def notebook() -> Collection:
-        return build(config(tmp_path, questions, frame(DOCUMENTS)))
-
-    assert asyncio.run(notebook()).manifest.content_hash == of_files.manifest.content_hash
-
-
-def test_builds_in_a_thread_pool(of_files: Collection, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        made = list(pool.map(build, [config(tmp_path / "a"), config(tmp_path / "b")]))
-
-    assert {one.manifest.content_hash for one in made} == {of_files.manifest.content_hash}
-
-
 def test_the_hash_of_rows_stands_for_a_path(tmp_path: Path) -> None:
     made = build(config(tmp_path))
     settings = json.loads((tmp_path / "collection/manifest.json").read_text())["config"]
@@ -115,12 +96,6 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_row_at_fault_is_named(tmp_path: Path, queries: Any, documents: Any, named: str) -> None:
     with pytest.raises(SourceError, match=named):
         build(config(tmp_path, queries, documents))
-
-
-@pytest.mark.parametrize("rows", ["questions.jsonl", {"1": "text"}, [1], 7])
-def test_what_is_no_table_is_refused(tmp_path: Path, rows: Any) -> None:
-    with pytest.raises(ValidationError, match=r"dictionar"):
-        config(tmp_path, rows)
 
 
 def test_toml_names_a_path(tmp_path: Path) -> None:

@@ -15,10 +15,8 @@ from freshstack_dspy.errors import BudgetError, ConfigError
 from freshstack_dspy.recipes.provenance import export_replies
 
 from .conftest import Built
-from .domain import QUESTIONS, domain, files_of, write_domain
+from .domain import domain, files_of, write_domain
 from .scripted import ScriptedProvider
-from .test_extend import written
-from .test_refresh import MARS, NEW, ask, put
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
 
@@ -125,35 +123,6 @@ def test_a_killed_build_goes_on_where_it_was(tmp_path: Path, round_: int) -> Non
     assert files.keys() == unharmed.keys()
     for name in files.keys() - {"manifest.json"}:
         assert files[name] == unharmed[name], name
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("round_", range(2))
-@pytest.mark.parametrize("what", ["extend", "refresh"])
-def test_the_old_or_the_new_collection_is_there(tmp_path: Path, what: str, round_: int) -> None:
-    """SIGKILL at a random moment, twice, and then to the end."""
-    settings: dict[str, Any] = {"model": BASELINE, "pool": {"depth": 1, "top_k": 1}}
-    folder = tmp_path / "killed"
-    config = domain(folder, **settings)
-    old = build(config).manifest.content_hash
-    ids = list(Collection.load(config.out).corpus.ids)
-    written(folder / "mine.run", {"2": ids, "10": ids, "x": ids})
-    # Without the store: to copy a file that SQLite has open would drop this process's locks on it.
-    shutil.copytree(folder, tmp_path / "whole", ignore=shutil.ignore_patterns("cache"))
-    whole = domain(tmp_path / "whole", **settings)
-    for each in (config, whole) if what == "refresh" else ():
-        ask(each, *QUESTIONS, NEW)
-        put(each, "docs/dial.md", MARS)
-    chance = random.Random(f"{what}:{round_}")
-
-    seconds = run_to_the_end(tmp_path / "whole", what)
-    new = Collection.load(whole.out).manifest.content_hash
-    for _ in range(2):
-        killed_at_random(folder, what, chance, 2 * seconds)
-        assert Collection.load(config.out).manifest.content_hash in (old, new)
-    run_to_the_end(folder, what)
-
-    assert Collection.load(config.out).manifest.content_hash == new != old
 
 
 def test_a_used_up_budget_stops_cleanly_and_a_larger_one_goes_on(

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, SupportJudge, build
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.programs.saved import save_program
+from freshstack_dspy import BuildConfig, Collection, build
 from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.stored.diagnose import self_agreement
 from tests.recipes.conftest import Built
@@ -212,11 +210,3 @@ def test_a_hostile_chunk_changes_nothing_but_its_own_words(tmp_path: Path) -> No
     others = [one for one in collection.judgments if "hostile" not in one.chunk_id]
     assert all(one.status == "ok" for one in others)
     assert len(FILES) > 1
-
-
-def test_an_optimized_judge_goes_with_its_own_scale_only(tmp_path: Path) -> None:
-    save_program(SupportJudge("binary"), tmp_path / "judge.json")
-    settings = config(tmp_path, programs={"support_judge": "judge.json"})
-
-    with pytest.raises(CollectionError, match=r"of scale binary, and a .* of scale support is"):
-        build(settings, provider=provider())

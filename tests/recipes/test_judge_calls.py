@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from freshstack_dspy import BuildConfig, Chunk, Judgment, ModelConfig, Nugget, Query, SupportJudge
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.programs.support_judge import ChunkPart, judge_inputs, whole
+from freshstack_dspy.programs.support_judge import ChunkPart, judge_inputs
 from freshstack_dspy.recipes.judge import (
     MARGIN,
     JudgeCall,
@@ -140,13 +140,6 @@ def test_a_prompt_and_its_reply_fit_into_the_window(lengths: list[int], context:
     assert shown == {one.chunk_id: one.passage for one in pair.chunks}
 
 
-def test_batches_are_as_without_a_window_where_all_fits() -> None:
-    pair = to_judge(4, 43)
-
-    assert calls_of({}, pair, context=1_000_000) == calls_of({}, pair)
-    assert [len(call.passages) for call in calls_of({}, pair)] == [14, 14, 15]
-
-
 def test_a_frame_without_room_is_said_once_and_asked_never() -> None:
     calls = calls_of({"votes": 3}, to_judge(50, 2), context=2048, max_tokens=700)
 
@@ -165,15 +158,6 @@ def test_the_window_is_the_configured_or_the_known_one() -> None:
 def test_a_reply_as_long_as_the_window_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"lower \[model\] max_tokens"):
         Window(ModelConfig(context=4096, max_tokens=4096), SupportJudge())
-
-
-def test_chunks_of_one_id_are_each_measured() -> None:
-    """Answers of a run are judged as chunks that all have the run's name."""
-    window = Window(ModelConfig(context=4096, max_tokens=64), SupportJudge())
-
-    short, long = (window.size(whole(chunk(0, "word " * times))) for times in (1, 500))
-
-    assert long > short + 400
 
 
 @settings(deadline=None)

@@ -1,19 +1,15 @@
 """The languages of a build: what is recorded, what its index is made by, and the groups."""
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, build, import_collection, load_config
+from freshstack_dspy import BuildConfig, Collection, build, load_config
 from freshstack_dspy.calibration.agreement import slicing
 from freshstack_dspy.collection.retrieve import open_index
-from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.models import NO_MODELS
-from freshstack_dspy.labelling.judged import Judged
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.chunking import chunk_corpora
 
@@ -89,27 +85,6 @@ def test_a_column_of_the_questions_goes_first_and_a_collection_is_read_back(
     assert collection.queries[1].fields == {}
 
 
-def test_a_column_of_that_name_alone_stays_what_it_was(tmp_path: Path) -> None:
-    """It may be the programming language."""
-    rows = [{**one, "language": "python"} for one in TICKETS]
-    collection = build(
-        config(
-            tmp_path,
-            languages=[],
-            queries={"rows": rows},
-            corpus=[{"name": "docs", "documents": [*ENGLISH, *GERMAN]}],
-        ),
-        progress=False,
-    )
-
-    assert collection.queries[0].language is None
-    assert collection.groups("language").members == {"python": ("1", "2")}
-    with pytest.raises(CollectionError, match="of no query what its language is"):
-        slicing(collection, "languages")
-    written = (tmp_path / "collection/queries.jsonl").read_text().splitlines()
-    assert all("language" not in json.loads(line) for line in written)
-
-
 def test_queries_and_pairs_are_grouped_by_language(built: Collection) -> None:
     name = slicing(built, "languages")
     pairs = {(one.query_id, one.nugget_id, one.chunk_id) for one in built.judgments}
@@ -150,40 +125,9 @@ def test_a_language_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
         load_config(tmp_path / "build.toml")
 
 
-def test_corpora_that_swap_their_languages_are_cut_again(tmp_path: Path) -> None:
-    docs, wiki = config(tmp_path).corpus
-
-    def languages(*corpora: CorpusConfig) -> dict[str, str | None]:
-        chunked = chunk_corpora(config(tmp_path, corpus=corpora), NoProgress())
-        return {chunk.path: chunk.language for chunk in chunked.chunks}
-
-    assert languages(docs, wiki)["export.md"] == "en"
-    swapped = [one.model_copy(update={"language": of}) for one, of in ((wiki, "en"), (docs, "de"))]
-    assert languages(*swapped) == {"export.md": "de", "passwort.md": "en", "reset.py": None}
-
-
 def test_a_language_that_cannot_be_told_ends_an_index(tmp_path: Path) -> None:
     long = [{"id": "a.md", "text": "To export invoices, type export invoices."}]
     unsaid = config(tmp_path, languages=["de", "xx"], corpus=[{"name": "a", "documents": long}])
 
     with pytest.raises(ConfigError, match="languages names 'xx'"):
         chunk_corpora(unsaid, NoProgress())
-
-
-def test_the_labelling_page_says_in_which_language_its_texts_are(built: Collection) -> None:
-    tasks = Judged(built)
-    shown = [tasks.shown(task) for task in tasks.by_id.values()]
-
-    assert {task["language"] for task in shown} == {"de"}
-    assert {text["language"] for task in shown for text in task["texts"]} == {"de", "en", ""}
-
-
-def test_the_card_and_the_data_set_name_the_languages(built: Collection, tmp_path: Path) -> None:
-    built.export("hf", tmp_path / "hf")
-
-    readme = (tmp_path / "hf/README.md").read_text()
-    assert 'language: ["de"]\n' in readme
-    assert re.search(r"\| languages +\| de \(2\) +\|", readme)
-    again = import_collection("hf", tmp_path / "hf", tmp_path / "again")
-    assert [query.language for query in again.queries] == ["de", "de"]
-    assert [one.language for one in again.chunks()] == [one.language for one in built.chunks()]

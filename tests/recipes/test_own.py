@@ -16,10 +16,8 @@ from freshstack_dspy import (
     SupportJudge,
     build,
     connect,
-    extend,
     load_config,
     plan,
-    refresh,
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.recipes.flow import Work, ask
@@ -96,21 +94,6 @@ def test_a_program_of_ones_own_makes_the_nuggets(tmp_path: Path, program: Any) -
     assert plain.manifest.programs == {}
 
 
-def test_another_program_is_another_collection(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    asked = ScriptedProvider()
-    first = build(config, provider=asked)
-    calls = asked.calls.total()
-
-    second = build(config, provider=asked, replace=True, programs={"nuggetizer": Sentences()})
-    again = build(config, provider=asked, replace=True, programs={"nuggetizer": Sentences()})
-
-    assert first.manifest.programs != second.manifest.programs == again.manifest.programs
-    assert asked.calls.total() == calls, "the texts of the nuggets are the same"
-    with pytest.raises(ConfigError, match="another program nuggetizer"):
-        refresh(config, provider=asked)
-
-
 def test_other_programs_replace_a_collection_only_where_that_is_said(tmp_path: Path) -> None:
     config, provider = domain(tmp_path), ScriptedProvider()
     own = {"nuggetizer": Sentences()}
@@ -123,68 +106,6 @@ def test_other_programs_replace_a_collection_only_where_that_is_said(tmp_path: P
     assert build(config, provider=provider, programs=own).manifest == mine.manifest
     with pytest.raises(ConfigError, match=r"nuggetizer = .*Sentences .*, now that of this package"):
         build(config, provider=provider)
-
-
-def test_an_object_and_a_state_are_given_together(tmp_path: Path) -> None:
-    tuned, plain = Nuggetizer(), Nuggetizer()
-    signature = tuned.predict.signature
-    tuned.predict.signature = signature.with_instructions("List few facts.")
-    tuned.save(tmp_path / "tuned.json")
-    given = {"program": plain, "state": str(tmp_path / "tuned.json")}
-
-    made = build(domain(tmp_path), provider=ScriptedProvider(), programs={"nuggetizer": given})
-
-    same = build(domain(tmp_path), provider=ScriptedProvider(), programs={"nuggetizer": tuned})
-    assert made.manifest == same.manifest
-    assert plain.predict.signature.instructions == signature.instructions
-
-
-class Unnamed(dspy.Module):
-    """Asks by a signature of its own."""
-
-    def __init__(self, instructions: str) -> None:
-        super().__init__()
-        self.ask = dspy.Predict(dspy.Signature("question -> said", instructions))
-
-    def forward(self, query: Any) -> Any:
-        said = self.ask(question=query.text).said
-        return dspy.Prediction(nuggets=[said], texts=[said])
-
-
-def test_prompts_of_signatures_without_a_name_have_that_of_their_program(tmp_path: Path) -> None:
-    own = {"nuggetizer": Unnamed("Say a fact."), "question_decomposer": Unnamed("Ask.")}
-
-    made = build(
-        domain(tmp_path), provider=ScriptedProvider(answer=lambda _: {"said": "?"}), programs=own
-    )
-
-    assert {"nuggetizer.ask", "question_decomposer.ask"} < made.manifest.prompts.keys()
-    assert "answer" not in made.manifest.prompts
-
-
-def test_a_prompt_or_an_attribute_that_changed_is_another_collection(tmp_path: Path) -> None:
-    config, provider = domain(tmp_path), ScriptedProvider()
-    tuned = FreshStack(config)
-    predict = tuned.nuggetizer.predict
-    predict.signature = predict.signature.with_instructions("List few facts.")
-    given: list[Any] = [
-        {},
-        {"recipe": FreshStack(config)},
-        {"recipe": tuned},
-        {"programs": {"nuggetizer": Nuggetizer(4)}},
-        {"programs": {"nuggetizer": Nuggetizer(6)}},
-    ]
-
-    names, calls = [], set()
-    for one in given:
-        made = build(config, provider=provider, replace=True, **one)
-        names.append(made.manifest.programs)
-        calls.add(made.nuggets[0].call_id)
-
-    assert names[0] == names[1] == {}
-    assert names[2].keys() == names[3].keys() == {"nuggetizer"}
-    assert len({one["nuggetizer"] for one in names[2:]}) == 3
-    assert len(calls) == 4
 
 
 @pytest.mark.parametrize("kind", ["connected", "of DSPy"])
@@ -212,25 +133,6 @@ def test_a_program_with_a_model_of_its_own_is_recorded_with_the_others(
     assert "openai/own" in (config.out / "README.md").read_text()
     assert made.manifest.ledger["support"].calls == engine.calls.total() - 3
     assert again.manifest.content_hash == made.manifest.content_hash
-
-
-def test_another_model_of_a_programs_own_is_another_collection(tmp_path: Path) -> None:
-    config, programs = domain(tmp_path), {"support_judge": SupportJudge()}
-    engine: Any = ScriptedProvider()
-    programs["support_judge"].set_lm(dspy.LM("openai/own", engine=engine))
-    build(config, provider=engine)
-
-    with pytest.raises(ConfigError, match=r"support_judge = that of this package, now"):
-        build(config, provider=engine, programs=programs)
-    with pytest.raises(ConfigError, match=r"made otherwise: model 'openai/scripted', now 'openai/"):
-        refresh(config, provider=engine, programs=programs)
-
-
-def test_a_model_that_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
-    program = Nuggetizer()
-    program.set_lm(dspy.LM("openai/other", top_p=0.5, seed=1))
-    with pytest.raises(ConfigError, match="cannot be recorded as it is, with seed"):
-        build(domain(tmp_path), provider=ScriptedProvider(), programs={"nuggetizer": program})
 
 
 class Hinted(Nuggetizer):
@@ -320,25 +222,6 @@ def test_a_step_of_ones_own_has_records_calls_and_a_place_in_the_plan(tmp_path: 
     assert replayed.manifest.content_hash == made.manifest.content_hash
     planned = plan(config, recipe=WithKinds(config))
     assert {one.step: one.recorded for one in planned.steps}["about"] == 3
-
-
-def test_one_query_runs_through_the_same_steps(tmp_path: Path) -> None:
-    from freshstack_dspy.index.hybrid import HybridIndex
-    from freshstack_dspy.recipes.opening import open_session
-
-    config = domain(tmp_path)
-    provider = ScriptedProvider(answer=about)
-    made = build(config, provider=provider, recipe=WithKinds(config))
-    index = HybridIndex.open(config.index.path / config.name)
-
-    with open_session(config, "replay"):
-        for query in made.queries:
-            one = WithKinds(config)(query=query, index=index)
-            later = asyncio.run(WithKinds(config).acall(query=query, index=index))
-            assert later.toDict() == one.toDict()
-            assert one.notes == tuple(
-                each for each in made.notes if each.query_id == query.query_id
-            )
 
 
 def test_a_recipe_that_was_compiled_builds_and_replays(tmp_path: Path) -> None:
@@ -552,79 +435,6 @@ def test_a_build_asks_several_times_for_each_question(tmp_path: Path, module: An
 
     assert len({one.call_id for one in made.nuggets}) == len(made.queries)
     assert replayed.manifest.content_hash == made.manifest.content_hash
-
-
-class ByChat(ScriptedProvider):
-    """Answers what `dspy.ChatAdapter` asks too, and knows no answer to what nobody knows."""
-
-    def complete(self, request: Any) -> Any:
-        from dspy.lm15 import Message, Response, Usage
-
-        asked = request.messages[-1].text or ""
-        if "[[ ##" not in asked:
-            return super().complete(request)
-        said = "No." if "Nobody" in asked else '[[ ## facts ## ]]\n["A fact."]'
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(said),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1),
-        )
-
-
-def test_what_another_adapter_cannot_read_fails_its_question_alone(tmp_path: Path) -> None:
-    class Asks(dspy.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.ask = dspy.Predict(Facts)
-
-        def forward(self, query: Any) -> Any:
-            with dspy.context(adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
-                return dspy.Prediction(nuggets=self.ask(question="?", answer=query.answer).facts)
-
-    made = build(domain(tmp_path), provider=ByChat(), programs={"nuggetizer": Asks()})
-
-    assert [(one.query_id, one.step, one.status) for one in made.failures] == [
-        ("x", "nuggets", "unparsed")
-    ]
-    assert made.failures[0].call_id is not None
-
-
-def test_extend_judges_by_the_given_judge(tmp_path: Path) -> None:
-    config = domain(tmp_path, pool={"depth": 1, "top_k": 1, "techniques": ["question"]})
-    build(config, provider=ScriptedProvider())
-
-    class Nay(dspy.Module):
-        def forward(self, query: Any, nuggets: Any, chunks: Any, **_: Any) -> Any:
-            from freshstack_dspy.records import Judgment
-
-            judgments = [
-                Judgment(
-                    query_id=query.query_id,
-                    nugget_id=nugget.nugget_id,
-                    chunk_id=passage.chunk.chunk_id,
-                    label=0,
-                    status="ok",
-                    reason="nay",
-                    call_id=None,
-                )
-                for passage in chunks
-                for nugget in nuggets
-            ]
-            return dspy.Prediction(judgments=tuple(judgments), failure=None)
-
-    run = {"2": {chunk.chunk_id: 1.0 for chunk in build(config, mode="replay").chunks()}}
-    found = extend(
-        config.out,
-        [run],
-        config,
-        keep_labels=True,
-        provider=ScriptedProvider(),
-        programs={"support_judge": Nay()},
-    )
-
-    assert {one.reason for one in found.collection.judgments} >= {"nay"}
 
 
 def test_a_build_runs_in_an_event_loop_and_in_threads(tmp_path: Path) -> None:

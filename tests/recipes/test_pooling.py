@@ -140,20 +140,6 @@ def test_a_chunk_remembers_every_technique_and_retriever_that_found_it() -> None
     }
 
 
-def test_queries_stay_in_the_given_order_and_chunks_stand_by_id() -> None:
-    """A query that lacks a technique does not shift the others' rankings."""
-    scores = {"bm25": {"q": {"b": 2.0, "a": 1.0}, "r": {"c": 1.0}, "s": {"d": 1.0}}}
-    texts: dict[str, dict[Technique, str]] = {
-        "9": {"question": "q"},
-        "10": {"question": "r", "answer": "s"},
-        "x": {"question": "nothing"},
-    }
-
-    found = pooled_by_hand(scores, texts, depth=2, top_k=2, retrievers=("bm25",))
-
-    assert list(found) == [("9", "a"), ("9", "b"), ("10", "c"), ("10", "d")]
-
-
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
     texts = {
@@ -181,17 +167,6 @@ def test_the_hybrid_retriever_is_fused_as_the_rankings_are(index: HybridIndex) -
         ranks = {candidate.found_by[0].rank: candidate.chunk_id for candidate in found}
         hybrid = index.search("hybrid", texts["7"]["question"], 4, fusion=fusion)[0]
         assert ranks == {rank: chunk_id for rank, (chunk_id, _) in enumerate(hybrid, 1)}
-
-
-def test_the_pool_is_the_same_however_many_queries_go_with_one(index: HybridIndex) -> None:
-    config = PoolConfig(depth=3, top_k=3)
-    one = each_alone({"question": "dial of the moon", "answer": "pip"})
-    other = each_alone({"question": "reset"})
-
-    alone = pool(index, {"7": one}, config)
-    together = pool(index, {"6": other, "7": one, "8": other}, config)
-
-    assert [candidate for candidate in together if candidate.query_id == "7"] == alone
 
 
 # Several texts for a technique: joined to one, or each searched with
@@ -229,17 +204,6 @@ def test_fused_texts_are_searched_with_alone_and_their_rankings_fused() -> None:
     found = searched(scores, ("x", "y"), lists="fuse", depth=4, top_k=3)
 
     assert ranks(found) == {"b": 1, "a": 2, "d": 3}
-
-
-def test_texts_are_fused_by_the_method_of_the_configuration() -> None:
-    """By rank, b has 1/62 + 1/62 and a and c 1/61 each; weights are of retrievers, not of texts."""
-    scores: Scores = {"bm25": {"x": {"a": 9, "b": 1}, "y": {"c": 9, "b": 1}}}
-
-    by_rank = searched(scores, ("x", "y"), FusionConfig(method="rrf"), lists="fuse")
-    weighted = FusionConfig(method="weighted", weights={"bm25": 0.5})
-
-    assert ranks(by_rank) == {"b": 1, "a": 2, "c": 3}
-    assert ranks(searched(scores, ("x", "y"), weighted, lists="fuse")) == {"a": 1, "c": 2, "b": 3}
 
 
 # What the records of a pool say of pools by fewer retrievers and techniques

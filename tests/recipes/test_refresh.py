@@ -11,9 +11,8 @@ import pytest
 
 from freshstack_dspy import BuildConfig, Collection, build, refresh
 from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, QueryChange, Tally
-from freshstack_dspy.errors import ConfigError, DeferredError
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.refresh import Refreshed
-from freshstack_dspy.stored import record_files
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, questions_file
 from tests.recipes.scripted import (
@@ -25,7 +24,6 @@ from tests.recipes.scripted import (
     question_of,
     when,
 )
-from tests.recipes.test_deferred import answer_by_hand
 from tests.recipes.test_extend import extended, written
 
 WHOLE = POOLS["whole"]
@@ -111,24 +109,6 @@ def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: Bui
     assert files_of(config.out) == files
 
 
-def test_a_collection_in_parquet_is_built_found_unchanged_and_refreshed(
-    config: BuildConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = Collection.load(config.out)
-    monkeypatch.setattr(record_files, "MANY", 0)
-    shutil.rmtree(config.out)
-    written = build(config, provider=ScriptedProvider())
-
-    assert {"judgments.parquet", "pool.parquet"} <= files_of(config.out).keys()
-    assert Collection.load(config.out).manifest.content_hash == lines.manifest.content_hash
-    assert build(config, mode="replay") == written
-    assert refreshed(config).changed is False
-    put(config, "mars.md", MARS)
-    found = refreshed(config)
-    monkeypatch.setattr(record_files, "MANY", 99_999)
-    assert found.collection.save(config.out.with_name("again")) == found.collection
-
-
 def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) -> None:
     before = Collection.load(config.out)
     of_file = {chunk.chunk_id for chunk in before.chunks() if chunk.path == "docs/dial.md"}
@@ -193,19 +173,6 @@ def test_a_new_question_is_asked_about_and_no_other(config: BuildConfig) -> None
     assert {one.change for one in judgments} == {"added"}
     tallies = found.difference.nuggets, found.difference.judgments
     assert len(judgments) == sum(tally.added for tally in tallies)
-
-
-def test_a_question_that_is_gone_goes_with_all_that_was_said_of_it(config: BuildConfig) -> None:
-    ask(config, *QUESTIONS[:2])
-    provider = ScriptedProvider()
-
-    found = refreshed(config, provider)
-
-    assert provider.calls.total() == 0
-    assert [query.query_id for query in found.collection.queries] == ["10", "2"]
-    assert found.difference.queries.dropped == 1
-    assert {one.query_id for one in changes(found)} == {"x"}
-    assert {one.change for one in changes(found)} == {"dropped"}
 
 
 def test_of_an_edited_question_all_is_asked(config: BuildConfig) -> None:
@@ -314,25 +281,6 @@ def test_runs_and_what_they_brought_are_kept(config: BuildConfig, tmp_path: Path
     kept = [one for one in before.judgments if one.chunk_id in here]
     assert all(one in after.judgments for one in kept)
     assert shown(provider) <= {"dial/docs/dial.md"}
-
-
-def test_deferred_rounds_give_what_a_live_refresh_gives(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    ask(config, *QUESTIONS, NEW)
-    shutil.copytree(config.out, tmp_path / "before")
-    live = refreshed(config).collection
-    shutil.rmtree(config.out)
-    shutil.rmtree(config.cache.path)
-    (tmp_path / "before").rename(config.out)
-
-    for _ in range(2):
-        with pytest.raises(DeferredError, match="same command again"):
-            refresh(config, mode="defer")
-        answer_by_hand(config)
-    deferred = refresh(config, mode="defer").collection
-
-    assert deferred.manifest.content_hash == live.manifest.content_hash
 
 
 def test_labels_of_another_model_are_reused_only_where_it_is_wished(

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy import BuildConfig, Collection, import_collection, rejudge
-from freshstack_dspy.calibration.agreement import agree_with_judge
 from freshstack_dspy.collection.diff import Difference, JudgmentChange
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.validate import validate
@@ -97,26 +96,6 @@ def test_what_cannot_be_judged_or_would_be_written_over(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     with pytest.raises(ConfigError, match="exists"):
         again(tmp_path / "c", tmp_path)
-
-
-def test_grades_are_compared_by_their_distance_too(tmp_path: Path) -> None:
-    known = Collection.load(imported(tmp_path))
-    _, graded, _ = again(tmp_path / "c", tmp_path, 'scale = "graded_3"')
-    binary, of_grades = known.manifest.scale, graded.manifest.scale
-
-    two_scales = agree_with_judge(graded.judgments, of_grades, known.judgments, binary)
-    same = agree_with_judge(graded.judgments, of_grades, graded.judgments, of_grades)
-    failed = [one.model_copy(update={"label": None}) for one in known.judgments]
-
-    assert two_scales is not None
-    assert same is not None
-    weighted = {"linear kappa of grades", "quadratic kappa of grades"}
-    assert (weighted & two_scales.metrics.keys(), weighted & same.metrics.keys()) == (
-        set(),
-        weighted,
-    )
-    assert (two_scales.pairs, same.failed, same.disagreements) == (2, (), ())
-    assert agree_with_judge(failed, binary, known.judgments, binary) is None
 
 
 def test_a_sample_is_judged_chunk_by_chunk_and_nothing_written(

@@ -9,7 +9,6 @@ import dspy
 import pytest
 
 from freshstack_dspy import BuildConfig, ModelConfig, build, extend, load_config, plan, refresh
-from freshstack_dspy.config import JudgeConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
 from freshstack_dspy.lm.store import open_store
 from freshstack_dspy.progress import NoProgress
@@ -58,22 +57,6 @@ def test_each_role_asks_its_own_model_with_its_own_settings(tmp_path: Path) -> N
     assert planned.model == "openai/judge, openai/scripted"
     assert {one.step: one.models for one in planned.steps} == made.manifest.models
     assert "sk-" not in (config.out / "manifest.json").read_text()
-
-
-def test_a_name_alone_or_a_table_without_a_name_will_do(tmp_path: Path) -> None:
-    named = domain(tmp_path / "a", judge={"model": "openai/judge"})
-    other = domain(tmp_path / "b", model={"max_tokens": 99}, **{"judge.model": {"temperature": 0}})
-    python = BuildConfig(**{**dict(named), "judge": JudgeConfig(model=ModelConfig(**JUDGE))})
-
-    assert named.model_of("judge").name == "openai/judge"
-    assert named.model_of("judge").max_tokens == ModelConfig().max_tokens
-    assert (other.model_of("judge").name, other.model_of("judge").max_tokens) == (
-        "openai/scripted",
-        99,
-    )
-    assert other.model_of("judge").temperature == 0
-    assert python.model_of("judge").temperature == 0.5
-    assert named.model_of("nuggets") is named.model
 
 
 def test_models_are_given_in_python_as_names_configurations_or_lms(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import Collection, HumanLabel, build, export_collection, load_config
+from freshstack_dspy import Collection, HumanLabel, build, export_collection, load_config, refresh
 from freshstack_dspy.calibration.agreement import measured_trust
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.stored.manifest import Kappa, Trust
 
-from .domain import write_domain
+from .domain import FILES, domain, write_domain
 
 MODEL = {"name": "extractive/baseline"}
 
@@ -89,3 +89,22 @@ def test_labels_are_read_before_anything_is_asked(tmp_path: Path) -> None:
 
     with pytest.raises(CollectionError, match=r"ada\.jsonl:1: not a label"):
         build(load_config(config))
+
+
+def test_labels_with_ids_alone_follow_a_refresh(tmp_path: Path) -> None:
+    """The collection that is refreshed holds their texts; the new one has other ids."""
+    settings = {"model": MODEL, "chunking": {"max_tokens": 32}}
+    config = domain(tmp_path, **settings)
+    parts = [f"# Part {n}\n\nThe dial {n} has wheels{' and more' * 10}.\n\n" for n in range(3)]
+    page = tmp_path / "corpus/docs/reset.md"
+    page.write_text(parts[0] + FILES["docs/reset.md"])
+    labels = people(build(config), wrong_every=9)
+    (tmp_path / "ada.jsonl").write_bytes(encode_records(labels))
+    config = domain(tmp_path, **settings, trust={"labels": "ada.jsonl"})
+    page.write_text("".join(parts) + FILES["docs/reset.md"])
+
+    after = refresh(config).collection
+
+    assert {one.chunk_id for one in labels} - set(after.corpus.ids)
+    assert after.manifest.trust is not None
+    assert after.manifest.trust.labels == len(labels)

@@ -1,9 +1,6 @@
 """A rerun of an unchanged build does nothing, and a rerun of a changed one is a build."""
 
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +8,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import BuildConfig, Collection, ReplyStore, build
-from freshstack_dspy.config import CorpusConfig, Mode
+from freshstack_dspy.config import Mode
 from freshstack_dspy.lm.bundle import Bundle, Bundles
 from freshstack_dspy.lm.store import Recorded
 from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, fingerprint_inputs, unchanged
@@ -20,7 +17,7 @@ from tests.lm.recording import write_bundle
 
 from .conftest import Built
 from .domain import domain, files_of
-from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, question_of, when
+from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
 
 
 @pytest.fixture
@@ -57,48 +54,6 @@ def test_a_rerun_of_an_unchanged_build_writes_nothing_and_asks_nothing(
     assert again == usual.collection == Collection.load(config.out)
     assert (silent.calls.total(), files_of(config.out)) == (0, before)
     assert config.out.stat().st_ino == folder
-
-
-def test_a_rerun_of_an_unchanged_build_opens_no_file_of_the_corpus(config: BuildConfig) -> None:
-    (corpus,) = config.corpus
-    assert corpus.path is not None
-    time.sleep(2.1)  # what changed just now is read again
-    opened: list[str] = []
-    listening = True
-
-    def heard(event: str, arguments: tuple[Any, ...]) -> None:
-        if listening and event == "open":
-            opened.append(str(arguments[0]))
-
-    assert found_unchanged(config) is not None
-    sys.addaudithook(heard)
-    assert found_unchanged(config) is not None
-    listening = False
-
-    assert [path for path in opened if path.startswith(str(corpus.path))] == []
-    next(corpus.path.rglob("*.md")).write_text("Something else.")
-    assert found_unchanged(config) is None
-
-
-def test_a_collection_that_is_replaced_meanwhile_stays_what_it_was(
-    config: BuildConfig,
-) -> None:
-    found = build(config, provider=ScriptedProvider())
-    assert found.queries == Collection.load(config.out).queries
-
-    failing = ScriptedProvider(JudgeSupportLevel=when("sticks", no_json, judge))
-    build(config, mode="rerecord", provider=failing)
-
-    assert all(one.status == "ok" for one in found.judgments)
-    assert any(one.status != "ok" for one in Collection.load(config.out).judgments)
-
-
-def test_rerecording_is_never_skipped(config: BuildConfig) -> None:
-    folder = config.out.stat().st_ino
-
-    build(config, mode="rerecord", provider=ScriptedProvider())
-
-    assert config.out.stat().st_ino != folder
 
 
 def test_what_leaves_no_trace_in_a_collection_is_no_change(
@@ -208,29 +163,6 @@ def test_a_reply_that_says_something_else_or_is_gone_is_a_change(
     assert found_unchanged(config, "replay", without) is None
 
 
-def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
-    """No record names it, and another one in its place could have been valid."""
-    config, asked = domain(tmp_path), set[str]()
-
-    def once_invalid(inputs: Inputs) -> Any:
-        if question_of(inputs) in asked:
-            return nuggetize(inputs)
-        asked.add(question_of(inputs))
-        return no_json(inputs)
-
-    made = build(config, provider=ScriptedProvider(NuggetizeAnswer=once_invalid))
-    assert len(made.manifest.reasked) == 3 + 3, "and what the searches returned"
-    assert found_unchanged(config) is not None
-    store = ReplyStore(config.cache.path)
-    reply = next(found for key in made.manifest.reasked if (found := store.get(key)))
-
-    valid = '{"nuggets": []}'
-    store.put(reply.model_copy(update={"text": valid}))
-    store.close()
-
-    assert found_unchanged(config) is None
-
-
 def test_what_failed_may_be_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
     config = domain(tmp_path)
     failing = ScriptedProvider(JudgeSupportLevel=when("sticks", no_json, judge))
@@ -255,24 +187,3 @@ def test_an_endpoint_counts_without_its_password(tmp_path: Path, api_base: str) 
 
     assert fingerprint_inputs(domain(tmp_path, model={"api_base": secret})) == plain
     assert bool(plain) == api_base.startswith("http"), "a bad address is for the build to refuse"
-
-
-def test_a_revision_is_the_commit_that_it_names_and_not_its_name(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    git = ("git", "-C", str(tmp_path / "corpus"), "-c", "user.name=a", "-c", "user.email=a@b")
-    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "1"), ("tag", "v1")):
-        subprocess.run([*git, *words], check=True)
-
-    def marked(revision: str, **more: object) -> str:
-        at = {"name": "dial", "path": tmp_path / "corpus", "revision": revision, **more}
-        corpus = CorpusConfig.model_validate(at)
-        return fingerprint_inputs(config.model_copy(update={"corpus": (corpus,)}))["corpus"]
-
-    first = marked("v1")
-    assert first == marked("HEAD")
-    assert first != marked("v1", include=("docs/**",))
-    (tmp_path / "corpus/src/dial.py").write_text("pass\n")
-    assert first == marked("HEAD"), "the working tree is not read"
-    subprocess.run([*git, "commit", "-qam", "2"], check=True)
-    assert first != marked("HEAD")
-    assert first == marked("v1")

@@ -9,7 +9,6 @@ import pytest
 from freshstack_dspy import (
     BuildConfig,
     Collection,
-    HybridIndex,
     Query,
     build,
     diagnose,
@@ -18,17 +17,13 @@ from freshstack_dspy import (
     refresh,
 )
 from freshstack_dspy.errors import (
-    CollectionError,
     ConfigError,
     DeferredError,
     FatalModelError,
 )
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.recipes import pooling
 from freshstack_dspy.recipes.edited import edited_nuggets
-from freshstack_dspy.recipes.without_answers import WithoutAnswers
 from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList
-from tests.heard import Heard
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
 from tests.recipes.test_extend import extended, written
@@ -134,17 +129,6 @@ def test_a_replay_gives_the_same_bytes_and_the_plan_counts_the_calls(tmp_path: P
     }
 
 
-def test_blocks_of_queries_give_the_same_collection(
-    tmp_path: Path, built: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pooling, "BLOCK", 1)
-    heard = Heard()
-    in_blocks = build(unanswered(tmp_path / "blocks"), provider=scripted(), progress=heard)
-
-    assert in_blocks.manifest.content_hash == built.manifest.content_hash
-    assert heard.advanced["nuggets"] == heard.started["nuggets"]
-
-
 def test_windows_pass_the_list_on_and_one_that_fails_leaves_it(tmp_path: Path) -> None:
     for number in range(14):
         path = tmp_path / f"corpus/docs/tip{number:02}.md"
@@ -204,11 +188,6 @@ def test_a_refresh_does_not_grade_what_a_run_brought(tmp_path: Path) -> None:
 
     assert not provider.calls
     assert after.manifest.content_hash == before.manifest.content_hash
-
-
-def test_slices_whose_queries_have_no_nuggets_are_said_to(built: Collection) -> None:
-    with pytest.raises(CollectionError, match=r"has nuggets \(1 without, so"):
-        built.qrels("unanswerable")
 
 
 def test_edits_are_taken_and_only_what_is_new_is_asked(tmp_path: Path, built: Collection) -> None:
@@ -308,23 +287,6 @@ def test_what_the_nuggets_cannot_hold_is_estimated(built: Collection) -> None:
     # Of three passages one is left out: each of its three nuggets is lost with 1/3; of one, none.
     assert found.lost_without_half == pytest.approx((3 * 1 / 3) / 4)
     assert found.missing == pytest.approx(2 / 3 * 3 * 2 / 2)
-
-
-def test_the_module_makes_what_a_build_makes(tmp_path: Path) -> None:
-    config = unanswered(tmp_path, model={"name": "extractive/baseline"})
-    collection = build(config)
-    from freshstack_dspy.progress import NoProgress
-    from freshstack_dspy.recipes.chunking import chunk_corpora
-    from freshstack_dspy.recipes.corpus import index_corpora
-    from freshstack_dspy.recipes.opening import open_session
-
-    with open_session(config) as session:
-        index: HybridIndex = index_corpora(config, chunk_corpora(config, NoProgress()))
-        for query in collection.queries:
-            made = WithoutAnswers(config)(query=query, index=index)
-            own = [one for one in collection.nuggets if one.query_id == query.query_id]
-            assert [*made.nuggets] == own
-            assert session.mode == "live"
 
 
 @pytest.mark.parametrize(

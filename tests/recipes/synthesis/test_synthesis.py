@@ -209,11 +209,6 @@ def test_an_exhausted_corpus_says_how_many_came_and_why_no_more(tmp_path: Path) 
     )
 
 
-def test_more_than_there_can_be_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="there are at most 10"):
-        made_alone(workshop(tmp_path, queries={"count": 11}), scripted())
-
-
 def test_a_corpus_without_seeds_says_why(tmp_path: Path) -> None:
     config = workshop(tmp_path, queries={"sources": ["cold"], "min_tokens": 500})
 
@@ -250,13 +245,6 @@ def _by_hand(request: dict[str, Any]) -> dict[str, Any]:
     inputs = inputs_of([message["content"] for message in request["body"]["messages"]])
     said = {**SCRIPTS, "SynthesizeQueries": synthesize}[task(request)](inputs)
     return {"custom_id": request["custom_id"], "content": json.dumps(said)}
-
-
-def test_the_baseline_makes_queries_too(tmp_path: Path) -> None:
-    model = {"name": "extractive/baseline"}
-    made = build(workshop(tmp_path, model=model, queries={"count": 3}))
-
-    assert len(made.queries) == 3
 
 
 def test_a_style_is_shown_and_is_an_input_of_the_build(tmp_path: Path) -> None:
