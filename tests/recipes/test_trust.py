@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_labels_are_read_before_anything_is_asked(tmp_path: Path) -> None:
 
 def test_labels_with_ids_alone_follow_a_refresh(tmp_path: Path) -> None:
     """The collection that is refreshed holds their texts; the new one has other ids."""
-    settings = {"model": MODEL, "chunking": {"max_tokens": 32}}
+    settings: dict[str, Any] = {"model": MODEL, "chunking": {"max_tokens": 32}}
     config = domain(tmp_path, **settings)
     parts = [f"# Part {n}\n\nThe dial {n} has wheels{' and more' * 10}.\n\n" for n in range(3)]
     page = tmp_path / "corpus/docs/reset.md"
