@@ -11,8 +11,6 @@ from typing import Any, Literal, get_args
 from freshstack_dspy.answering.scores import (
     ALL,
     NOT_RETRIEVED,
-    NuggetVerdict,
-    ReadNuggets,
     agrees_with_any,
 )
 from freshstack_dspy.errors import SourceError
@@ -122,34 +120,6 @@ def read_citations(paths: Iterable[Path]) -> tuple[JudgedAnswer, ...]:
     return tuple(answers)
 
 
-def read_nugget_verdicts(paths: Iterable[Path]) -> tuple[ReadNuggets, ...]:
-    """Read what people judged about the nuggets of queries.
-
-    A row: `{"annotator", "query_id", "nuggets": [{"nugget_id", "hallucinated", "redundant"}, …],
-    "additional"}`: whether each nugget says what is not in the answer, whether it is minor or
-    repeats another, and how many more nuggets all key ideas would take. The questions are those
-    of FreshStack (arXiv 2504.13128), section 5.2.1; null is one that was not answered.
-    """
-    read = []
-    for row, annotator, query in _rows(paths, "annotator"):
-        verdicts = tuple(
-            NuggetVerdict(
-                hallucinated=_flag(each, "hallucinated"), redundant=_flag(each, "redundant")
-            )
-            for each in _once(row, "nuggets", "nugget_id", "text")
-        )
-        if "additional" not in row.values:
-            raise row.fault("additional", "a whole number from 0, or null")
-        answered = row.values["additional"] is not None
-        additional = row.number("additional", 0) if answered else None
-        read.append(
-            ReadNuggets(
-                annotator=annotator, query_id=query, nuggets=verdicts, additional=additional
-            )
-        )
-    return tuple(read)
-
-
 def read_leaderboard(paths: Iterable[Path]) -> dict[tuple[str, str], dict[str, float]]:
     """Read leaderboards of TREC Auto-Judge: values by (run, topic), then by measure.
 
@@ -172,12 +142,12 @@ def read_leaderboard(paths: Iterable[Path]) -> dict[tuple[str, str], dict[str, f
     return found
 
 
-def _rows(paths: Iterable[Path], *run_names: str) -> Iterator[tuple[Row, str, str]]:
+def _rows(paths: Iterable[Path]) -> Iterator[tuple[Row, str, str]]:
     """Give the rows of several files, each with its run and its query."""
     places: dict[tuple[str, str], str] = {}
     for path in paths:
         for row in read_rows(path):
-            key = run, query = row.id(*(run_names or _RUN)), row.id(*_QUERY)
+            key = run, query = row.id(*_RUN), row.id(*_QUERY)
             if (first := places.setdefault(key, row.place)) != row.place:
                 raise SourceError(
                     f"{row.place}: {run[:80]!r} and query {query[:80]!r} are at {first} already; "
@@ -219,10 +189,3 @@ def _citations(sentence: Row) -> Iterator[JudgedCitation]:
             reference=each.text("reference", default="") if known else None,
             support=_SUPPORT[support],
         )
-
-
-def _flag(row: Row, name: str) -> bool | None:
-    value = row.values.get(name)
-    if name not in row.values or not (value is None or isinstance(value, bool)):
-        raise row.fault(name, "true, false, or null where it was not answered")
-    return value

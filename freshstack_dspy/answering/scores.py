@@ -1,7 +1,7 @@
-"""Scores of answers and nuggets from the labels of judges or people.
+"""Scores of answers from the labels of judges or people.
 
-Nugget recall and citation support (TREC RAG), agreement with answers from gold chunks (LLM-retEval),
-and the quality of nuggets (FreshStack). Each is a function that gives the measures of one answer,
+Nugget recall and citation support (TREC RAG), and agreement with answers from gold chunks
+(LLM-retEval). Each is a function that gives the measures of one answer,
 and a `score_…` that gives those of all answers and their means by run. An answer for which a
 measure is undefined is left out of that mean, and counted.
 """
@@ -35,7 +35,7 @@ class AnswerScore(Record):
     """The scores of one answer."""
 
     run: str
-    """Which system wrote it; of nuggets, who looked at them."""
+    """Which system wrote it."""
     query_id: str
     values: dict[str, float]
     """By measure; none of those that have no value for it."""
@@ -416,81 +416,3 @@ def score_agreement(
                 values[name] = Estimate(value=float(one.scores[name] >= least))
         scored.append(_answer_score(one.run_id, one.query_id, values, counts))
     return _summarise(("agreement", *others), scored, not_retrieved=not_retrieved)
-
-
-# The quality of nuggets
-
-
-class NuggetVerdict(Record):
-    """The verdict of a person on one nugget; None where the question was not answered."""
-
-    hallucinated: bool | None
-    """Whether its content is not in the answer (the paper's A)."""
-    redundant: bool | None
-    """Whether it is minor, or repeats another (the paper's B)."""
-
-
-class ReadNuggets(Record):
-    """The nuggets of a query, as one person read them."""
-
-    annotator: str
-    query_id: str
-    nuggets: tuple[NuggetVerdict, ...]
-    additional: int | None
-    """How many more nuggets all key ideas would take (the paper's C); None where the question was
-    not answered."""
-
-
-NUGGET_QUALITIES = ("precision", "recall", "groundedness")
-"""As in Table 5 of the paper."""
-
-
-def nugget_quality(read: Sequence[ReadNuggets]) -> dict[str, Estimate]:
-    """Compute the quality of nuggets, each the same weight, or why there is no value.
-
-        precision    = (|nuggets| - sum(B)) / |nuggets|           neither minor nor redundant
-        recall       = (|nuggets| - sum(B)) / (|nuggets| - sum(B) + C)
-        groundedness = (|nuggets| - sum(A)) / |nuggets|           all content is in the answer
-
-    Source: Thakur et al., FreshStack, 2025 (arXiv 2504.13128), section 5.2.1, equations 2 to 4.
-    """
-    nuggets = [each for one in read for each in one.nuggets]
-    redundant = [each.redundant for each in nuggets]
-    precision = _share_without(redundant, "redundant")
-    recall = precision
-    if precision.value is not None:
-        additional = [one.additional for one in read]
-        needed = redundant.count(False) + sum(number or 0 for number in additional)
-        if None in additional:
-            recall = Estimate(reason="how many nuggets are missing was not answered")
-        elif not needed:
-            recall = Estimate(reason="no nugget is to the point, and none is missing")
-        else:
-            recall = Estimate(value=redundant.count(False) / needed)
-    groundedness = _share_without([each.hallucinated for each in nuggets], "hallucinated")
-    return {"precision": precision, "recall": recall, "groundedness": groundedness}
-
-
-def _share_without(verdicts: Sequence[bool | None], question: str) -> Estimate:
-    if not verdicts:
-        return Estimate(reason="there are no nuggets")
-    if missing := verdicts.count(None):
-        return Estimate(reason=f"{missing} of {len(verdicts)} nuggets have no verdict: {question}")
-    return Estimate(value=verdicts.count(False) / len(verdicts))
-
-
-def score_nuggets(read: Iterable[ReadNuggets]) -> Scores:
-    """Compute the quality of each query's nuggets, and the means of each annotator."""
-    scored = []
-    for one in read:
-        hallucinated = [each.hallucinated for each in one.nuggets]
-        redundant = [each.redundant for each in one.nuggets]
-        counts = {
-            "nuggets": len(one.nuggets),
-            "hallucinated": hallucinated.count(True),
-            "redundant": redundant.count(True),
-            "additional": one.additional or 0,
-            "unanswered": [*hallucinated, *redundant, one.additional].count(None),
-        }
-        scored.append(_answer_score(one.annotator, one.query_id, nugget_quality([one]), counts))
-    return _summarise(NUGGET_QUALITIES, scored)

@@ -9,13 +9,11 @@ from freshstack_dspy.answering.reading import (
     read_agreement,
     read_assignments,
     read_citations,
-    read_nugget_verdicts,
 )
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import AssignedAnswer, AssignedNugget, JudgedAnswer
 
 NUGGET = {"text": "t", "importance": "vital", "assignment": "support"}
-VERDICT = {"nugget_id": "n0", "hallucinated": False, "redundant": True}
 
 
 @pytest.fixture
@@ -44,10 +42,6 @@ def labelled(*citations: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def compared(**more: Any) -> dict[str, Any]:
     return {"query_id": "1", "run_id": "r", "agrees": True, "reason": "same", **more}
-
-
-def read_by(**more: Any) -> dict[str, Any]:
-    return {"annotator": "ada", "query_id": "1", "nuggets": [VERDICT], "additional": 0, **more}
 
 
 def test_assignments_are_those_that_nuggetizer_writes(write: Write) -> None:
@@ -143,9 +137,6 @@ def test_verdicts_may_be_one_or_one_for_each_gold_answer(write: Write) -> None:
         (read_citations, {"topic_id": "1", "run_id": "r", "answer": []}, "has no 'sentences'"),
         (read_agreement, compared(agrees="yes"), "agrees is 'yes'; allowed: true, false, null"),
         (read_agreement, compared(status="failed"), "status is 'failed'"),
-        (read_nugget_verdicts, read_by(additional=-1), "additional is -1; allowed: a whole number"),
-        (read_nugget_verdicts, read_by(nuggets=[VERDICT, VERDICT]), "'n0' is there twice"),
-        (read_nugget_verdicts, read_by(nuggets=[{"hallucinated": True}]), "has no 'redundant'"),
         (read_assignments, '{"qid": ', "not JSON"),
     ],
 )
@@ -165,7 +156,6 @@ def test_what_is_not_as_it_should_be_is_named_with_its_line(
         (read_assignments, assigned()),
         (read_citations, labelled()),
         (read_agreement, compared()),
-        (read_nugget_verdicts, read_by()),
     ],
 )
 def test_a_run_and_query_are_there_once_in_all_files(write: Write, read: Read, row: Any) -> None:

@@ -1,4 +1,4 @@
-"""Scores of answers and nuggets."""
+"""Scores of answers."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -11,15 +11,11 @@ from scipy.stats import pearsonr, spearmanr
 from freshstack_dspy.answering.cases import case_of, found_and_agrees
 from freshstack_dspy.answering.scores import (
     CITATION_MEASURES,
-    NuggetVerdict,
-    ReadNuggets,
     agrees_with_any,
     citation_support,
-    nugget_quality,
     nugget_recall,
     score_agreement,
     score_assignments,
-    score_values,
 )
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import (
@@ -269,36 +265,6 @@ def test_correlations_are_those_of_scipy(drawn: list[tuple[float, bool]]) -> Non
     if len({value > 0 for value in numbers}) == 2:
         phi = pearsonr([value > 0 for value in numbers], answers).statistic
         assert found.phi.value == pytest.approx(phi)
-
-
-GOOD = NuggetVerdict(hallucinated=False, redundant=False)
-MINOR = NuggetVerdict(hallucinated=False, redundant=True)
-MADE_UP = NuggetVerdict(hallucinated=True, redundant=False)
-
-
-def test_counts_that_give_table_5_of_the_paper() -> None:
-    nuggets = (*[GOOD] * 193, *[MADE_UP] * 8, *[MINOR] * 22)
-
-    values = nugget_quality(
-        [ReadNuggets(annotator="ada", query_id="q", nuggets=nuggets, additional=7)]
-    )
-
-    shown = {name: round(100 * (each.value or 0), 1) for name, each in values.items()}
-    assert shown == {"precision": 90.1, "recall": 96.6, "groundedness": 96.4}
-
-
-def test_runs_of_answers_are_compared_with_tests() -> None:
-    values = {
-        (run, f"q{number:02}"): {"A": (number % 5) / 5 + better}
-        for run, better in (("mine", 0.15), ("theirs", 0.0))
-        for number in range(20)
-    }
-
-    (found,) = score_values(values).compare(baseline="theirs").differences
-
-    assert (found.run, found.queries, found.verdict) == ("mine", 20, "higher")
-    assert found.interval.value == pytest.approx(0.15)
-    assert "mine" in str(score_values(values).compare().page().parts)
 
 
 def test_a_query_that_other_runs_answer_is_named_and_left_out() -> None:

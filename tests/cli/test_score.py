@@ -102,21 +102,6 @@ def test_citations(freshstack: Command, tmp_path: Path) -> None:
     assert (row["weighted_precision_first"], row["outside"]) == ("0.25", "1")
 
 
-def test_nuggets(freshstack: Command, tmp_path: Path) -> None:
-    verdicts = [{"hallucinated": False, "redundant": place == 0} for place in range(4)]
-    path = write(
-        tmp_path / "nuggets.jsonl",
-        {"annotator": "ada", "query_id": "1", "nuggets": verdicts, "additional": 1},
-        {"annotator": "bob", "query_id": "2", "nuggets": verdicts, "additional": None},
-    )
-
-    text = " ".join(freshstack("score", "nuggets", path).out.split())
-
-    assert "ada, each nugget the same weight: precision 0.7500, recall 0.7500" in text
-    assert "recall – (how many nuggets are missing was not answered)" in text
-    assert "absent, of" not in text
-
-
 def test_of_many_reasons_the_commonest_are_listed(freshstack: Command, tmp_path: Path) -> None:
     rows = [
         {"run_id": "r", "query_id": str(place), "agrees": None, "reason": f"\x1b[2J{place}" * 999}
