@@ -5,7 +5,7 @@ from pathlib import Path
 
 from freshstack_dspy.errors import CollectionError, SourceError, argument
 from freshstack_dspy.formats.format import Format
-from freshstack_dspy.formats.imported import Imported, query_fields, smallest_scale
+from freshstack_dspy.formats.imported import DATA_ENDINGS, Imported, query_fields, smallest_scale
 from freshstack_dspy.formats.selection import (
     GRADES,
     Files,
@@ -47,7 +47,6 @@ _QRELS = (
 
 UNJUDGED = "not in the qrels"
 """Why a query of a BEIR collection is left out: it belongs to another split."""
-DATA_ENDINGS = (".jsonl", ".jsonl.gz", ".parquet", ".json")
 
 
 def read_beir(found: Imported) -> None:

@@ -74,11 +74,6 @@ class Contents:
         """Give the records by the name of their file."""
         return {file.name: getattr(self, file.name) for file in RECORD_FILES}
 
-    def check(self) -> None:
-        """Read every file once, or raise a `CollectionError` where it is damaged."""
-        for records in self.records().values():
-            len(records)
-
     def queries_in(self, slices: Sequence[SliceName]) -> tuple[str, ...]:
         """List the ids of the queries in these slices that have nuggets, ascending."""
         return tuple(part.query_id for part in self.slices if part.slice in slices and part.nuggets)

@@ -159,6 +159,12 @@ def relabel(folder: Path, by: str) -> None:
     (folder / SUMS_FILE).write_bytes(encode_sums(sums))
 
 
+def read_all(collection: Collection) -> None:
+    """Read every file of records."""
+    for records in collection.records().values():
+        len(records)
+
+
 def files_of(path: Path) -> dict[str, bytes]:
     """The bytes of every file under a folder, by its path there."""
     return {

@@ -34,6 +34,7 @@ from .small import (
     files_of,
     judgment,
     query,
+    read_all,
     write_small,
 )
 
@@ -78,7 +79,7 @@ PARTLY = without_support("12_1")
 
 def message_of(path: Path) -> str:
     with pytest.raises(CollectionError) as caught:
-        Collection.load(path).check()
+        read_all(Collection.load(path))
     message = str(caught.value)
 
     assert "\n" not in message

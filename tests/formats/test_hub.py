@@ -57,31 +57,6 @@ def test_the_command_pushes_the_export_as_one_commit(tmp_path: Path, hub: Hub) -
     assert [file for file, data in files_of(tmp_path).items() if TOKEN.encode() in data] == []
 
 
-def test_a_data_set_that_exists_is_left_alone_unless_it_is_to_be_replaced(
-    tmp_path: Path, hub: Hub
-) -> None:
-    collection = write_small(tmp_path / "c")
-    address = push_collection(collection, NAME)
-    pushed = hub.repositories[NAME]
-    pushed.files["corpus/test-old.parquet"] = b"of an older collection"
-    pushed.files["notes.txt"] = b"by hand"
-    before = dict(pushed.files)
-    with pytest.raises(CollectionError, match="the data set exists; name another, or replace it"):
-        push_collection(collection, NAME)
-
-    assert before == pushed.files
-    assert address == push_collection(collection, NAME, replace=True)
-    assert set(before) - set(pushed.files) == {"corpus/test-old.parquet"}
-
-
-def test_what_is_pushed_is_what_export_writes_of_these_nuggets(tmp_path: Path, hub: Hub) -> None:
-    collection = write_small(tmp_path / "c")
-    push_collection(collection, NAME, slices="all", nuggets="all")
-    export_collection(collection, "hf", tmp_path / "hf", slices="all", nuggets="all")
-
-    assert hub.repositories[NAME].files == files_of(tmp_path / "hf")
-
-
 @pytest.mark.parametrize(
     ("token", "forbidden", "broken", "message"),
     [

@@ -12,12 +12,13 @@ from freshstack_dspy import Collection, export_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.stored import record_files
+from tests.collection import small
 from tests.collection.small import write_small
 
 
 def read_all(folder: Path) -> None:
     collection = Collection.load(folder)
-    collection.check()
+    small.read_all(collection)
     list(collection.chunks())
 
 
