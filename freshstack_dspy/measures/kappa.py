@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from freshstack_dspy.measures.statistics import LEVEL, Estimate, Interval, bootstrap
+from freshstack_dspy.measures.statistics import LEVEL, Estimate, Interval, bootstrap, rare_sum
 from freshstack_dspy.records import Record
 
 LabelPair = tuple[int, int]
@@ -177,27 +177,17 @@ def disagreement_bound(weights: Sequence[float], disagreeing: Sequence[float] = 
     Of units drawn independently, of weights w, where none disagrees: the largest sum of w d / sum of
     w over all chances d of a disagreement for which seeing none still has a probability of .025, the
     product of 1 - d. Of n equal weights it is Clopper and Pearson's 1 - .025^(1/n), about 3.7 / n.
-    Where some do, with y and v the sums of their weights and of the squares, m the largest weight and
-    all weights summing to 1, it is
-
-        (v + m²) / (2 (y + m)) times the .975 quantile of χ² with 2 (y + m)² / (v + m²) degrees
+    Where some do, it is the upper end of `rare_sum`.
 
     Source: Clopper and Pearson, Biometrika 1934; Hanley and Lippman-Hand, If Nothing Goes Wrong, Is
-    Everything All Right?, JAMA 1983; the largest over strata: Buehler, JASA 1957; few: Fay and Feuer,
-    Statistics in Medicine 1997.
+    Everything All Right?, JAMA 1983; the largest over strata: Buehler, JASA 1957.
 
     Args:
         weights: Of all units.
         disagreeing: How much of their weights disagrees, of those that do.
     """
     if disagreeing:
-        from scipy.special import chdtri
-
-        total, most = sum(weights), max(weights) / sum(weights)
-        shares = [weight / total for weight in disagreeing]
-        mean, variance = sum(shares) + most, sum(one**2 for one in shares) + most**2
-        quantile = float(chdtri(2 * mean**2 / variance, (1 - LEVEL) / 2))
-        return min(1.0, quantile * variance / (2 * mean))
+        return min(1.0, rare_sum(disagreeing, max(weights)).high / sum(weights))
     ordered = sorted(weights, reverse=True)
     left, logs = math.log((1 - LEVEL) / 2), 0.0
     for number, weight in enumerate(ordered, 1):  # the heaviest ones have a chance, 1 - floor / w

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from freshstack_dspy.measures.statistics import LEVEL
+from freshstack_dspy.measures.statistics import LEVEL, rare_sum
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
@@ -200,12 +200,17 @@ class _Sample:
         import numpy as np
 
         weights = np.where(self.labelled, self.sizes[self.code] * self.weights, 0)
+        largest = float(weights.max())
         rest = math.sqrt(1 - self.labelled.mean())
-        one = _gamma(weights * np.maximum(-error, 0), weights.max() * max(0.0, down.max()))
-        other = _gamma(weights * np.maximum(error, 0), weights.max() * max(0.0, up.max()))
+        less = rare_sum(
+            (weights * np.maximum(-error, 0)).tolist(), largest * max(0.0, float(down.max()))
+        )
+        more = rare_sum(
+            (weights * np.maximum(error, 0)).tolist(), largest * max(0.0, float(up.max()))
+        )
         return (
-            rest * math.hypot(one[2] - one[1], other[1] - other[0]),
-            rest * math.hypot(other[2] - other[1], one[1] - one[0]),
+            rest * math.hypot(less.high - less.value, more.value - more.low),
+            rest * math.hypot(more.high - more.value, less.value - less.low),
         )
 
     def within(self, values: "Array") -> "Array":
@@ -256,19 +261,6 @@ class _Sample:
         half = np.sqrt(square * rates * (1 - rates) + square**2 / 4) / (1 + square)
         below, above = shares * (rates - middle + half), shares * (middle + half - rates)
         return value - math.sqrt(below @ below), value + math.sqrt(above @ above)
-
-
-def _gamma(changes: "Array", largest: float) -> tuple[float, float, float]:
-    """The low end, the value and the high end of a sum of changes, where another may be missed."""
-    from scipy.special import chdtri
-
-    def end(total: float, variance: float, tail: float) -> float:
-        if not total:
-            return 0.0
-        return float(chdtri(2 * total**2 / variance, tail)) * variance / (2 * total)
-
-    total, squares, tail = float(changes.sum()), float(changes @ changes), (1 - LEVEL) / 2
-    return end(total, squares, 1 - tail), total, end(total + largest, squares + largest**2, tail)
 
 
 def _freedom(moved: "Array", most: int) -> float:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from pydantic import model_validator
 
@@ -208,6 +208,41 @@ def macro_interval(
     ends = min(values.values()), max(values.values())
     drawn = bootstrap(sums, lambda of: {"": of[:, 0].clip(*ends)}, resamples=resamples)[""]
     return drawn.model_copy(update={"value": macro})
+
+
+class RareSum(NamedTuple):
+    """A sum of changes of which few are seen, and the ends of its 95% interval."""
+
+    low: float
+    value: float
+    high: float
+
+
+def rare_sum(changes: Sequence[float], largest: float) -> RareSum:
+    """Bound a sum of changes that are rare: Poisson counts of the sizes that were seen.
+
+    With the sum y of the changes and v that of their squares the ends are
+
+        v / 2y times the .025 quantile of χ² with 2y² / v degrees of freedom
+        (v + m²) / 2(y + m) times the .975 quantile with 2(y + m)² / (v + m²) degrees
+
+    where m is the largest change, one of which may have been missed.
+
+    Source: Fay and Feuer, Confidence Intervals for Directly Standardized Rates, Statistics in
+    Medicine 1997 (the gamma interval).
+    """
+    from scipy.special import chdtri
+
+    def end(total: float, squares: float, tail: float) -> float:
+        if not total:
+            return 0.0
+        return float(chdtri(2 * total**2 / squares, tail)) * squares / (2 * total)
+
+    total, squares = math.fsum(changes), math.fsum(one**2 for one in changes)
+    tail = (1 - LEVEL) / 2
+    return RareSum(
+        end(total, squares, 1 - tail), total, end(total + largest, squares + largest**2, tail)
+    )
 
 
 def _blocks(number: int, width: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
