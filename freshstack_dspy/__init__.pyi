@@ -55,5 +55,5 @@ from .records import HumanLabel as HumanLabel
 from .records import Judgment as Judgment
 from .records import Nugget as Nugget
 from .records import Query as Query
-from .reporting.report import report as report
 from .stored.diagnose import diagnose as diagnose
+from .views.report import report as report

@@ -21,7 +21,7 @@ from freshstack_dspy.measures.density import density_of, oracle_context
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
 from freshstack_dspy.recipes.session import Session
@@ -69,7 +69,7 @@ class ContextTable(Shown):
 
     reports: tuple[ContextReport, ...]
     values: dict[str, dict[str, dict[str, float]]]
-    """By row, column of `contexts_page.COLUMNS` and query id; a column that a row does not have is missing."""
+    """By row, column (as `Cov(Z)`) and query id; a column that a row does not have is missing."""
     unjudged: dict[str, float]
     """By row that has contexts, the share of their chunks that has no label."""
     agreements: tuple[RankingAgreement, ...]
@@ -87,12 +87,6 @@ class ContextTable(Shown):
     def means(self, row: str) -> dict[str, float]:
         """The means over queries of a row, by column."""
         return {name: fmean(of.values()) for name, of in self.values[row].items() if of}
-
-    def page(self) -> Page:
-        """Give the means over queries of each row, and how alike they order the runs."""
-        from freshstack_dspy.answering.contexts_page import contexts_page
-
-        return contexts_page(self)
 
 
 def evaluate_contexts(

@@ -29,7 +29,7 @@ from freshstack_dspy.files import decode_records, encode_records, replace_folder
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
-from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.recipes.provenance import prompts_of
@@ -88,12 +88,6 @@ class AnswerMetrics(Shown):
     def __repr__(self) -> str:
         answers = counted(len(self.answering.answers), "answer")
         return f"AnswerMetrics({answers} from {', '.join(self.account.runs)})"
-
-    def page(self, out: Path = Path()) -> Page:
-        """Give all of it; `out` is the folder of the answers."""
-        from freshstack_dspy.answering.answers_page import answers_page
-
-        return answers_page(self, out)
 
 
 class AnsweringAccount(Record):

@@ -15,7 +15,6 @@ from freshstack_dspy.measures.compare import Comparison, compare_evaluations
 from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.qrels import About
 from freshstack_dspy.measures.statistics import Estimate, Interval, mean_intervals
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
@@ -72,12 +71,6 @@ class Scores(Record, Shown):
         return f"Scores({', '.join(self.measures)}; {len(self.runs)} runs, {len(self.answers)} answers)"
 
     __str__ = __repr__
-
-    def page(self) -> Page:
-        """Give the means of each run, with intervals."""
-        from freshstack_dspy.answering.scores_page import scores_page
-
-        return scores_page(self)
 
     def compare(self, baseline: str | None = None) -> Comparison:
         """Compare the runs with tests, as `freshstack_dspy.compare` compares retrievers.

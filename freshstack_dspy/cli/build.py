@@ -74,8 +74,8 @@ def build(
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.build import UNCHANGED
     from freshstack_dspy.recipes.build import build as build_collection
-    from freshstack_dspy.recipes.built_page import built_page
     from freshstack_dspy.stored.counts import missing_of
+    from freshstack_dspy.views.recipes import built_page
 
     settings = at_engine(load_config(config), engine)
     with asking(mode, log, failed=failed) as (options, bars):

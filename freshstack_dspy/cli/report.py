@@ -32,7 +32,7 @@ def report(
 ) -> None:
     """Write a report: may I trust it, which retriever, where does it lose, what next."""
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
-    from freshstack_dspy.reporting.report import report as reported
+    from freshstack_dspy.views.report import report as reported
 
     check_out(out, replace=replace)
     paths = list(dict.fromkeys(runs or ()))

@@ -45,8 +45,8 @@ def score(
     """Score answers and citations, from the labels of judges or people."""
     from freshstack_dspy.answering import reading
     from freshstack_dspy.answering import scores as scoring
-    from freshstack_dspy.answering.scores_page import scores_page
     from freshstack_dspy.files import write_file
+    from freshstack_dspy.views.answering import scores_page
 
     check_out(leaderboard)
     shown: Sequence[str] = ()

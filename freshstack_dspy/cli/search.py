@@ -63,8 +63,8 @@ def search(
 ) -> Page:
     """Search the index of a build for a text."""
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.index.search_page import search_page
     from freshstack_dspy.recipes.corpus import open_index, search_models
+    from freshstack_dspy.views.searching import search_page
 
     settings = _without_unused(load_config(config), retriever)
     searched = " ".join(text)

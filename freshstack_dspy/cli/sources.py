@@ -55,8 +55,8 @@ def suggest(
     from freshstack_dspy.errors import SourceError, file_named
     from freshstack_dspy.questions.links import corpus_entries, link_coverage
     from freshstack_dspy.questions.reading import read_queries
-    from freshstack_dspy.questions.suggest_page import suggest_page
     from freshstack_dspy.questions.tags import question_tags, tag_coverage
+    from freshstack_dspy.views.searching import suggest_page
 
     config = _queries(source)
     if tag:

@@ -1,12 +1,11 @@
 """What `analyze` says of a run: the nuggets of each query that it found and missed, and why."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.pages.html import html_fragment
-from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, counted, cut, marked
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     DRY_RUN,
@@ -42,13 +41,6 @@ NEXT: dict[Kind, str] = {
 }
 _IN_NOTEBOOK = 10
 """How many queries a notebook shows."""
-_GROUPS = 5
-"""How many groups are shown."""
-_TOP = 5
-"""How many results are shown of a query among others."""
-_WORDS = 200
-_AROUND = 300
-"""How many characters of a chunk are shown around its evidence."""
 
 
 class Support(Record):
@@ -258,180 +250,6 @@ class Analysis(Record, Shown):
         """Give a table with a row for each nugget of the listed queries."""
         return load_pandas().DataFrame(self.to_rows())
 
-    def page(self, query_id: str | None = None) -> Page:
-        """Give what is shown of it, or of one listed query with the evidence in its chunks."""
-        rows = self.to_rows()
-        cells = Table(tuple(rows[0]), [tuple(row.values()) for row in rows]) if rows else None
-        if query_id is not None:
-            query = next((each for each in self.queries if each.query_id == query_id), None)
-            if query is None:
-                raise CollectionError(
-                    f"query {query_id!r} is not listed; analyze it with query_id={query_id!r}"
-                )
-            title = f"{self._dry_run}{self.run}, query {query_id}"
-            return Page(title, tuple(self._query(query, whole=True)), self, cells)
-        than = f", against {self.against}" if self.against else ""
-        return Page(
-            f"{self._dry_run}{self.collection}: what {self.run} misses{than}, by {self.measure}",
-            (
-                Text(self._summary),
-                *self._kinds(),
-                *self._groups(),
-                *self._worst(),
-                *(
-                    Page(
-                        f"{query.query_id}: {cut(query.question, 70)}",
-                        tuple(self._query(query)),
-                        anchor=query.query_id,
-                    )
-                    for query in self.worst
-                ),
-            ),
-            self,
-            cells,
-        )
-
-    @property
-    def _dry_run(self) -> str:
-        return f"{DRY_RUN}. " if self.dry_run else ""
-
-    @property
-    def _summary(self) -> str:
-        than = ""
-        if self.against_mean is not None:
-            difference = self.mean - self.against_mean
-            than = f", {self.against_mean:.4f} of {self.against} ({difference:+.4f})"
-        queries = counted(self.measured, "query", "queries")
-        return (
-            f"mean {self.mean:.4f}{than} on {queries}; of {counted(self.nuggets, 'nugget')} of "
-            f"{counted(self.total, 'query', 'queries')}, the top has {self.nuggets - self.missed:,} and misses {self.missed:,}"
-        )
-
-    def _kinds(self) -> Iterator[Table | Text]:
-        if not self.kinds:
-            return
-        other = (f"found by\n{cut(self.against, 20)}",) if self.against else ()
-        rows: list[tuple[Cell, ...]] = [
-            (_words(of.kind), of.nuggets, *([of.lost] if other else []), len(of.queries))
-            for of in self.kinds
-        ]
-        yield Table(("missed", "nuggets", *other, "queries"), rows)
-        for of in self.kinds:
-            found = ", ".join(
-                f"{number} by {_TECHNIQUES[name]}"
-                for name, number in of.techniques.items()
-                if number
-            )
-            parts = (
-                f": {KINDS[of.kind]}.",
-                "" if self.dry_run else f" Next: {NEXT[of.kind]}.",
-                f" In as deep a top the pool's retrievers had {found}." if found else "",
-                f" Queries: {', '.join(of.queries[:10])}{', …' if len(of.queries) > 10 else ''}",
-            )
-            yield Text((Span(_words(of.kind), "strong"), *parts), "item")
-        if any(of.kind == "not_in_corpus" for of in self.kinds):
-            yield Text("What the corpus lacks is missed here, and counts in no score.", "note")
-
-    def _groups(self) -> Iterator[Table]:
-        """Tables of the groups that miss most."""
-        for by in dict.fromkeys(of.by for of in self.groups):
-            groups = [of for of in self.groups if of.by == by and of.kinds]
-            rows = [
-                (of.group, of.queries, of.nuggets, sum(of.kinds.values()), _lines(of.kinds))
-                for of in groups[:_GROUPS]
-            ]
-            if rows:
-                most = (
-                    f", the {_GROUPS} of {len(groups)} that miss most"
-                    if len(groups) > _GROUPS
-                    else ""
-                )
-                yield Table((by, "queries", "nuggets", "missed", "why"), rows, f"by {by}{most}")
-
-    def _worst(self) -> Iterator[Table]:
-        if not self.worst:
-            return
-        rows: list[tuple[Cell, ...]] = [
-            (
-                (Span(query.query_id, href=f"#{query.query_id}"), cut(query.question, 30)),
-                query.score,
-                *([Value(query.difference, form="+.4f")] if self.against else []),
-                f"{len(query.found)} of {len(query.nuggets)}",
-                _lines(query.kinds),
-            )
-            for query in self.worst
-        ]
-        header = ("query", "score", *(["change"] if self.against else []), "found", "missed")
-        yield Table(header, rows, f"the worst {len(rows):,} of {self.total:,}")
-
-    def _query(self, query: QueryAnalysis, *, whole: bool = False) -> Iterator[Text | Table]:
-        if whole:
-            yield Text(query.question, "excerpt")
-        score = "not measured, as the corpus supports none of its nuggets"
-        if query.score is not None:
-            score = f"{self.measure} {query.score:.4f}"
-        if query.difference is not None:
-            score += f", {query.against:.4f} of {self.against} ({query.difference:+.4f})"
-        found = f"{len(query.found)} of {counted(len(query.nuggets), 'nugget')} found"
-        yield Text(f"{score}; {found}; {counted(query.results, 'result')}")
-        for nugget in (*query.missed, *query.found):
-            yield from self._nugget(nugget, whole=whole)
-        shown = query.top if whole else query.top[:_TOP]
-        rows: list[tuple[Cell, ...]] = [
-            (one.rank, (one.document, cut(one.opening, 50)), _labels(one, query)) for one in shown
-        ]
-        if rows:
-            yield Table(("rank", "result", "supports"), rows, "on top", ids=(1, 2))
-
-    def _nugget(self, nugget: AnalyzedNugget, *, whole: bool) -> Iterator[Text]:
-        places = [] if nugget.pieces is None else [str(nugget.pieces)]
-        if nugget.rank is not None:
-            places.append(f"{'whole at ' if places else ''}rank {nugget.rank}")
-        if nugget.against_rank is not None:
-            places.append(f"rank {nugget.against_rank} of {self.against}")
-        kind = Span(_words(nugget.kind) if nugget.kind else "found", "strong")
-        place = f", {'; '.join(places)}" if places else ""
-        yield Text((Span(nugget.nugget_id, "code"), " ", kind, f"{place}: {nugget.text}"), "item")
-        if nugget.kind is not None and nugget.techniques:
-            found = ", ".join(f"{_TECHNIQUES[name]} {at}" for name, at in nugget.techniques.items())
-            yield Text(f"ranks in the pool's lists: {found}", "item", 1)
-        if (support := nugget.support) is None:
-            return
-        if whole:
-            yield Text(Span(support.chunk_id, "code"), "item", 1)
-            yield Text(tuple(marked(support.text, support.evidence, _AROUND)), "excerpt", 1)
-        else:
-            quotes = [
-                piece
-                for one in support.words
-                for piece in (" “", Span(cut(one, _WORDS), "mark"), "”")
-            ]
-            yield Text((Span(support.chunk_id, "code"), *quotes), "item", 1)
-
-
-_TECHNIQUES: dict[Technique, str] = {
-    "question": "the question",
-    "sub_questions": "sub-questions",
-    "closed_book_answer": "the closed-book answer",
-}
-
-
-def _words(kind: Kind) -> str:
-    return kind.replace("_", " ")
-
 
 def _listed(kinds: dict[Kind, int]) -> list[str]:
-    return [f"{number:,} {_words(kind)}" for kind, number in kinds.items()]
-
-
-def _lines(kinds: dict[Kind, int]) -> str:
-    return ",\n".join(_listed(kinds))
-
-
-def _labels(result: Result, query: QueryAnalysis) -> str:
-    if result.supports:
-        return "\n".join(result.supports)
-    if not result.labels:
-        return "unjudged"
-    of = len(result.labels)
-    return "none" if of == len(query.nuggets) else f"none of {of} judged"
+    return [f"{number:,} {kind.replace('_', ' ')}" for kind, number in kinds.items()]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.pages.html import html_fragment
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Scale, ScaleName
 from freshstack_dspy.stored.contents import Contents, NuggetsName
@@ -72,16 +71,8 @@ class Collection(StoredCollection, Shown):
         counts = self.manifest.counts
         return write_collection(path, self, self.corpus, self.manifest, rejected=counts.rejected)
 
-    def page(self) -> Page:
-        """Give its data card: sources, counts, limits and attribution."""
-        from freshstack_dspy.stored.card import card_page
-
-        return card_page(self, self.corpus, self.manifest)
-
     def _repr_html_(self) -> str:
-        from freshstack_dspy.stored.card import card_page
-
-        return html_fragment(card_page(self, self.corpus, self.manifest, authors=False))
+        return html_fragment(self.page(authors=False))
 
     def groups(self, by: str, *, at: str | None = None) -> "QueryGroups":
         """Group the queries, of all slices; the arguments and errors are those of `query_groups`."""

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.files import encode_records, write_file
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Record, SliceName
 from freshstack_dspy.stored.contents import Contents
@@ -107,12 +106,6 @@ class Difference(Record, Shown):
         return f"Difference({', '.join(counts)})"
 
     __str__ = __repr__
-
-    def page(self, title: str = "what differs", limit: int = 5) -> Page:
-        """Give what differs, counted, and at most so many changes of each kind."""
-        from freshstack_dspy.collection.difference_page import difference_page
-
-        return difference_page(self, title, limit)
 
 
 def difference(

@@ -8,7 +8,6 @@ from pathlib import Path
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import FirstOf, Recorded
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Candidate,
@@ -92,12 +91,6 @@ class Explanation(Record, Shown):
         )
 
     __str__ = __repr__
-
-    def page(self) -> Page:
-        """Give the chunk with its evidence marked, what found it, and its judgments."""
-        from freshstack_dspy.collection.explanation_page import explanation_page
-
-        return explanation_page(self)
 
 
 def explain(

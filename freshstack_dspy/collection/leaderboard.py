@@ -32,7 +32,7 @@ from freshstack_dspy.measures.evaluation import (
 )
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.statistics import Interval, macro_interval
-from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DEPENDS, Record
 from freshstack_dspy.stored.folder import StoredCollection
@@ -178,12 +178,6 @@ class Results(Record, Shown):
         return f"Results({self.name!r}: {counted(len(self.entries), 'entry', 'entries')}, {topics})"
 
     __str__ = __repr__
-
-    def page(self) -> Page:
-        """Give the average over topics, if there are several, and each topic."""
-        from freshstack_dspy.collection.leaderboard_page import leaderboard_page
-
-        return leaderboard_page(self)
 
     def ranked(self) -> list[EntryResult]:
         """Order entries by the average of the first measure; those without one last; ties by name."""

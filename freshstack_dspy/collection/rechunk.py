@@ -15,11 +15,10 @@ from freshstack_dspy.files import only_writer
 from freshstack_dspy.measures.passage_labels import chunks_under, label_under
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Place, Span
-from freshstack_dspy.pages.page import Page, Text, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, SourceFile
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
-from freshstack_dspy.stored.counts import listed
 from freshstack_dspy.stored.manifest import Provenance
 from freshstack_dspy.stored.passage_runs import CollectionSpans
 from freshstack_dspy.stored.slices import slice_queries
@@ -48,23 +47,6 @@ class Rechunked(Shown):
 
     def __repr__(self) -> str:
         return f"Rechunked({self.collection!r}: {counted(self.lost, 'label')} lost)"
-
-    def page(self, path: Path | None = None) -> Page:
-        """Give how many chunks and labels there are now, at `path`, and what was lost."""
-        manifest, counts = self.collection.manifest, self.collection.manifest.counts
-        lines = [f"supported pairs: {counts.supported:,}; slices: {listed(counts.slices)}"]
-        if self.without_evidence:
-            labels = counted(self.without_evidence, "label")
-            lines.append(f"{labels} of support had no evidence, only their chunk")
-        if self.lost:
-            lines.append(
-                f"labels of support that are lost, as no chunk holds all of their evidence: "
-                f"{self.lost:,}; nuggets that are supported no more: {len(self.lost_nuggets):,}"
-            )
-        lines.append(f"{path or self.collection.name}: content hash {manifest.content_hash}")
-        title = f"{counted(counts.chunks, 'chunk')}, {counted(counts.judgments, 'judgment')}"
-        lost = {name: getattr(self, name) for name in ("lost", "without_evidence", "lost_nuggets")}
-        return Page(title, tuple(map(Text, lines)), {"collection": manifest, **lost})
 
 
 def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | str) -> Rechunked:

@@ -11,7 +11,6 @@ from freshstack_dspy.measures.passage_labels import judge_passages
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.searches import Search, SearchRun, read_searches
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Record
 from freshstack_dspy.stored.folder import StoredCollection
@@ -77,16 +76,6 @@ class Steps(Record, Shown):
     steps: tuple[Step, ...]
     trajectories: dict[str, tuple[Seen, ...]]
     """By query id."""
-
-    def page(self, query_id: str | None = None) -> Page:
-        """Give the curve over steps, or the searches of one query."""
-        from freshstack_dspy.collection.steps_page import steps_page, trajectory_page
-
-        if query_id is None:
-            return steps_page(self)
-        if query_id not in self.trajectories:
-            raise CollectionError(f"{self.run} has no search for the query {query_id!r:.200}")
-        return trajectory_page(self, query_id)
 
 
 def steps(

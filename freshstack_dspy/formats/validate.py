@@ -13,7 +13,7 @@ from freshstack_dspy.files import existing_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.description import EXPORT_FILE, Description, read_description
 from freshstack_dspy.formats.format import Format, read_layout
-from freshstack_dspy.pages.page import Page, Table, Text, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
 from freshstack_dspy.stored.contents import Contents, reference_faults
@@ -41,25 +41,8 @@ class Validation(Shown):
     """Of a collection: whether its labels agree with people as far as `[trust]` asks."""
 
     def __repr__(self) -> str:
-        return f"Validation({self._found}, {self.format})"
-
-    @property
-    def _found(self) -> str:
-        return counted(len(self.faults), "fault") if self.faults else "ok"
-
-    def page(self, path: Path | None = None) -> Page:
-        """Give every fault, and what was read at `path`."""
-        counts = ", ".join(f"{number:,} {name}" for name, number in self.counts.items() if number)
-        agreement = (Text(self.agreement),) if self.agreement else ()
-        return Page(
-            f"{path or self.format}: {self._found}, {self.format}: {counts}",
-            (*(Text(f"fault: {fault}", "warning") for fault in self.faults), *agreement),
-            data={name: getattr(self, name) for name in _FIELDS},
-            rows=Table(("fault",), [(fault,) for fault in self.faults]),
-        )
-
-
-_FIELDS = ("format", "faults", "counts", "agreement", "missing", "calibrated")
+        verdict = counted(len(self.faults), "fault") if self.faults else "ok"
+        return f"Validation({verdict}, {self.format})"
 
 
 def validate(path: Path | str) -> Validation:

@@ -7,9 +7,12 @@ them harmless.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, Union
+from operator import attrgetter
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Union
+
+Record = TypeVar("Record")
 
 _NUMBER = re.compile(r"[-+−–±<$]?([\d.,]+%?)?( \([\d.,]+%\)| of [\d,]+|(/[\d,]+)+)?|\[.+, .+\]")
 """A number, its share, a part of a whole, counts with strokes, an interval; or nothing."""
@@ -112,6 +115,14 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
+def grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Collect names by what is said of them, in the order of their first: reasons, say."""
+    names: dict[str, list[str]] = {}
+    for said, name in pairs:
+        names.setdefault(said, []).append(name)
+    return names
+
+
 Cell: TypeAlias = str | int | float | Value | Span | tuple[str | Value | Span, ...] | None
 """Of a table. None is shown as –; the members of a tuple stand below each other where there is
 room, and next to each other where there is not; so do the lines of a text, and a value and its
@@ -139,6 +150,19 @@ class Text:
 
     def __str__(self) -> str:
         return "".join(span.text for span in self)
+
+
+def notes(*lines: str) -> tuple[Text, ...]:
+    """Give lines that one may skip; empty ones are left out."""
+    return tuple(Text(line, "note") for line in lines if line)
+
+
+def items(lines: Sequence[str], limit: int | None = None) -> Iterator[Text]:
+    """Give entries of a list, at most so many, and how many more there are; nothing for 0."""
+    for line in lines[:limit]:
+        yield Text(line, "item")
+    if limit and limit < len(lines):
+        yield Text(f"… and {len(lines) - limit:,} more", "item")
 
 
 def prose(line: str, kind: Literal["plain", "note", "item"] = "plain") -> Text:
@@ -169,6 +193,31 @@ class Table:
     digits: int = 4
     keys: int = 1
     ids: Sequence[int] = ()
+
+    @classmethod
+    def of(
+        cls,
+        records: Iterable[Record],
+        columns: Mapping[str, str | Callable[[Record], Cell]],
+        title: str = "",
+        **layout: Any,
+    ) -> "Table":
+        """Make a table with a row for each record.
+
+        Args:
+            records: Objects of one kind.
+            columns: By the name of each column, an attribute of a record, or a function of one.
+            title: What is in it.
+            layout: `digits`, `keys` and `ids`.
+        """
+        cells = [attrgetter(each) if isinstance(each, str) else each for each in columns.values()]
+        rows = [tuple(cell(record) for cell in cells) for record in records]
+        return cls(tuple(columns), rows, title, **layout)
+
+    @classmethod
+    def of_dicts(cls, rows: Sequence[Mapping[str, Cell]]) -> "Table | None":
+        """Make a table of rows that name their columns; nothing of no rows."""
+        return cls(tuple(rows[0]), [tuple(row.values()) for row in rows]) if rows else None
 
     def texts(self) -> list[list[list[str]]]:
         """Give the lines of the cells, as they are shown."""

@@ -29,7 +29,7 @@ from freshstack_dspy.measures.run import (
     to_run,
 )
 from freshstack_dspy.measures.searches import is_searches, read_searches
-from freshstack_dspy.pages.page import Page, counted, money
+from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, report, showing
 from freshstack_dspy.recipes.make import Made
@@ -96,12 +96,6 @@ class Extended(Shown):
     def __repr__(self) -> str:
         judged = ", ".join(f"{run} {counted(of, 'pair')}" for run, of in self.judged.items())
         return f"Extended({self.collection!r}: {judged if self.changed else 'nothing to add'})"
-
-    def page(self, path: Path | None = None) -> Page:
-        """Give what runs brought to the collection, which is at `path`."""
-        from freshstack_dspy.recipes.built_page import extended_page
-
-        return extended_page(self, path or self.collection.name)
 
 
 def extend(

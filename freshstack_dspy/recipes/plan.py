@@ -11,7 +11,7 @@ from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.prices import Price
-from freshstack_dspy.pages.page import Page, money
+from freshstack_dspy.pages.page import money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
@@ -95,12 +95,6 @@ class Plan(Record, Shown):
         )
 
     __str__ = __repr__
-
-    def page(self) -> Page:
-        """Give what is asked for by step, what it costs, and what is known of the questions."""
-        from freshstack_dspy.recipes.plan_page import plan_page
-
-        return plan_page(self)
 
 
 def plan(

@@ -13,7 +13,7 @@ from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import ConfigError, argument
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
-from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.recipes.make import Made, run
 from freshstack_dspy.recipes.opening import SessionOptions, configured
@@ -41,12 +41,6 @@ class Refreshed(Shown):
     def __repr__(self) -> str:
         changed = counted(self.calls, "call") if self.changed else "nothing differs"
         return f"Refreshed({self.collection!r}: {changed})"
-
-    def page(self, path: Path | None = None, changes: Path | None = None) -> Page:
-        """Give what became of the collection at `path`; its changes were written to `changes`."""
-        from freshstack_dspy.recipes.built_page import refreshed_page
-
-        return refreshed_page(self, path or Path(self.collection.name), changes)
 
 
 def refresh(

@@ -15,7 +15,7 @@ from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
-from freshstack_dspy.pages.page import Page, counted, interval
+from freshstack_dspy.pages.page import counted, interval
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.recipes.make import Made, run
 from freshstack_dspy.recipes.opening import SessionOptions, configured
@@ -56,12 +56,6 @@ class Rejudged(Shown):
         pairs = counted(self.agreement.pairs if self.agreement else 0, "pair")
         agreed = self.agreement.metrics["share agreed"].judge if self.agreement else None
         return f"Rejudged({self.model}: {pairs}, share agreed {interval(agreed, '.3f')})"
-
-    def page(self, path: Path | None = None, changes: Path | None = None) -> Page:
-        """Give how far labels agree, and what is now at `path`; changes are in `changes`."""
-        from freshstack_dspy.recipes.built_page import rejudged_page
-
-        return rejudged_page(self, path, changes)
 
 
 def rejudge(

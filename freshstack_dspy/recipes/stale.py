@@ -21,7 +21,6 @@ from freshstack_dspy.collection.diff import (
     query_changes,
 )
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.chunking import commit_dates
@@ -120,12 +119,6 @@ class Stale(Record, Shown):
         )
 
     __str__ = __repr__
-
-    def page(self, limit: int = 10) -> Page:
-        """Give what is stale, counted, with at most so many nuggets of each kind, and the plan."""
-        from freshstack_dspy.recipes.stale_page import stale_page
-
-        return stale_page(self, limit)
 
 
 def stale(

@@ -18,7 +18,7 @@ from freshstack_dspy.measures.kappa import vote_agreement
 from freshstack_dspy.measures.measure import Measure, parse_measures
 from freshstack_dspy.measures.qrels import About, NuggetQrels
 from freshstack_dspy.measures.statistics import Estimate
-from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     DRY_RUN,
@@ -522,12 +522,6 @@ class Diagnosis(Record, Shown):
         )
 
     __str__ = __repr__
-
-    def page(self) -> Page:
-        """Give its tables, and what to do next."""
-        from freshstack_dspy.stored.diagnosis_page import diagnosis_page
-
-        return diagnosis_page(self)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Give the pooling results: a row by technique and retriever."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from freshstack_dspy import build, load_config, plan
 from freshstack_dspy.pages.terminal import page_text
-from freshstack_dspy.recipes.built_page import built_page
+from freshstack_dspy.views.recipes import built_page
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import Said, ScriptedProvider, judge, when
 from tests.recipes.test_failures import DIAL

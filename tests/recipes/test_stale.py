@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import BuildConfig, Collection, build, explain, plan, rejudge, stale
-from freshstack_dspy.collection.query_pages import query_page
 from freshstack_dspy.errors import ConfigError, FreshstackError, SourceError
 from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.recipes.stale import Stale
+from freshstack_dspy.views.collection import query_page
 from tests.corpus.test_git import commit, git
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, write_domain
 from tests.recipes.scripted import ScriptedProvider

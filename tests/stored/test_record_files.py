@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from freshstack_dspy import Collection
 from freshstack_dspy.collection.diff import difference
 from freshstack_dspy.collection.explain import explain
-from freshstack_dspy.collection.query_pages import query_page
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.records import (
@@ -31,6 +30,7 @@ from freshstack_dspy.records import (
 from freshstack_dspy.stored import record_files
 from freshstack_dspy.stored.record_files import RECORD_FILES, RecordFile, records_of, rows
 from freshstack_dspy.stored.writing import call_ids_in, call_ids_of
+from freshstack_dspy.views.collection import query_page
 from tests.collection.small import CONTENTS, A, B, files_of, write_small
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -1,21 +1,45 @@
-"""The page of a report: a summary, and a section for each decision.
+"""The report on a collection and its runs: all that is known, with a summary and a section for each decision.
 
 A section is made of pictures and of the pages of the results. It draws no conclusion from labels of a
 word counter, and says what to do where something is not known yet.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
-from freshstack_dspy.collection.analysis import NEXT
+from freshstack_dspy.answering.metrics import AnswerMetrics
+from freshstack_dspy.calibration.agreement import AgreementReport, agree
+from freshstack_dspy.calibration.correction import Correction, correct
+from freshstack_dspy.calibration.labels import pair_labels
+from freshstack_dspy.collection.analysis import NEXT, Analysis
+from freshstack_dspy.collection.analyze import analyze
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.evaluating import runs_of, without_contaminated
+from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import write_file
+from freshstack_dspy.measures.compare import (
+    Comparison,
+    RunDifference,
+    best_of,
+    compare_evaluations,
+    is_one_run,
+    named_runs,
+)
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.evaluation_page import (
     evaluation_page,
     group_page,
     unjudged_shares,
 )
-from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.groups import GroupedEvaluation, grouped
+from freshstack_dspy.measures.measure import MeasureSource, parse_measure, parse_measures
+from freshstack_dspy.measures.passage_labels import read_run_of
+from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.statistics import FEWEST
+from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -31,16 +55,186 @@ from freshstack_dspy.pages.page import (
     percent,
 )
 from freshstack_dspy.pages.pictures import Dot, bars_picture, columns_picture, dots_picture
-from freshstack_dspy.records import DEPENDS, DRY_RUN
+from freshstack_dspy.pages.shown import Shown
+from freshstack_dspy.records import DEPENDS, DRY_RUN, HumanLabel, Nugget
 from freshstack_dspy.stored.card import contamination, costs
-from freshstack_dspy.stored.manifest import is_baseline
+from freshstack_dspy.stored.diagnose import Diagnosis, diagnose
+from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
+from freshstack_dspy.stored.slices import SUPPORTED
 
-if TYPE_CHECKING:
-    from freshstack_dspy.answering.metrics import AnswerMetrics
-    from freshstack_dspy.calibration.agreement import AgreementReport
-    from freshstack_dspy.measures.compare import Comparison, RunDifference
-    from freshstack_dspy.records import Nugget
-    from freshstack_dspy.reporting.report import Report
+_WORST = 10
+"""How many queries are shown with their evidence."""
+_GROUPS = 10
+"""How many groups of each kind are shown at most, the largest."""
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
+    """What a report puts together; each is the result of the function of its name.
+
+    Attributes:
+        collection: The collection.
+        evaluations: Of the runs, by name.
+        comparison: None with fewer than two runs.
+        analyses: By run; of the best one, by the first measure, the worst queries are listed.
+        groups: By run, its means by slice, by tag and by column of the questions' table.
+        diagnosis: None where no query has a supported nugget.
+        agreement: None without labels of people.
+        correction: None without labels of people.
+        answers: What answers from runs are worth; None where none were given.
+    """
+
+    collection: Collection
+    evaluations: Mapping[str, Evaluation]
+    comparison: Comparison | None
+    analyses: Mapping[str, Analysis]
+    groups: Mapping[str, Sequence[GroupedEvaluation]]
+    diagnosis: Diagnosis | None
+    agreement: AgreementReport | None
+    correction: Correction | None
+    answers: AnswerMetrics | None
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether a word counter made labels, so that nothing is concluded."""
+        return is_dry_run(self.collection.manifest)
+
+    @property
+    def best(self) -> str | None:
+        """The run with the highest mean of the first measure; None without runs."""
+        return best_of(self.evaluations)
+
+    def page(self) -> Page:
+        """Give the page: a summary, and a section for each decision."""
+        return report_page(self)
+
+    def save(self, path: Path | str) -> None:
+        """Write it as one HTML file, which needs no script and no network."""
+        write_file(path, html_document(self.page()))
+
+    def __repr__(self) -> str:
+        return f"Report({self.collection.name!r}; {', '.join(self.evaluations) or 'no runs'})"
+
+    __str__ = __repr__
+
+
+def report(
+    collection: Collection | Path | str,
+    runs: Any = (),
+    measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
+    *,
+    labels: Sequence[HumanLabel] | Sequence[Path | str] | Path | str = (),
+    answers: Path | str | None = None,
+    exclude_contaminated: float | None = None,
+) -> Report:
+    """Put together what is known of a collection and of runs on it, for one page.
+
+    Args:
+        collection: The collection, or its folder.
+        runs: A run or several, also by name, each as for `evaluate`; none: of the collection alone.
+        measures: As in `evaluate`; by the first, runs are ordered and queries are the worst.
+        labels: Labels of support by people, or files of them.
+        answers: The folder that `freshstack answer` wrote of these runs.
+        exclude_contaminated: Leave out of means and comparisons the queries of whose nuggets the
+            model knows this share without the corpus.
+
+    Raises:
+        CollectionError: As for `evaluate`, `agree` and `correct`; or the answers cannot be read, or
+            are of another collection.
+        ConfigError: A measure is unknown.
+    """
+    collection = Collection.load(collection)
+    given = _read(collection, runs)
+    evaluations: dict[str, Evaluation] = {}
+    excluded: tuple[str, ...] = ()
+    if given:
+        qrels, excluded = without_contaminated(collection, collection.qrels(), exclude_contaminated)
+        several = len(given) > 1
+        evaluations = {
+            name: evaluate(qrels, run.without(excluded), measures, judged_only=several)
+            for name, run in given.items()
+        }
+    comparison = compare_evaluations(evaluations) if len(evaluations) > 1 else None
+    agreement = correction = None
+    if labels:
+        people = pair_labels(labels)
+        agreement = agree(collection, people)
+        pairs = comparison.differences if comparison else ()
+        ids = dict.fromkeys((each.run, each.against) for each in pairs)
+        correction = correct(collection, people, given, measures, pairs=ids, excluded=excluded)
+    return Report(
+        collection=collection,
+        evaluations=evaluations,
+        comparison=comparison,
+        analyses={
+            name: analyze(
+                collection,
+                run,
+                measure=parse_measures(measures)[0],
+                limit=_WORST if name == best_of(evaluations) else 0,
+            ).model_copy(update={"run": name})
+            for name, run in given.items()
+        },
+        groups=_grouped(collection, evaluations),
+        diagnosis=diagnose(collection) if collection.queries_in(SUPPORTED) else None,
+        agreement=agreement,
+        correction=correction,
+        answers=None if answers is None else _scored(collection, Path(answers), given.values()),
+    )
+
+
+def _read(collection: Collection, runs: Any) -> dict[str, Run | PassageRun]:
+    """Read runs once, by name."""
+    given = runs_of(collection, runs)
+    several = [given] if is_one_run(given) else given
+    if not several:
+        return {}
+    qrels = collection.qrels("all")
+    return {name: read_run_of(qrels, run) for name, run in named_runs(qrels, several).items()}
+
+
+def _scored(
+    collection: Collection, folder: Path, runs: Iterable[Run | PassageRun]
+) -> AnswerMetrics:
+    """Say what answers are worth, next to the rankings of their runs."""
+    from freshstack_dspy.answering.metrics import answer_metrics, read_answers
+    from freshstack_dspy.answering.reteval import at_depths
+
+    found, account = read_answers(folder)
+    if account.content_hash != collection.manifest.content_hash:
+        raise CollectionError(
+            f"{folder}: the answers are over {account.collection!r} with the content hash "
+            f"{account.content_hash}, which is not that of this collection; answer again"
+        )
+    ranked = [
+        run
+        for run in runs
+        if isinstance(run, Run)
+        if {depth.run.name for depth in at_depths([run], account.k)} <= {*account.runs}
+    ]
+    return answer_metrics(found, account, collection, ranked)
+
+
+def _grouped(
+    collection: Collection, evaluations: Mapping[str, Evaluation]
+) -> dict[str, list[GroupedEvaluation]]:
+    """Group by slices, tags and own columns; a group of one query is none."""
+    own = [name for name in groupings(collection) if name not in GROUPINGS]
+    tags = ["tag"] if any(query.tags for query in collection.queries) else []
+    found: dict[str, list[GroupedEvaluation]] = {name: [] for name in evaluations}
+    said = any(query.language or query.fields.get("language") for query in collection.queries)
+    languages = ["language"] * said
+    for by in ("slice", *tags, *languages, *own) if evaluations else ():
+        groups = query_groups(collection, by)
+        measured = next(iter(evaluations.values())).per_query
+        sizes = [len(measured.keys() & ids) for ids in groups.members.values()]
+        several = min(sum(size > 1 for size in sizes), _GROUPS)
+        for name, of in evaluations.items() if several > 1 else ():
+            found[name].append(grouped(of, groups, limit=several))
+    return found
+
+
+# The page
 
 Words: TypeAlias = tuple[str | Span | Value, ...]
 Part: TypeAlias = Text | Table | Picture | Page
@@ -70,7 +264,7 @@ class Section(NamedTuple):
     parts: Sequence[Part] = ()
 
 
-def report_page(report: "Report") -> Page:
+def report_page(report: Report) -> Page:
     """Give the page of a report."""
     collection = report.collection
     sections = [
@@ -93,7 +287,7 @@ def report_page(report: "Report") -> Page:
     return Page(f"Report on {collection.name}", tuple(parts))
 
 
-def _words(report: "Report") -> Iterator[str]:
+def _words(report: Report) -> Iterator[str]:
     """Explain what the summary has figures of."""
     trust = report.collection.manifest.trust
     if report.agreement is not None or (trust is not None and trust.kappa is not None):
@@ -119,7 +313,7 @@ def _link(what: object, anchor: str) -> Span:
 # May I trust it?
 
 
-def _trust(report: "Report") -> Section:
+def _trust(report: Report) -> Section:
     trust, agreement = report.collection.manifest.trust, report.agreement
     parts: list[Part] = []
     answer: Words = ("Not known, as the labels were compared with nobody's",)
@@ -153,7 +347,7 @@ def _trust(report: "Report") -> Section:
     return Section("trust", "May I trust it?", answer, parts)
 
 
-def _agreements(found: "AgreementReport") -> Picture:
+def _agreements(found: AgreementReport) -> Picture:
     metrics = {
         name: found.metrics[name]
         for name in ("kappa", "precision of support", "recall of support")
@@ -172,7 +366,7 @@ def _agreements(found: "AgreementReport") -> Picture:
 # Which retriever?
 
 
-def _retrievers(report: "Report") -> Section:
+def _retrievers(report: Report) -> Section:
     best, comparison = report.best, report.comparison
     if best is None:
         to_do = _do(
@@ -203,7 +397,7 @@ def _retrievers(report: "Report") -> Section:
     return Section("retrievers", "Which retriever?", answer, parts)
 
 
-def _found(comparison: "Comparison", best: str) -> Iterator[str | Span]:
+def _found(comparison: Comparison, best: str) -> Iterator[str | Span]:
     """Say of which runs the best was found to differ in the first measure."""
     found: dict[str, list[str]] = {}
     for each in comparison.differences:
@@ -215,7 +409,7 @@ def _found(comparison: "Comparison", best: str) -> Iterator[str | Span]:
         yield _link(f"{what} {', '.join(names)}", "means")
 
 
-def _verdict(each: "RunDifference") -> str:
+def _verdict(each: RunDifference) -> str:
     """Say what was found of the better run, in front of the name of the other."""
     if each.verdict in ("higher", "lower"):
         return "higher than"
@@ -227,7 +421,7 @@ def _verdict(each: "RunDifference") -> str:
     return "no difference was found from"
 
 
-def _means(report: "Report", measure: str) -> Picture:
+def _means(report: Report, measure: str) -> Picture:
     dots = []
     for name, of in report.evaluations.items():
         share = unjudged_shares(of).get(parse_measure(measure).cutoff or 0)
@@ -237,7 +431,7 @@ def _means(report: "Report", measure: str) -> Picture:
     return dots_picture(title, dots, ("run", measure, "of its top"))
 
 
-def _differences(comparison: "Comparison", measure: str) -> Picture:
+def _differences(comparison: Comparison, measure: str) -> Picture:
     dots = [
         Dot(f"{each.run} − {each.against}", interval(each.interval, "+.4f", "+.3f"))
         for each in comparison.differences
@@ -250,7 +444,7 @@ def _differences(comparison: "Comparison", measure: str) -> Picture:
 # Where does it lose?
 
 
-def _losses(report: "Report") -> Section:
+def _losses(report: Report) -> Section:
     question = "Where does it lose?"
     if report.best is None:
         parts = _do("With a run, this section has its worst questions, and why they fail.")
@@ -300,7 +494,7 @@ def _folded(page: Page, anchor: str) -> Page:
 # Is the pool deep enough?
 
 
-def _pool(report: "Report") -> Section:
+def _pool(report: Report) -> Section:
     question, found = "Is the pool deep enough?", report.diagnosis
     if found is None or found.unknown:
         why = "No query has a supported nugget" if found is None else f"Not known: {found.unknown}"
@@ -332,7 +526,7 @@ def _pool(report: "Report") -> Section:
 # Is the corpus enough?
 
 
-def _corpus(report: "Report") -> Section:
+def _corpus(report: Report) -> Section:
     collection = report.collection
     slices = collection.manifest.counts.slices
     nuggets = sum(one.nuggets for one in collection.slices)
@@ -369,7 +563,7 @@ def _corpus(report: "Report") -> Section:
     return Section("corpus", "Is the corpus enough?", answer, parts)
 
 
-def _lacking(report: "Report") -> Iterable["Nugget"]:
+def _lacking(report: Report) -> Iterable[Nugget]:
     """The nuggets without support, those of queries without any first."""
     collection = report.collection
     supported = collection.supported_nuggets()
@@ -383,7 +577,7 @@ def _lacking(report: "Report") -> Iterable["Nugget"]:
 # Does it help the answer?
 
 
-def _answers(report: "Report") -> Section:
+def _answers(report: Report) -> Section:
     question, found = "Does it help the answer?", report.answers
     if found is None:
         parts = _do(
@@ -410,7 +604,7 @@ def _answers(report: "Report") -> Section:
     return Section("answers", question, answer, [*parts, _folded(whole, "measured")])
 
 
-def _side_by_side(found: "AnswerMetrics") -> Page:
+def _side_by_side(found: AnswerMetrics) -> Page:
     """Retrieval, what the answers hold, and how far what they cite supports them."""
     agreement, nuggets, citations = (
         {} if of is None else {one.run: one.means for one in of.runs}
@@ -448,7 +642,7 @@ def _side_by_side(found: "AnswerMetrics") -> Page:
     )
 
 
-def _cases(found: "AnswerMetrics") -> Iterator[Part]:
+def _cases(found: AnswerMetrics) -> Iterator[Part]:
     """The answers about which recall and the gold answer are of two minds (LLM-retEval)."""
     from freshstack_dspy.answering.cases import CASES
 
@@ -469,7 +663,7 @@ def _cases(found: "AnswerMetrics") -> Iterator[Part]:
 # What did it cost?
 
 
-def _costs(report: "Report") -> Section:
+def _costs(report: Report) -> Section:
     manifest = report.collection.manifest
     counts = manifest.counts
     requests = sum(one.calls + one.cached for one in manifest.ledger.values())
@@ -497,7 +691,7 @@ def _costs(report: "Report") -> Section:
 # Every query
 
 
-def _queries(report: "Report") -> Iterator[Page]:
+def _queries(report: Report) -> Iterator[Page]:
     """The values of each query, the worst of the best run first."""
     if (best := report.best) is None:
         return
@@ -516,7 +710,7 @@ def _queries(report: "Report") -> Iterator[Page]:
     yield Page("The values of each query", (table,), anchor="queries")
 
 
-def _query_link(report: "Report", query_id: str) -> Span:
+def _query_link(report: Report, query_id: str) -> Span:
     """A query's id, which leads to its evidence where that is on the page."""
     found = report.analyses.get(report.best or "")
     listed = found is not None and any(one.query_id == query_id for one in found.worst)
