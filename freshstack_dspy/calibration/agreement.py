@@ -47,7 +47,7 @@ from freshstack_dspy.measures.kappa import (
 )
 from freshstack_dspy.measures.spans import shared, size
 from freshstack_dspy.measures.statistics import Interval, bootstrap
-from freshstack_dspy.pages.page import Page, counted, interval
+from freshstack_dspy.pages.page import counted, interval
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     SCALES,
@@ -152,12 +152,6 @@ class AgreementReport(Record, Shown):
         )
 
     __str__ = __repr__
-
-    def page(self, disagreements: int = 5) -> Page:
-        """Give its tables, and so many of the worst disagreements in their passages."""
-        from freshstack_dspy.calibration.agreement_page import agreement_page
-
-        return agreement_page(self, disagreements)
 
 
 class _Rating(NamedTuple):
@@ -875,12 +869,6 @@ class NuggetRatings(Record, Shown):
         return f"NuggetRatings({counted(self.nuggets, 'nugget')}, {shares})"
 
     __str__ = __repr__
-
-    def page(self) -> Page:
-        """Give the shares."""
-        from freshstack_dspy.calibration.agreement_page import ratings_page
-
-        return ratings_page(self)
 
 
 QUALITIES = ("precise", "grounded", "vital")

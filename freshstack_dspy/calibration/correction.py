@@ -18,7 +18,6 @@ from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation,
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.ppi import Corrected, corrected_mean
 from freshstack_dspy.measures.run import RunSource
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import SCALES, HumanLabel, Record
 from freshstack_dspy.stored.contents import NuggetsName
@@ -51,12 +50,6 @@ class Correction(Record, Shown):
     """Queries that were drawn and are labelled in full."""
     notes: tuple[str, ...]
     """What was left out, or taken together."""
-
-    def page(self) -> Page:
-        """Give the page of the estimates, and of what they rest on."""
-        from freshstack_dspy.calibration.correction_page import correction_page
-
-        return correction_page(self)
 
 
 class _Labelled(NamedTuple):

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
@@ -57,7 +56,6 @@ from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.kappa import Values, share_of
 from freshstack_dspy.measures.statistics import Interval, bootstrap
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
@@ -148,12 +146,6 @@ class OptimizationReport(Record, Shown):
         return f"OptimizationReport({self.optimizer}, {self.model}: {found})"
 
     __str__ = __repr__
-
-    def page(self, program: str = "program", path: Path | None = None) -> Page:
-        """Give the test split, and how the program of this name, at `path`, is used in a build."""
-        from freshstack_dspy.calibration.optimization_page import optimization_page
-
-        return optimization_page(self, program, path)
 
 
 class Optimized(NamedTuple):

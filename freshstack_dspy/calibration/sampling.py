@@ -19,7 +19,7 @@ from freshstack_dspy.files import (
     encode_records,
     write_file,
 )
-from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
@@ -70,12 +70,6 @@ class Sample(Shown):
 
     def __repr__(self) -> str:
         return f"Sample({counted(len(self.tasks), 'task')} of kind {self.kind})"
-
-    def page(self, name: str = "sample") -> Page:
-        """Give how many were drawn of which part, and what so many labels will tell."""
-        from freshstack_dspy.calibration.sample_page import sample_page
-
-        return sample_page(self, name)
 
 
 def expected_half_width(purpose: Purpose, drawn: int, items: int) -> float:

@@ -35,10 +35,10 @@ def agree(
     """Compare a collection's judge with people, and people with each other."""
     from freshstack_dspy.calibration.agreement import agree as compare
     from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_ratings
-    from freshstack_dspy.calibration.agreement_page import pages_together
     from freshstack_dspy.calibration.labels import all_labels
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.errors import CollectionError
+    from freshstack_dspy.views.calibration import pages_together
 
     loaded = Collection.load(collection)
     given: dict[str, Any] = {}

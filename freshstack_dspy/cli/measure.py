@@ -221,10 +221,9 @@ def evaluate(
 ) -> Outcome:
     """Evaluate runs on a collection, or on qrels."""
     from freshstack_dspy.measures.compare import best_of, compare_evaluations
-    from freshstack_dspy.measures.comparison_page import unjudged_parts
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
-    from freshstack_dspy.measures.evaluation_page import evaluation_page
     from freshstack_dspy.measures.groups import grouped
+    from freshstack_dspy.views.measures import evaluation_page, unjudged_parts
 
     bounds = [_bound(each) for each in fail_under or ()]
     measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
@@ -343,10 +342,10 @@ def compare(
 ) -> Outcome:
     """Compare runs on a collection, or on qrels: differences, intervals, tests."""
     from freshstack_dspy.measures.compare import compare_evaluations
-    from freshstack_dspy.measures.comparison_page import comparison_page
     from freshstack_dspy.measures.groups import grouped
     from freshstack_dspy.pages.page import p_value
     from freshstack_dspy.records import DEPENDS
+    from freshstack_dspy.views.measures import comparison_page
 
     if fail_on_regression and baseline is None:
         raise ConfigError("--fail-on-regression needs the run to compare with: --baseline RUN")

@@ -36,7 +36,7 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
-from freshstack_dspy.pages.page import Page, counted, p_value
+from freshstack_dspy.pages.page import counted, p_value
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DEPENDS, DRY_RUN, Record
 from freshstack_dspy.rows import load_pandas
@@ -182,12 +182,6 @@ class Comparison(Record, Shown):
                 about=self.evaluations[run].about,
             )
         return found
-
-    def page(self) -> Page:
-        """Give the page of the means, their differences, and what they show."""
-        from freshstack_dspy.measures.comparison_page import comparison_page
-
-        return comparison_page(self)
 
     def __repr__(self) -> str:
         if self.dry_run:

@@ -16,7 +16,6 @@ from freshstack_dspy.measures.passage_labels import judge_passages, read_run_of
 from freshstack_dspy.measures.qrels import About, Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.measures.statistics import Interval, mean_intervals
-from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Record
 from freshstack_dspy.rows import load_pandas
@@ -140,12 +139,6 @@ class Evaluation(Record, Shown):
             name: mean.model_copy(update={"value": self.means[name]}) if mean.groups else mean
             for name, mean in intervals.items()
         }
-
-    def page(self) -> Page:
-        """Give the page of this run alone."""
-        from freshstack_dspy.measures.evaluation_page import evaluation_page
-
-        return evaluation_page({self.run: self})
 
     def values(
         self, measure: str, *, only_defined: bool = False, judged_only: bool = False

@@ -115,7 +115,7 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Collect names by what is said of them, in the order of their first: reasons, say."""
     names: dict[str, list[str]] = {}
     for said, name in pairs:

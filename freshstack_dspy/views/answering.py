@@ -20,8 +20,8 @@ from freshstack_dspy.pages.page import (
     Value,
     counted,
     cut,
-    grouped,
     interval,
+    names_by,
     notes,
     percent,
 )
@@ -171,7 +171,7 @@ def missing_lines(
             f"absent, of queries that other runs answer or that nothing was retrieved for: "
             f"{len(pairs):,}; they do not count, as of {pairs[0][0]!r} to query {pairs[0][1]!r}"
         )
-    reasons = grouped(
+    reasons = names_by(
         (cut(reason, 200), f"{name} of {answer.run}")
         for answer in scores.answers
         for name in measures

@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.calibration.agreement_page import confusion_table, metrics_parts
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.lm.prices import price_of
@@ -31,6 +30,7 @@ from freshstack_dspy.recipes.stale import Change, Stale, StaleLabel, StaleNugget
 from freshstack_dspy.records import in_order_of_steps
 from freshstack_dspy.stored.counts import FROM_PASSAGES, listed, some_of
 from freshstack_dspy.stored.manifest import Manifest
+from freshstack_dspy.views.calibration import confusion_table, metrics_parts
 from freshstack_dspy.views.collection import tallies_table
 
 COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")

@@ -29,11 +29,6 @@ from freshstack_dspy.measures.compare import (
     named_runs,
 )
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
-from freshstack_dspy.measures.evaluation_page import (
-    evaluation_page,
-    group_page,
-    unjudged_shares,
-)
 from freshstack_dspy.measures.groups import GroupedEvaluation, grouped
 from freshstack_dspy.measures.measure import MeasureSource, parse_measure, parse_measures
 from freshstack_dspy.measures.passage_labels import read_run_of
@@ -61,6 +56,11 @@ from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.diagnose import Diagnosis, diagnose
 from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
 from freshstack_dspy.stored.slices import SUPPORTED
+from freshstack_dspy.views.measures import (
+    evaluation_page,
+    group_page,
+    unjudged_shares,
+)
 
 _WORST = 10
 """How many queries are shown with their evidence."""

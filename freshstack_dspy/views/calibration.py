@@ -1,0 +1,417 @@
+"""What is shown of people's labels: agreement, samples, corrected values, optimized programs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from freshstack_dspy.calibration.agreement import AgreementReport, Disagreement, NuggetRatings
+from freshstack_dspy.calibration.correction import Correction
+from freshstack_dspy.calibration.metrics import LEAST_QUERIES
+from freshstack_dspy.calibration.optimization import OptimizationReport
+from freshstack_dspy.calibration.sampling import Sample
+from freshstack_dspy.measures.ppi import FEWEST_ITEMS, Corrected
+from freshstack_dspy.measures.statistics import Interval
+from freshstack_dspy.pages.page import (
+    Cell,
+    Page,
+    Span,
+    Table,
+    Text,
+    Value,
+    counted,
+    cut,
+    interval,
+    located,
+    marked,
+    money,
+    names_by,
+    notes,
+)
+from freshstack_dspy.pages.shown import page_of
+
+_WHAT = {
+    "support": "judge compared with {people}",
+    "answerability": "judge compared with {people}, on whether a chunk answers a sub-question",
+    "answer": "comparer compared with {people}, on whether answers agree, here called support",
+}
+_PAPER = {"precise": 0.901, "grounded": 0.964, "recall": 0.966}
+"""Table 5 of FreshStack: GPT-4o's nuggets of 60 questions about LangChain."""
+_OF_SLICES = {
+    "kappa": "kappa",
+    "precision of support": "precision",
+    "recall of support": "recall",
+}
+_COLUMNS = ("metric", "rater", "value", "low", "high")
+_AROUND = 200
+"""How many characters of a passage are shown around its evidence."""
+_OF_PAIRS = ("support_judge", "nuggetizer", "comparer")
+
+
+# Agreement
+
+
+@page_of.register
+def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
+    """Give the page of a judge compared with people, with so many of the worst disagreements."""
+    people = counted(len(report.annotators), "annotator")
+    title = (
+        f"{_WHAT[report.kind].format(people=people)}: {counted(report.pairs, 'pair')}, "
+        f"{counted(report.labels, 'label')}"
+    )
+    if report.kind == "support":
+        title += f", support from {report.threshold} on"
+    worst = report.disagreements[:disagreements]
+    return Page(
+        title,
+        (
+            *_left_out(report),
+            *metrics_parts(report),
+            *notes(*_read_as(report)),
+            confusion_table(report, "judge", "people"),
+            *_slices(report),
+            *map(_disagreement, worst),
+            *notes(report.labels_by),
+            *_next(report),
+        ),
+        data=report.model_copy(update={"disagreements": worst}),
+        rows=_rows(
+            (metric, rater, getattr(one, rater))
+            for metric, one in report.metrics.items()
+            for rater in ("judge", "people")
+        ),
+    )
+
+
+def _next(report: AgreementReport) -> Iterator[Text]:
+    if report.kind == "support" and "calibrated: " not in report.labels_by:
+        yield Text(
+            (
+                "to have every result say so, name the labels in the configuration, and build again: ",
+                Span('[trust] labels = "FILE"', "code"),
+            )
+        )
+
+
+def metrics_parts(report: AgreementReport) -> Iterator[Table | Text]:
+    """Give the metrics of a judge, and of people with each other if some labelled the same."""
+    raters = ["judge", "people"] if report.shared else ["judge"]
+    metrics = {
+        name: [getattr(one, rater) for rater in raters] for name, one in report.metrics.items()
+    }
+    yield from _table(("metric", *raters), metrics)
+
+
+def confusion_table(report: AgreementReport, judge: str, person: str) -> Table:
+    """Give how often each two labels were given."""
+    names = report.confusion.labels
+    rows: list[tuple[Cell, ...]] = [
+        (f"{judge} {name}", *of) for name, of in zip(names, report.confusion.counts, strict=True)
+    ]
+    return Table(("labels", *(f"{person} {name}" for name in names)), rows)
+
+
+def _table(
+    header: tuple[str, ...], found: Mapping[str, list[Interval | None]]
+) -> Iterator[Table | Text]:
+    """A row for each name, with values and their intervals, and why some have none."""
+    rows: list[tuple[Cell, ...]] = []
+    reasons = list[tuple[str, str]]()
+    for name, values in found.items():
+        cells = [interval(value, ".3f") for value in values]
+        rows.append((name, *(each for cell in cells for each in (cell.number, cell.interval))))
+        without = dict.fromkeys(value.reason for value in values if value and value.reason)
+        reasons += ((reason, name) for reason in without)
+    key, *columns = header
+    yield Table((key, *(name for column in columns for name in (column, "95 %"))), rows)
+    for reason, names in sorted(names_by(reasons).items()):
+        yield Text(f"no interval for {', '.join(names)}: {reason}", "note")
+
+
+def _read_as(report: AgreementReport) -> Iterator[str]:
+    if any(name.startswith("kappa from") for name in report.metrics):
+        yield "kappa from N on: only labels from N on count as support"
+    if report.weighted:
+        yield "each pair counts for the judged pairs that it was sampled from"
+    else:
+        yield "each pair counts the same: no label says what it was sampled from"
+    if report.shared:
+        pairs = counted(report.shared, "pair")
+        yield f"people: the mean of each two, on {pairs} that several labelled"
+    else:
+        yield "people with each other: no pair was labelled by two"
+    for annotator, reason in report.random.items():
+        yield f"{annotator!r} seems to label at random: {reason}"
+
+
+def _slices(report: AgreementReport) -> Iterator[Table | Text]:
+    if report.slices:
+        rows: list[tuple[Cell, ...]] = [
+            (one.name, one.pairs, *(interval(one.metrics.get(name), ".3f") for name in _OF_SLICES))
+            for one in report.slices
+        ]
+        yield Table(("part", "pairs", *_OF_SLICES.values()), rows)
+        yield Text("in brackets: the 95 % interval", "note")
+
+
+def _left_out(report: AgreementReport) -> Iterator[Text]:
+    """Say first how many labels are not in the tables, and why."""
+    left_out = {
+        "of pairs that were not judged": report.unjudged,
+        "of pairs whose judgment failed": report.failed,
+        **report.lost,
+    }
+    number = sum(map(len, left_out.values()))
+    if number:
+        labels = counted(report.labels + number, "label")
+        yield Text(f"{number:,} of {labels} left out, so that the tables say less:", "warning")
+    for what, items in left_out.items():
+        if items:
+            yield Text(f"{len(items):,} {what}: the first is of {_named(items[0])}", "item")
+
+
+def _disagreement(one: Disagreement) -> Page:
+    parts = [
+        Text(f"{name}: {cut(text, 300)}", "item")
+        for name, text in (("question", one.question), ("nugget", one.nugget))
+        if text
+    ]
+    sides = (
+        ("judge", one.judge, one.reason, one.evidence),
+        (one.annotator, one.person, one.note, one.marked),
+    )
+    for who, label, why, words in sides:
+        parts.append(Text(f"{who} {label}: {cut(why, 600) or 'no reason'}", "item"))
+        if words:
+            places = located(one.passage, words)
+            parts.append(Text(tuple(marked(one.passage, places, _AROUND)), "excerpt", 1))
+    if one.passage and not (one.evidence or one.marked):
+        parts.append(Text("the passage begins:", "item"))
+        parts.append(Text(tuple(marked(one.passage, (), _AROUND)), "excerpt", 1))
+    return Page(f"{_named(one.item)}: judge {one.judge}, {one.annotator} {one.person}", (*parts,))
+
+
+def _named(item: tuple[str, ...]) -> str:
+    kinds = ("query", "nugget", "chunk") if len(item) == 3 else ("query", "run")
+    return ", ".join(f"{kind} {id_!r}" for kind, id_ in zip(kinds, item, strict=True))
+
+
+@page_of.register
+def ratings_page(found: NuggetRatings) -> Page:
+    """Give the page of what people say of nuggets."""
+    people = counted(len(found.annotators), "annotator")
+    shares: dict[str, list[Interval | None]] = {name: [one] for name, one in found.shares.items()}
+    paper = ", ".join(f"{name} {share:.3f}" for name, share in _PAPER.items())
+    lines = [f"FreshStack, Table 5, of GPT-4o's nuggets: {paper}"]
+    if found.left_out:
+        labels = counted(found.left_out, "label")
+        lines.append(f"{labels} left out, of nuggets that are not in the collection")
+    return Page(
+        f"{counted(found.nuggets, 'nugget')} by {people}, {counted(found.labels, 'label')}",
+        (
+            *_table(("share of nuggets", "people"), shares),
+            *notes(*lines),
+        ),
+        data=found,
+        rows=_rows((name, "people", one) for name, one in found.shares.items()),
+    )
+
+
+def _rows(found: Iterable[tuple[str, str, Interval | None]]) -> Table:
+    rows = [
+        (metric, rater, one.value, one.low, one.high)
+        for metric, rater, one in found
+        if one is not None
+    ]
+    return Table(_COLUMNS, rows)
+
+
+def pages_together(title: str, pages: Mapping[str, Page]) -> Page:
+    """Give the pages of labels of several kinds as one."""
+    rows = [(kind, *row) for kind, page in pages.items() for row in (page.rows or _rows([])).rows]
+    return Page(
+        title,
+        tuple(pages.values()),
+        data={kind: page.data for kind, page in pages.items()},
+        rows=Table(("labels", *_COLUMNS), rows),
+    )
+
+
+# Samples
+
+
+@page_of.register
+def sample_page(found: Sample, name: str = "sample") -> Page:
+    """Give the page of a sample that was written to a file."""
+    rows = [(part, size, drawn, drawn / size) for part, (size, drawn) in found.strata.items()]
+    header = ("part", _what(found), "drawn", "probability")
+    return Page(
+        f"{name}: {counted(len(found.tasks), 'task')} of kind {found.kind}",
+        (Table(header, rows), *map(Text, _sample_lines(found))),
+        data={"strata": found.strata, "kept": found.kept, "half_width": found.half_width},
+    )
+
+
+def _what(found: Sample) -> str:
+    if found.purpose == "runs":
+        return "queries"
+    return {"nuggets": "queries", "answer": "answers"}.get(found.kind, "pairs")
+
+
+def _sample_lines(found: Sample) -> Iterator[str]:
+    if found.kept:
+        yield f"{found.kept:,} of them were there before, and stay"
+    if found.purpose != "runs" and len(found.tasks) < found.limit:
+        yield f"there are no more {_what(found)}"
+    if found.half_width is not None:
+        yield _tells(found)
+
+
+def _tells(found: Sample) -> str:
+    """Say in a line what so many labels will tell."""
+    about, number = f"about ±{found.half_width:.2f}", len(found.tasks)
+    hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"
+    not_runs = "they do not tell the value of a run, which takes --for runs"
+    if found.purpose == "agreement":
+        return f"for agreement ({hours}): expect kappa to {about}; {not_runs}"
+    if found.purpose == "share":
+        return f"for the share of pairs that support ({hours}): expect it to {about}; {not_runs}"
+    queries = sum(drawn for _, drawn in found.strata.values())
+    if queries < FEWEST_ITEMS:
+        return f"for runs ({hours}): {queries} queries are too few, {FEWEST_ITEMS} are needed"
+    return (
+        f"for runs ({hours}): expect a run's alpha_nDCG@10 to {about}; of measures that most queries "
+        "have at 1, as RR, it can take 40 queries or more"
+    )
+
+
+# Corrected values
+
+
+@page_of.register
+def correction_page(found: Correction) -> Page:
+    """Give the estimates of rates, means and differences, if any, and what they rest on."""
+    rows: dict[str, list[tuple[tuple[str, ...], Corrected]]] = {
+        "share of pairs that support": [((name,), one) for name, one in found.rates.items()],
+        "run": [((run, name), one) for run, of in found.means.items() for name, one in of.items()],
+        "difference": [
+            ((f"{each.run}\n− {each.against}", each.measure), each.difference)
+            for each in found.differences
+        ],
+    }
+    parts: list[Table | Text] = []
+    reasons = list[tuple[str, str]]()
+    for key, of in rows.items():
+        if any(one.value is not None for _, one in of):
+            keys = (key, "measure")[: len(of[0][0])]
+            header = (*keys, "judge", "corrected", "95 %: these queries\n95 %: new queries")
+            sign = "+" if key == "difference" else ""
+            cells = [(*named, *_cells(one, sign)) for named, one in of]
+            parts.append(Table(header, cells, keys=len(keys), ids=(0,)))
+        for names, one in of:
+            if one.reason:
+                what = "no interval" if one.value is not None else "not corrected"
+                name = ", ".join(names[::-1]).replace("\n", " ")
+                reasons.append((f"{what}: {one.reason}", name))
+    rest = (
+        "corrected: had people made all labels; its first interval is for these queries, where only "
+        "the labels are a sample, the second for new queries of the same kind"
+    )
+    lines = [rest]
+    for reason, values in names_by(reasons).items():
+        more = f" and {len(values) - 2} more" if len(values) > 2 else ""
+        lines.append(f"{reason} ({'; '.join(values[:2])}{more})")
+    left_out = [note for note in found.notes if note.endswith("left out")]
+    others = [note for note in found.notes if note not in left_out]
+    resting = [f"labels of people of {counted(found.pairs, 'judged pair')}"]
+    if found.whole_queries:
+        resting.append(f"{counted(found.whole_queries, 'query', 'queries')} labelled in full")
+    lines.append("; ".join((*resting, *others)))
+    parts += notes(*lines)
+    parts[:0] = (Text(line, "warning") for line in left_out)
+    return Page("corrected by labels of people", tuple(parts), data=found)
+
+
+def _cells(one: Corrected, sign: str) -> tuple[Cell, ...]:
+    form, ends = f"{sign}.4f", f"{sign}.3f"
+    narrow = Value(one.value, one.low, one.high, form, ends)
+    wide = Value(one.value, one.wide_low, one.wide_high, form, ends)
+    return Value(one.judge, form=form), narrow.number, (narrow.interval, wide.interval)
+
+
+# Optimization
+
+
+@page_of.register
+def optimization_page(
+    report: OptimizationReport, program: str = "program", path: Path | None = None
+) -> Page:
+    """Give the page of the program of this name, which was written to a file."""
+    queries = report.queries
+    rows = [
+        (
+            name,
+            Value(of.before.value, form=".3f"),
+            Value(of.after.value, form=".3f"),
+            interval(of.difference, "+.3f", "+.3f"),
+        )
+        for name, of in report.test.items()
+        if name != "answered" or any(report.failed)
+    ]
+    return Page(
+        f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
+        f"{queries['dev']} to choose by, {queries['test']} to test "
+        f"({counted(report.pairs, 'pair' if program in _OF_PAIRS else 'example')})",
+        (
+            *(
+                Text(f"{counted(number, 'label')} left out, {why}", "warning")
+                for why, number in report.left_out.items()
+            ),
+            Table(("on the test split", "before", "after", "difference"), rows),
+            *map(Text, _optimization_lines(report, program, path)),
+        ),
+        data=report,
+    )
+
+
+def _by_status(failures: dict[str, int]) -> str:
+    kinds = ", ".join(f"{count} {status}" for status, count in failures.items())
+    return f"{sum(failures.values())} ({kinds})" if kinds else "0"
+
+
+def _optimization_lines(
+    report: OptimizationReport, program: str, path: Path | None
+) -> Iterator[str]:
+    if any(interval.difference.low is not None for interval in report.test.values()):
+        yield "in brackets: the 95 % interval, over queries"
+    if report.unchanged is not None:
+        yield f"the plain program stays: {report.unchanged}"
+    if any(report.failed):
+        before, after = (_by_status(of) for of in report.failures)
+        yield (
+            f"test examples without an answer: {before} before, {after} after; all rows but the "
+            "last are of those that both programs answered"
+        )
+    if report.unwritten:
+        yield (
+            f"{counted(report.unwritten, 'question')} of the optimizer itself brought no valid "
+            "reply: a prompt model of its own, or more max_tokens, may write instructions"
+        )
+    tested = report.queries["test"]
+    if tested < LEAST_QUERIES:
+        yield (
+            f"caution: {counted(tested, 'test query', 'test queries')} tell little and have no "
+            f"interval; one needs {LEAST_QUERIES}, of some {LEAST_QUERIES * 5 // 2} labelled queries"
+        )
+    calls = f", {report.calls:,} calls" if report.calls else ""
+    tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
+    cost = f", {money(report.cost)}" if report.cost else ""
+    instructions = "new" if report.new_instructions else "the plain"
+    demonstrations = counted(report.demonstrations, "demonstration")
+    settings = ", new settings" if report.new_settings else ""
+    what = f"with {instructions} instructions and {demonstrations}{settings}{calls}{tokens}{cost}"
+    if path is None:
+        yield what
+        return
+    named = f'{program} = "{path}"'
+    if ":" in program:
+        named = f'NAME = {{program = "{program}", state = "{path}"}}'
+    yield f"{path} written, {what}; name it in a build as [programs] {named}"
