@@ -1,7 +1,7 @@
 """What is shown of answers: their scores, what they say next to rankings, and contexts."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,6 @@ from freshstack_dspy.answering.metrics import AnswerMetrics
 from freshstack_dspy.answering.scores import RunScore, Scores
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.usage import grading_own_words
-from freshstack_dspy.measures.statistics import Estimate
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -44,40 +43,30 @@ def scores_page(
     counts: Sequence[str] = (),
     *,
     by: By = "run",
-    run: str = "run",
-    pooled: Mapping[str, Mapping[str, Estimate]] | None = None,
 ) -> Page:
     """Give the page of scores.
 
     Args:
-        scores: Of answers, or of nuggets.
+        scores: Of answers.
         measures: Those that are shown; by default all.
         counts: What was counted that is shown.
         by: What has a row.
-        run: What a run is: `annotator` of nuggets.
-        pooled: By run, the quality of its nuggets, each the same weight.
     """
     measures = measures or scores.measures
     queries = {one.query_id for one in scores.answers}.union(*(one.absent for one in scores.runs))
     number = counted(len(queries), "query", "queries")
-    title = f"{counted(len(scores.runs), run)}, {number}; each query the same weight"
+    title = f"{counted(len(scores.runs), 'run')}, {number}; each query the same weight"
     if by == "answer":
-        parts: list[Table | Text] = list(_of_answers(scores, measures, counts, run))
+        parts: list[Table | Text] = list(_of_answers(scores, measures, counts))
     else:
-        parts = list(scores_tables(scores, measures, counts, run=run))
+        parts = list(scores_tables(scores, measures, counts))
         title += "; with 95% bootstrap intervals"
-    lines = list(missing_lines(scores, measures, annotators=run == "annotator"))
-    for annotator, found in (pooled or {}).items():
-        values = ", ".join(
-            f"{name} {Value(of.value)}{f' ({of.reason})' if of.value is None else ''}"
-            for name, of in found.items()
-        )
-        lines.append(f"{cut(annotator)}, each nugget the same weight: {values}")
+    lines = list(missing_lines(scores, measures))
     return Page(
         title,
         (*parts, *notes(*lines)),
-        data={**dict(scores), "pooled": pooled or {}},
-        rows=_rows(scores, measures, counts, by, run),
+        data=dict(scores),
+        rows=_rows(scores, measures, counts, by),
     )
 
 
@@ -86,7 +75,6 @@ def scores_tables(
     measures: Sequence[str],
     counts: Sequence[str],
     *,
-    run: str = "run",
     last: str = "",
 ) -> Iterator[Table]:
     """Give the means by measure and run, and what was counted by run; run `last` is below all."""
@@ -97,9 +85,9 @@ def scores_tables(
         for one in runs
         for mean in [interval(one.means[name])]
     ]
-    yield Table(("measure", run, "mean", "95 %"), values, keys=2, ids=(1,))
+    yield Table(("measure", "run", "mean", "95 %"), values, keys=2, ids=(1,))
     yield Table(
-        (run, "answers", *counts, "absent"), [_counted(one, counts) for one in runs], ids=(0,)
+        ("run", "answers", *counts, "absent"), [_counted(one, counts) for one in runs], ids=(0,)
     )
 
 
@@ -113,10 +101,8 @@ def _counted(one: RunScore, counts: Sequence[str]) -> tuple[Cell, ...]:
     return (one.run, one.answers, *(one.counts.get(name, 0) for name in counts), len(one.absent))
 
 
-def _of_answers(
-    scores: Scores, measures: Sequence[str], counts: Sequence[str], run: str
-) -> Iterator[Table]:
-    keys = (run, "query_id")
+def _of_answers(scores: Scores, measures: Sequence[str], counts: Sequence[str]) -> Iterator[Table]:
+    keys = ("run", "query_id")
     values: list[tuple[Cell, ...]] = [
         (one.run, one.query_id, *map(one.values.get, measures)) for one in scores.answers
     ]
@@ -130,28 +116,24 @@ def _of_answers(
         yield Table((*keys, *counts), numbers, keys=2, ids=(0, 1))
 
 
-def _rows(
-    scores: Scores, measures: Sequence[str], counts: Sequence[str], by: By, run: str
-) -> Table:
+def _rows(scores: Scores, measures: Sequence[str], counts: Sequence[str], by: By) -> Table:
     """A row for each run or answer, with all digits."""
     rows: list[list[Cell]] = []
     if by == "answer":
         for each in scores.answers:
             values = (*map(each.values.get, measures), *map(each.counts.get, counts))
             rows.append([each.run, each.query_id, *values])
-        return Table((run, "query_id", *measures, *counts), rows)
+        return Table(("run", "query_id", *measures, *counts), rows)
     for one in scores.runs:
         name, answers, *numbers = _counted(one, counts)
         means = (one.means[measure] for measure in measures)
         ends = (end for mean in means for end in (mean.value, mean.low, mean.high))
         rows.append([name, answers, *ends, *numbers])
     columns = (f"{name}{end}" for name in measures for end in ("", "_low", "_high"))
-    return Table((run, "answers", *columns, *counts, "absent"), rows)
+    return Table(("run", "answers", *columns, *counts, "absent"), rows)
 
 
-def missing_lines(
-    scores: Scores, measures: Sequence[str], *, annotators: bool = False
-) -> Iterator[str]:
+def missing_lines(scores: Scores, measures: Sequence[str]) -> Iterator[str]:
     """Say what was missing, how it counts, and why there is no value."""
     total: Counter[str] = Counter()
     for run in scores.runs:
@@ -166,7 +148,7 @@ def missing_lines(
         if number:
             yield f"{number:,} {what}"
     pairs = [(run.run, query) for run in scores.runs for query in run.absent]
-    if pairs and not annotators:  # annotators need not read the same queries
+    if pairs:
         yield (
             f"absent, of queries that other runs answer or that nothing was retrieved for: "
             f"{len(pairs):,}; they do not count, as of {pairs[0][0]!r} to query {pairs[0][1]!r}"

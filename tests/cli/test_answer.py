@@ -4,8 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.recipes.domain import files_of
 
 from .conftest import Command
@@ -76,17 +74,3 @@ def test_a_comparer_has_a_name_and_a_threshold(freshstack: Command, desk: Path) 
     assert "agreement is by token_f1 ≥ 0.25; next to it exact_match ≥ 1" in done.out
     account = json.loads((desk / "answers" / "answering.json").read_text())
     assert account["comparers"] == {"token_f1": 0.25, "exact_match": 1.0}
-
-
-def test_a_comparer_of_another_package_is_used_by_its_name(
-    freshstack: Command, desk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its threshold is 0.5 by default."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "strangers")
-    words = ("answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers")
-    done = freshstack(*words, "--comparer", "same_length")
-    wrong = freshstack(*words[:-1], "other", "--comparer", "length")
-
-    assert done.code == 0, done.err
-    assert "agreement is by same_length ≥ 0.5" in done.out
-    assert "token_f1, same_length, and perhaps" in wrong.err

@@ -1,12 +1,9 @@
 """`freshstack plan`, `build`, `extend`, `stale`, `refresh` and `rejudge`, as they are typed."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
-from freshstack_dspy import build, load_config, plan
-from freshstack_dspy.pages.terminal import page_text
-from freshstack_dspy.views.recipes import built_page
+from freshstack_dspy import build, load_config
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import Said, ScriptedProvider, judge, when
 from tests.recipes.test_failures import DIAL
@@ -25,33 +22,6 @@ def test_a_plan_is_a_table_or_json(freshstack: Command, config: Path) -> None:
     steps = ["nuggets", "sub_questions", "closed_book_answer", "support", "contamination"]
     assert [step["step"] for step in found["steps"]] == steps
     assert found["total"]["requests"] == sum(step["requests"] for step in found["steps"])
-
-
-def test_a_plan_names_questions_that_may_need_an_image_and_keeps_them(
-    freshstack: Command, config: Path
-) -> None:
-    questions = config.with_name("questions.jsonl")
-    text = questions.read_text().replace('"How do I reset the dial?"', '"![dial](dial.png)"')
-    questions.write_text(text)
-
-    out = freshstack("plan", config).out
-
-    assert "small: 3 questions" in out
-    assert 'images = "drop" leaves them out (1): 10' in " ".join(out.split())
-
-
-def test_a_build_says_what_was_left_out_and_who_judged(freshstack: Command, config: Path) -> None:
-    config.write_text(config.read_text().replace("[queries]", "[queries]\nlimit = 2"))
-
-    planned = freshstack("plan", config)
-    lines = freshstack("build", config).out.splitlines()
-
-    left_out = "questions left out: 1 beyond limit; raise [queries] limit for more"
-    assert left_out in planned.out.splitlines()
-    assert "would ask 2, 0 recorded" in planned.err
-    assert left_out in lines
-    assert any(line.startswith("measures are taken on ") for line in lines)
-    assert "labels by extractive/baseline, a word counter" in lines
 
 
 def test_a_build_with_other_settings_needs_to_be_told_to_replace(
@@ -150,32 +120,6 @@ def test_a_build_that_ends_with_pairs_without_a_label_exits_with_1(
     assert again.code == 1
     assert "without a label" in again.out
     assert replayed.code == 0
-
-
-def test_of_a_model_without_a_price_no_cost_is_said(tmp_path: Path) -> None:
-    collection = build(load_config(write_domain(tmp_path)), provider=ScriptedProvider())
-    free = collection.manifest.model_copy(update={"model": "extractive/baseline", "models": {}})
-
-    unknown = page_text(built_page(collection, tmp_path), 200)
-    known = page_text(built_page(replace(collection, manifest=free), tmp_path), 200)
-
-    assert "the price of openai/scripted is not known: set [prices]" in unknown
-    assert "$0.0000" not in unknown
-    assert "$0.0000" in known
-
-
-def test_a_plan_of_a_large_build_with_prices_is_one_table_of_80_columns(config: Path) -> None:
-    found = plan(config)
-    large = {"requests": 1_234_567, "input_tokens": 456_789_012, "output_tokens": 23_456_789}
-    total = found.total.model_copy(update={**large, "cost": 12_345.67, "upper_bound": 99_999.99})
-    text = page_text(found.model_copy(update={"total": total}).page(), 80)
-
-    assert max(map(len, text.splitlines())) <= 80
-    assert text.count("┏") == 1
-    assert "$12,345.67 live" in text
-    assert "at most $99,999.99" in text
-    assert repr(found).startswith("Plan('small', extractive/baseline: ")
-    assert "<table>" in found._repr_html_()
 
 
 def test_stale_labels_over_a_share_are_a_failure(freshstack: Command, built_config: Path) -> None:

@@ -3,16 +3,12 @@
 import json
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 from freshstack_dspy import Collection
-from freshstack_dspy.cli.app import app
-from tests.recipes.domain import write_domain
 
-from .conftest import BASELINE, Command
+from .conftest import Command
 
 
 def test_init_writes_an_example_and_never_over_a_file(freshstack: Command, tmp_path: Path) -> None:
@@ -61,33 +57,6 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
         "support judgments",
         "contamination",
     ]
-
-
-def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None:
-    """The baseline never fails; a reply handed in that is no answer does."""
-    config = write_domain(tmp_path, model=BASELINE | {"reasks": 0})
-    assert freshstack("build", config, "--mode", "defer").code == 3
-    requests = [
-        json.loads(line) for line in (tmp_path / "requests/small.jsonl").read_text().splitlines()
-    ]
-    no_answer = {"choices": [{"message": {"content": "?"}}]}
-    (tmp_path / "replies.jsonl").write_text(
-        "".join(
-            json.dumps({"custom_id": request["custom_id"], "response": {"body": no_answer}}) + "\n"
-            for request in requests
-            if "NuggetizeAnswer" not in json.dumps(request)
-        )
-    )
-    freshstack("requests", "import", "replies.jsonl", config)
-
-    done = freshstack("build", config)
-
-    assert done.code == 1
-    failures = tmp_path / "collection/failures.jsonl"
-    assert (
-        f"6 failures; see {failures}, and ask for them again with: freshstack build CONFIG --mode rerecord --failed"
-        in " ".join(done.out.split())
-    )
 
 
 def test_deferred_requests_are_written_answered_imported_and_built_from(
@@ -183,17 +152,3 @@ def test_an_output_may_be_in_a_folder_that_is_not_there_yet(
 
     assert done.code == 0, done.err
     assert (tmp_path / "new/folder/it").is_file()
-
-
-def test_commands_that_ask_a_model_take_a_log(freshstack: Command, built_config: Path) -> None:
-    words = ("rejudge", "collection", "--config", built_config, "--sample", 4)
-    done = freshstack(*words, "--log", "calls.jsonl")
-    commands: dict[str, Any] = getattr(typer.main.get_command(app), "commands")  # noqa: B009
-    options = {name: {one.name for one in command.params} for name, command in commands.items()}
-    asking = {name for name, taken in options.items() if "mode" in taken}
-
-    assert done.code == 0, done.err
-    lines = [json.loads(line) for line in Path("calls.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == ["support"] * 4
-    assert asking == {"build", "extend", "refresh", "rejudge", "answer", "contexts", "optimize"}
-    assert {name for name in asking if "log" not in options[name]} == set()

@@ -83,12 +83,6 @@ def test_wrong_words_are_exit_code_2(freshstack: Command, words: str) -> None:
     assert "Traceback" not in done.err
 
 
-def test_a_word_that_is_none_of_an_option_s_is_answered_with_them(freshstack: Command) -> None:
-    done = freshstack("sample", "a", "--for", "kappa", "--out", "b")
-
-    assert "Invalid value for '--for': 'kappa' is not one of 'agreement'" in done.err
-
-
 def tune() -> Path:
     """A configuration with the baseline as its model."""
     Path("tune.toml").write_text('[model]\nname = "extractive/baseline"\n')

@@ -1,19 +1,13 @@
 """`freshstack export`, `import`, `validate` and `leaderboard`."""
 
-import csv
-import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import freshstack_dspy
 from tests.cli.conftest import Command
-from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
-from tests.collection.small import relabel, write_small
+from tests.collection.leaderboard.boards import write_lists, write_small_board
+from tests.collection.small import write_small
 from tests.formats.foreign import beir
 from tests.formats.odd import write_odd
 
@@ -110,25 +104,6 @@ def test_leaderboard_has_an_average_and_every_topic(freshstack: Command, board: 
     assert (board / "leaderboard.json").is_file()
 
 
-def test_a_leaderboard_on_a_word_counters_labels_says_so_above_its_tables(
-    freshstack: Command, board: Path
-) -> None:
-    relabel(board / "one", "extractive/baseline")
-    done = freshstack("leaderboard", board)
-
-    assert "dry run: labels by a word counter (one). Small: mean over 2 topics" in done.out
-    assert "dry run: labels by a word counter. one: 2 queries" in done.out
-    assert "word counter. two" not in done.out
-
-
-def test_leaderboard_takes_token_budgets(freshstack: Command, board: Path) -> None:
-    edit(board / "leaderboard.toml", '"Recall@1"', '"Recall@5tok"')
-    done = freshstack("leaderboard", board)
-
-    assert done.code == freshstack("leaderboard", board, "--check").code == 0
-    assert "Recall@5tok" in done.out
-
-
 def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
     freshstack: Command, board: Path
 ) -> None:
@@ -144,45 +119,6 @@ def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
     assert differs.code == 1
     assert "entries.eve.topics.one.means.Recall@1.value: stored 0.75, now 0.0" in differs.out
     assert (board / "leaderboard.json").read_bytes() == stored
-
-
-def test_leaderboard_is_printed_for_papers(freshstack: Command, board: Path) -> None:
-    rows = list(csv.reader(io.StringIO(freshstack("leaderboard", board, "--format", "csv").out)))
-
-    assert ["", "bob", "9B, proprietary", "Coverage@1", "0.5"] in [row[:5] for row in rows]
-
-
-PROFILED = """
-import sys
-from freshstack_dspy.cli import main
-
-files = set()
-
-def profile(frame, event, argument):
-    code = frame.f_code
-    if event == "call" and code.co_flags & 1 and "/freshstack_dspy/" in code.co_filename:
-        files.add(code.co_filename)  # of functions alone: importing a module runs no function
-
-sys.argv = ["freshstack", "export", "c", "--format", "beir", "--out", "out"]
-sys.setprofile(profile)
-try:
-    main()
-except SystemExit:
-    pass
-sys.setprofile(None)
-print(len(files))
-"""
-
-
-def test_an_export_runs_through_few_of_our_files(tmp_path: Path) -> None:
-    write_small(tmp_path / "c")
-    done = subprocess.run(
-        [sys.executable, "-c", PROFILED],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(freshstack_dspy.__file__).parents[1])},
-    )  # fmt: skip
-
-    assert int(done.stdout.splitlines()[-1]) <= 23, done.stdout
 
 
 def test_validate_is_a_gate_for_labels_that_are_missing_or_not_calibrated(

@@ -3,18 +3,15 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from freshstack_dspy import Collection, Judgment, load_config
+from freshstack_dspy import Collection, Judgment
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.records import Vote
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, D, write_small
-from tests.recipes.domain import write_domain
 
-from .conftest import BASELINE, Command
-from .test_measure import cells_of
+from .conftest import Command
 
 COUNTER = "labels by extractive/baseline, a word counter"
 
@@ -65,52 +62,6 @@ def test_diff_names_what_moved(freshstack: Command, tmp_path: Path) -> None:
     assert "labels" not in same
 
 
-def test_ids_are_shortened_in_the_middle_and_explain_takes_them_so(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    long = {chunk.chunk_id: f"docs/{'very/' * 20}{chunk.chunk_id}" for chunk in CHUNKS}
-
-    def moved(record: Any) -> Any:
-        return record.model_copy(update={"chunk_id": long[record.chunk_id]})
-
-    changed = dataclasses.replace(
-        CONTENTS,
-        judgments=tuple(map(moved, CONTENTS.judgments)),
-        pool=tuple(map(moved, CONTENTS.pool)),
-        failures=(),
-        contamination=(),
-    )
-    write_collection(tmp_path / "long", changed, [*map(moved, CHUNKS)], PROVENANCE)
-
-    done = freshstack("show", "long", "12")
-
-    assert done.code == 0, done.err
-    assert max(map(len, done.out.splitlines())) <= 80
-    assert done.out.count("┏") == 1, "one table"
-    shown = [cells[0] for cells in cells_of(done.out) if "…" in cells[0]]
-    assert len(shown) == len(set(shown)) > 0
-    for id_ in shown:
-        assert freshstack("explain", "long", "12", id_).code == 0
-
-
-def test_show_of_a_query_has_what_explain_asks_for(
-    freshstack: Command, built: Path, supporting: Judgment
-) -> None:
-    words = ("show", built, supporting.query_id)
-    done = freshstack(*words)
-    found = json.loads(freshstack(*words, "--json").out)
-
-    assert (done.code, done.err) == (0, "")
-    assert supporting.chunk_id in done.out
-    assert supporting.nugget_id in done.out
-    assert "  answer: " in done.out
-    first = found["chunks"][0]
-    assert first["supports"]
-    assert freshstack("explain", built, supporting.query_id, first["chunk_id"]).code == 0
-    supported = [nugget for nugget in found["nuggets"] if nugget["supported_by"]]
-    assert supporting.nugget_id in {nugget["nugget_id"] for nugget in supported}
-
-
 def test_an_explanation_leads_from_pool_to_reason(
     freshstack: Command, built: Path, supporting: Judgment
 ) -> None:
@@ -144,19 +95,6 @@ def test_the_call_is_looked_up_where_the_build_records_its_replies(
     assert "extractive/baseline, JudgeSupportLevel" in done.out
     assert call["call_id"] == call["reply"]["key"] == supporting.call_id
     assert (call["reply"]["status"], call["reply"]["finish_reason"]) == ("ok", "stop")
-
-
-def test_a_reply_that_is_not_recorded_is_named_as_missing(
-    freshstack: Command, tmp_path: Path, config: Path
-) -> None:
-    """The configuration is of another build, which has no store yet; none is made."""
-    write_small(tmp_path / "small")
-
-    done = freshstack("explain", tmp_path / "small", "12", A, "--config", config)
-
-    assert done.code == 0
-    assert "no reply found" in done.out
-    assert not load_config(config).cache.path.exists()
 
 
 def test_votes_parts_and_failures_are_shown(freshstack: Command, tmp_path: Path) -> None:
@@ -208,35 +146,6 @@ def test_no_text_of_a_collection_moves_the_cursor(freshstack: Command, tmp_path:
         out = freshstack(words[0], tmp_path / "small", *words[1:]).out
         assert "evil" in out
         assert not any(each in out for each in "\x1b\x9b\u202e\r")
-
-
-def test_every_diagnostic_has_its_table(freshstack: Command, built: Path) -> None:
-    done = freshstack("diagnose", built)
-
-    assert (done.code, done.err) == (0, "")
-    assert max(map(len, done.out.splitlines())) <= 80
-    for said in (
-        "Who found the",
-        "What would be lost without one technique",
-        "What a pool of each depth would hold",
-        "Table 4 of the FreshStack paper",
-        "diagnosed: 2 of 3 queries (left out: 1 unanswerable)",
-        COUNTER,
-    ):
-        assert said in done.out
-
-
-def test_of_nuggets_from_passages_a_word_counter_gives_no_estimate(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    config = write_domain(tmp_path, model=BASELINE)
-    config.write_text('recipe = "nuggets"\n' + config.read_text())
-    freshstack("build", config)
-
-    out = " ".join(freshstack("diagnose", "collection").out.split())
-
-    assert "cannot hold what retrieval never found; labels by a word counter give no" in out
-    assert "Chao2" not in out
 
 
 def test_a_diagnosis_is_there_as_json(freshstack: Command, built: Path) -> None:

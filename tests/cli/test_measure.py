@@ -4,28 +4,19 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from freshstack_dspy import Collection, Run, read_run, write_run
-from freshstack_dspy import evaluate as evaluate_any
+from freshstack_dspy import Collection, Run, write_run
 from freshstack_dspy.collection.collection import write_collection
-from freshstack_dspy.formats.selection import word
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.groups import grouped
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import (
     CHUNKS,
     CONTENTS,
     PROVENANCE,
-    A,
-    B,
-    chunk,
-    judgment,
     write_small,
 )
 from tests.recipes.domain import domain
@@ -98,38 +89,6 @@ def test_tables_fit_eighty_columns_however_long_the_names(
         )
 
 
-def test_several_slices_may_be_named(freshstack: Command, small: Collection) -> None:
-    words = ("evaluate", "small", "a.run", "--slices", "unanswerable", "--json")
-
-    several = json.loads(freshstack(*words, "--slices", "supported").out)
-    wrong = freshstack(*words, "--slices", "hard")
-
-    assert several["slices"] == ["unanswerable", "supported"]
-    assert set(several["evaluations"][0]["per_query"]) == set(
-        small.query_ids(("answerable", "partly_supported", "unanswerable"))
-    )
-    assert (wrong.code, "'hard' is no slice; allowed: supported, all" in wrong.err) == (1, True)
-
-
-def test_groups_are_shown_with_both_averages(
-    freshstack: Command, small: Collection, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.csv").write_text("query_id,topic\n12,x\n")
-
-    done = freshstack("evaluate", "small", "a.run", "--by", "slice", "--by", "mine.csv")
-
-    assert done.code == 0, done.err
-    of = grouped(evaluate(small, "a.run"), small.groups("slice"))
-    table = list(cells_of(done.out))
-    rows = {cells[0]: cells for cells in table}
-    assert table[table.index(rows["answerable"]) + 1][0] == "2 queries"
-    macro = [cells[1] for cells in table if cells[0].startswith("macro-average")]
-    assert macro[0] == f"{of.macro['alpha_nDCG@10'].value:.4f}"
-    assert table[table.index(rows["x"]) + 1][0] == "1 query"
-    assert "1 query in no group, and not in the macro-average: 123" in done.out
-    assert "2 queries are few" in done.out
-
-
 def test_json_csv_and_tables_to_paste(freshstack: Command, small: Collection) -> None:
     words = ("evaluate", "small", "a.run", "--by", "slice", "--by", "query")
     evaluation = evaluate(small, "a.run")
@@ -161,15 +120,6 @@ def test_json_csv_and_tables_to_paste(freshstack: Command, small: Collection) ->
     }
     assert "| answerable 2 queries |" in markdown
     assert r"\toprule" in freshstack(*words, "--format", "latex").out
-
-
-@pytest.mark.usefixtures("small")
-def test_conventions_are_named(freshstack: Command) -> None:
-    words = ("evaluate", "small", "a.run", "-m", "Coverage@5")
-
-    theirs = freshstack(*words, "--conventions", "trec_eval").out
-
-    assert "ties, rounding and what is missing as in trec_eval" in theirs
 
 
 @pytest.mark.usefixtures("small")
@@ -227,15 +177,6 @@ def test_contaminated_queries_are_left_out(freshstack: Command, tmp_path: Path) 
     assert "raise --exclude-contaminated" in every.err
 
 
-def test_documents_that_no_qrels_know_are_warned_of(freshstack: Command, tmp_path: Path) -> None:
-    (tmp_path / "qrels.txt").write_text("1 0 a 1\n1 0 b 0\n")
-    (tmp_path / "wrong.run").write_text("1 Q0 x 1 2.0 r\n")
-
-    wrong = freshstack("evaluate", "qrels.txt", "wrong.run", "-m", "AP")
-
-    assert "warning: wrong.run: no document of run 'r' is in the judgments" in wrong.err
-
-
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("words", "message"),
@@ -283,21 +224,6 @@ def test_a_mean_below_its_bound_fails_after_all_was_printed(
     )
     measures = json.loads(missed.out)["evaluations"][0]["measures"]
     assert measures == ["AP", "Recall@1"]
-
-
-@pytest.mark.usefixtures("small")
-def test_differences_by_group(freshstack: Command, small: Collection) -> None:
-    """12 and 123 are groups of one query: there the mean difference is that of the query."""
-    words = ("compare", "small", "a.run", "b.run", "-m", "Recall@1", "--by", "query")
-    found = json.loads(freshstack(*words, "--json").out)
-    (grouping,) = found["groups"]["b.run − a.run"]
-    (difference,) = found["comparison"]["differences"]
-    means = {of["group"]: of["means"]["Recall@1"]["value"] for of in grouping["groups"]}
-
-    assert means == difference["per_query"]
-    shown = freshstack(*words).out
-    assert "difference in small, by query" in shown
-    assert "no difference within a group is tested" in shown
 
 
 def test_values_are_corrected_by_labels_of_people(freshstack: Command, small: Collection) -> None:
@@ -353,20 +279,6 @@ def test_differences_are_shown_with_interval_p_and_power(
     assert max(map(len, done.out.splitlines())) <= 80
     two = freshstack("compare", "small", "a.run", "b.run", "c.run", "-m", "AP", "-m", "RR").out
     assert "how alike the measures order the 3 runs" in two
-
-
-def test_a_comparison_as_json_csv_and_markdown(freshstack: Command, small: Collection) -> None:
-    words = ("compare", "small", "a.run", "b.run", "--baseline", "b.run")
-    comparison = compare(small, {"a.run": "a.run", "b.run": "b.run"}, baseline="b.run")
-
-    found = json.loads(freshstack(*words, "--json").out)["comparison"]
-    rows = rows_of(freshstack(*words, "--format", "csv").out)
-
-    assert found == json.loads(comparison.model_dump_json())
-    assert [(row["run"], row["against"]) for row in rows] == [("a.run", "b.run")] * 3
-    assert float(rows[0]["difference"]) == comparison.differences[0].interval.value
-    assert "| A − B |" in freshstack(*words, "--format", "markdown").out
-    assert freshstack(*words[:-1], "b", "--json").out == freshstack(*words, "--json").out
 
 
 @pytest.mark.usefixtures("small")
@@ -433,45 +345,6 @@ def test_a_gate_decides_nothing_on_a_dry_run_nor_by_what_is_unjudged(
 
 
 @pytest.mark.usefixtures("small")
-def test_slices_choose_queries_and_nuggets_whether_unsupported_ones_count(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    """Of query 12 the corpus supports one nugget of two."""
-    judgments = tuple(
-        judgment(one.nugget_id, one.chunk_id, 0) if one.nugget_id == "12_1" else one
-        for one in CONTENTS.judgments
-    )
-    write_collection(tmp_path / "half", replace(CONTENTS, judgments=judgments), CHUNKS, PROVENANCE)
-    in_words = {
-        query: {word(chunk_id): score for chunk_id, score in ranking}
-        for query, ranking in read_run("a.run").rankings.items()
-    }
-    measures = ["Coverage@10", "StRecall@10"]
-    values = {}
-    for nuggets in ("supported", "all"):
-        chosen = ("--nuggets", nuggets)
-        words = ("a.run", "-m", "Coverage@10", "-m", "Cov@10", "--json", *chosen)
-        found = json.loads(freshstack("evaluate", "half", *words).out)
-        freshstack("export", "half", "--format", "trec", "--out", nuggets, *chosen)
-        exported = evaluate(tmp_path / nuggets / "diversity_qrels.txt", in_words, measures)
-        values[nuggets] = found["evaluations"][0]["per_query"]["12"]
-
-        assert found["nuggets"] == nuggets
-        assert exported.per_query["12"] == values[nuggets]
-
-    in_python = evaluate_any("half", "a.run", measures, nuggets="all")
-    assert in_python.per_query["12"] == values["all"]
-    assert values["supported"] == {"Coverage@10": 1, "StRecall@10": 1}
-    assert values["all"] == {"Coverage@10": 0.5, "StRecall@10": 1}
-    compared = freshstack("compare", "half", "a.run", "b.run", "--nuggets", "all")
-    assert compared.out.startswith("small: 2 queries, on all nuggets")
-    without = freshstack("evaluate", "half", "a.run", "--slices", "without_nuggets")
-    assert "queries without nuggets have nothing to be measured on" in without.err
-    undetermined = freshstack("evaluate", "half", "a.run", "--slices", "undetermined")
-    assert "no query is in the slices undetermined" in undetermined.err
-
-
-@pytest.mark.usefixtures("small")
 def test_of_a_word_counters_labels_nothing_is_concluded(
     freshstack: Command, tmp_path: Path
 ) -> None:
@@ -496,47 +369,4 @@ def test_of_a_word_counters_labels_nothing_is_concluded(
     assert freshstack("diagnose", "dry").out.startswith("dry run: labels by a word counter. small:")
 
 
-@pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_where_most_of_a_top_is_unjudged_every_cutoff_is_named_and_what_judges_it(
-    freshstack: Command, tmp_path: Path, command: str
-) -> None:
-    others = tuple(chunk(f"docs/{letter}.md_0_5", "text") for letter in "efgh")
-    write_collection(tmp_path / "c", CONTENTS, (*CHUNKS, *others), PROVENANCE)
-    found = [A, B, *(one.chunk_id for one in others)]
-    ranking = tuple(ScoredChunk(chunk_id, -float(place)) for place, chunk_id in enumerate(found))
-    for name in ("one.run", "two.run"):
-        write_run(Run(name, {"12": ranking, "123": ranking}), tmp_path / name)
-
-    measures = ("-m", "RR@2", "-m", "AP@5", "-m", "nDCG@50")
-    text = " ".join(freshstack(command, "c", "one.run", "two.run", *measures).out.split())
-
-    assert "most of the top 5 and 50 is unjudged" in text
-    assert "freshstack extend c one.run two.run --config FILE --k 50" in text
-
-
 # Passages
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_a_collection_is_cut_anew_searched_and_compared(
-    freshstack: Command, built: Path, same: bool
-) -> None:
-    before = Collection.load(built)
-    chunking: Any = before.manifest.config["chunking"]
-    max_tokens = chunking["max_tokens"] if same else 20
-    cut = freshstack("rechunk", built, "--max-tokens", max_tokens, "--out", "anew")
-    freshstack("retrieve", "anew", "--retriever", "bm25", "--out", "anew.jsonl")
-    freshstack("retrieve", built, "--retriever", "bm25", "--out", "own.run")
-    names = ("-m", "alpha_nDCG@200tok", "-m", "ByteRecall@10")
-    done = freshstack("compare", built, "own.run", "anew.jsonl", *names)
-
-    assert cut.code == done.code == 0
-    rows = [*cells_of(done.out)]
-    first, second = (
-        next(at for at, row in enumerate(rows) if row[0][:2] == of) for of in ("A ", "B ")
-    )
-    means = [row[1:] for row in (rows[first], rows[second])]
-    if same:
-        assert Collection.load("anew").manifest.content_hash == before.manifest.content_hash
-        assert means[0] == means[1]
-    assert "one supports a nugget if it holds 100% of its" in done.out

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy import Collection, HumanLabel, load_config
-from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import AnswerLabel, NuggetLabel
-from tests.calibration.people import label
 from tests.recipes.domain import write_domain
 
-from .conftest import BASELINE, Command, Done, write_labels
+from .conftest import BASELINE, Command, Done
 
 
 @pytest.fixture
@@ -35,18 +33,6 @@ def rows(out: str) -> dict[str, str]:
     }
 
 
-def test_grades_of_several_people(freshstack: Command, graded: Path) -> None:
-    people = write_labels(Path("people.jsonl"), graded, "ada", "bob")
-    out = freshstack("agree", graded, people, "--by", "kind").out
-
-    assert ", support from 2 on\n" in out
-    for name in ("quadratic kappa of grades", "recall of grade 0"):
-        assert rows(out)[name] == "1.000"
-    assert rows(out)["ordinal alpha of grades"] == "–", "of people, not the judge"
-    assert "people: the mean of each two, on " in out
-    assert {"code", "prose"} & rows(out).keys()
-
-
 def test_agreement_is_a_table_or_json(
     freshstack: Command, built: Path, labels_of_built: Path
 ) -> None:
@@ -61,22 +47,6 @@ def test_agreement_is_a_table_or_json(
     assert "each pair counts the same" in table.out
     assert "\nlabels by extractive/baseline, a word counter\n" in table.out
     assert " ".join(table.out.split()).endswith('build again: [trust] labels = "FILE"')
-
-
-def test_labels_of_pairs_that_were_not_judged_are_counted(
-    freshstack: Command, built: Path, tmp_path: Path
-) -> None:
-    query_id, nugget_id, chunk_id = pair_of(Collection.load(built).judgments[0])
-    labels = [label(query_id, nugget, chunk_id, 1) for nugget in (nugget_id, "9_9")]
-    (tmp_path / "one.jsonl").write_bytes(encode_records(labels))
-
-    out = freshstack("agree", built, "one.jsonl").out
-
-    assert out.index("1 of 2 labels left out") < out.index("kappa")
-    assert "1 whose nugget is not there" in out
-    assert "nugget '9_9'" in out
-    assert "no interval for " in out
-    assert max(len(line) for line in out.splitlines() if "nugget '9_9'" not in line) <= 80
 
 
 def test_disagreements_and_nuggets_are_shown(freshstack: Command, built: Path) -> None:
@@ -134,17 +104,6 @@ def test_optimization_is_reported_as_json_and_replaces_nothing_unasked(
     assert optimize(freshstack, labels, *words, "--replace").code == 0
 
 
-def test_the_texts_of_labels_may_be_a_collections(
-    freshstack: Command, built: Path, labels_of_built: Path
-) -> None:
-    without = optimize(freshstack, labels_of_built)
-    within = optimize(freshstack, labels_of_built, "--collection", built)
-
-    assert without.code == 1
-    assert "or name the collection" in without.err
-    assert within.code == 0
-
-
 def test_any_program_is_tuned_by_a_metric_of_ones_own(
     freshstack: Command, built: Path, tmp_path: Path
 ) -> None:
@@ -172,40 +131,3 @@ def test_any_program_is_tuned_by_a_metric_of_ones_own(
         imported.out.split()
     )
     assert "no program 'bogus'; allowed: closed_book_answerer, comparer, " in unknown.err
-
-
-def test_a_subclass_of_the_judge_is_tuned_on_labels_and_run_as_it_is(
-    freshstack: Command, labels: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "bounded.py").write_text(
-        "import dspy\nfrom freshstack_dspy import SupportJudge\n\n\n"
-        "class BoundedJudge(SupportJudge):\n"
-        "    def forward(self, query, nuggets, chunks, **options):\n"
-        "        judged = super().forward(query, nuggets, chunks, **options)\n"
-        "        of = {'label': 0, 'evidence': ()}\n"
-        "        found = tuple(one.model_copy(update=of) for one in judged.judgments)\n"
-        "        return dspy.Prediction(judgments=found, failure=judged.failure)\n"
-    )
-    named = ("--program", "bounded:BoundedJudge", "--json")
-    report = json.loads(optimize(freshstack, labels, *named).out)
-    Path("tune.toml").write_text(
-        '[model]\nname = "extractive/baseline"\n'
-        '[programs]\nsupport_judge = "bounded:BoundedJudge"\n'
-    )
-    configured = freshstack("optimize", "tune.toml", labels, "--out", "other.json", "--json")
-
-    assert report["test"]["recall"]["before"]["value"] == 0
-    assert json.loads(configured.out) == report
-
-
-def test_instructions_are_written_by_the_model_of_another_file(
-    freshstack: Command, labels: Path
-) -> None:
-    Path("writer.toml").write_text('[model]\nname = "extractive/baseline"\n')
-    done = optimize(
-        freshstack, labels, "--optimizer", "gepa", "--prompt-model", "writer.toml", "--replace"
-    )
-    gone = optimize(freshstack, labels, "--optimizer", "gepa", "--prompt-model", "gone.toml")
-
-    assert "gepa needs a model that can write instructions" in done.err
-    assert "gone.toml: " in gone.err

@@ -7,26 +7,21 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from freshstack_dspy import Collection, ReplyStore, build
+from freshstack_dspy import Collection
 from freshstack_dspy.cli import replies as commands
 from freshstack_dspy.lm.bundle import Bundle
-from freshstack_dspy.lm.reply import Numbers
-from freshstack_dspy.lm.request import text_hash
 from tests.lm.batch.batch_server import BatchServer
 from tests.lm.batch.batching import PROVIDERS, SECRET, Provider, model_at
 from tests.lm.chat_server import ChatServer, Scripted
-from tests.lm.numbers_server import answer as numbers_answer
 from tests.lm.recording import reply, write_bundle
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import SCRIPTS, Inputs, inputs_of
-from tests.recipes.test_models import configured
 
 from .conftest import BASELINE, Command
 
@@ -53,28 +48,6 @@ def test_export_writes_what_a_replay_elsewhere_needs(
     assert (done.code, done.out) == (0, f"{name}: {len(Bundle(tmp_path / name).keys())} replies\n")
     assert replayed.code == 0
     assert manifests[0] == manifests[1]
-
-
-def test_export_has_the_vectors_and_scores_that_were_used(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    with ChatServer(numbers_answer).running() as server:
-        config = configured(tmp_path / "ours", server)
-        build(config)
-    saved = freshstack("replies", "export", config.file, "--out", "saved.jsonl")
-    with closing(ReplyStore(config.cache.path)) as store:
-        for entry in [*store.entries()]:
-            if isinstance(entry, Numbers):  # of another collection that shares the store
-                names = {"embedding": "text", "rerank": "query"}
-                changes = {names[entry.kind]: text_hash("theirs")}
-                request = entry.request.model_copy(update=changes)
-                store.put(entry.model_copy(update={"request": request, "key": request.key}))
-    done = freshstack("replies", "export", config.file, "--out", "used.jsonl")
-    kinds = {entry.kind for entry in Bundle(tmp_path / "used.jsonl").entries()}
-
-    assert (saved.code, done.code) == (0, 0), done.err
-    assert kinds == {"chat", "embedding", "rerank", "search"}
-    assert (tmp_path / "used.jsonl").read_bytes() == (tmp_path / "saved.jsonl").read_bytes()
 
 
 def test_import_adds_and_counts(freshstack: Command, built_config: Path, tmp_path: Path) -> None:
@@ -177,20 +150,6 @@ def deferred(freshstack: Command, server: BatchServer, tmp_path: Path) -> Path:
     config = write_domain(tmp_path, model=model_at(server, "anthropic"))
     assert freshstack("build", config, "--mode", "defer").code == 3
     return config
-
-
-def test_submit_says_first_what_it_could_cost(
-    freshstack: Command, server: BatchServer, deferred: Path
-) -> None:
-    done = freshstack("requests", "submit", deferred, "--dry-run")
-
-    first, second = done.out.splitlines()
-    assert done.code == 0
-    assert first == "9 requests to send, in 1 batch"
-    assert second.startswith("at most ")
-    assert " as batches, $" in second
-    assert second.endswith(" live")
-    assert server.calls.total() == 0
 
 
 def test_what_failed_is_printed_with_its_reason_and_sent_again(

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from tests.collection.small import relabel
-
 from .conftest import Command
 
 
@@ -43,20 +41,3 @@ def test_answers_over_another_collection_are_refused(freshstack: Command, desk: 
 
     assert done.code == 1
     assert "is not that of this collection; answer again" in done.err
-
-
-def test_answers_by_a_model_say_whether_better_retrieval_gave_better_ones(
-    freshstack: Command, desk: Path
-) -> None:
-    runs = ("bm25.run", "lsa.run")
-    freshstack("answer", "collection", *runs, "--config", "judge.toml", "--out", "answers")
-    relabel(desk / "collection", "openai/some-model")
-    account = desk / "answers" / "answering.json"
-    account.write_text(account.read_text().replace("extractive/baseline", "openai/some-model"))
-
-    done = freshstack("report", "collection", *runs, "--answers", "answers", "--out", "both.html")
-    alone = freshstack("report", "collection", "--answers", "answers", "--out", "alone.html")
-
-    assert done.code == alone.code == 0, done.err + alone.err
-    assert "ranks best, and" in (desk / "both.html").read_text()
-    assert "agreement with the answers from the gold chunks" in (desk / "alone.html").read_text()

@@ -68,25 +68,6 @@ def test_runs_of_answers_are_compared_with_tests(freshstack: Command, tmp_path: 
     assert alone.code == 1
 
 
-@pytest.mark.parametrize(
-    ("by", "header", "number"),
-    [
-        ("run", ["run", "answers", "V_strict", "V_strict_low"], 2),
-        ("answer", ["run", "query_id", "V_strict", "V"], 3),
-    ],
-)
-def test_rows_are_runs_or_answers(
-    freshstack: Command, assignments: Path, by: str, header: list[str], number: int
-) -> None:
-    words = ("score", "assignments", assignments, "--by", by)
-
-    first, *rows = csv.reader(io.StringIO(freshstack(*words, "--format", "csv").out))
-
-    assert first[:4] == header
-    assert len(rows) == number
-    assert freshstack(*words).code == 0
-
-
 def test_citations(freshstack: Command, tmp_path: Path) -> None:
     cited = [[{"reference": "d", "support": 1}], [{"reference": None, "support": 2}], []]
     sentences = [{"sentenceID": place, "citations": each} for place, each in enumerate(cited)]
@@ -100,18 +81,6 @@ def test_citations(freshstack: Command, tmp_path: Path) -> None:
     assert "1 citations outside of the references: they support nothing" in shown.out
     (row,) = csv.DictReader(io.StringIO(table))
     assert (row["weighted_precision_first"], row["outside"]) == ("0.25", "1")
-
-
-def test_of_many_reasons_the_commonest_are_listed(freshstack: Command, tmp_path: Path) -> None:
-    rows = [
-        {"run_id": "r", "query_id": str(place), "agrees": None, "reason": f"\x1b[2J{place}" * 999}
-        for place in range(20)
-    ]
-    done = freshstack("score", "agreement", write(tmp_path / "agreement.jsonl", *rows))
-
-    assert "and 15 more reasons; --json has them all" in done.out
-    assert "\x1b" not in done.out
-    assert len(done.out) < 4000
 
 
 def test_a_leaderboard_is_written_and_read(

@@ -1,7 +1,6 @@
 """`freshstack index`, `search` and `retrieve`: what they print, and what is an error."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,6 @@ from freshstack_dspy.stored.passage_runs import read_passages
 from tests.index.pieces import Letters
 
 from .conftest import Command
-
-EMBEDDER = '\n[[embedder]]\nname = "small"\nmodel = "openai/text-embedding-3-small"\n'
 
 
 @pytest.fixture
@@ -94,39 +91,6 @@ def test_a_search_that_cannot_be_done_is_one_line(
     assert (done.code, done.out) == (1, "")
     assert len(done.err.splitlines()) == 1
     assert said in done.err
-
-
-def test_bm25_needs_no_embedder_though_one_is_configured(
-    freshstack: Command, indexed: Path, tmp_path: Path
-) -> None:
-    """And so no key, and no store."""
-    indexed.write_text(indexed.read_text() + EMBEDDER)
-
-    done = freshstack("search", indexed, "dial", "--retriever", "bm25")
-
-    assert done.code == 0
-    assert not (tmp_path / "cache").exists()
-
-
-def test_a_remote_repository_is_fetched(freshstack: Command, config: Path, tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus"
-    git = ("git", "-C", str(corpus), "-c", "user.name=a", "-c", "user.email=a@b")
-    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "1")):
-        subprocess.run([*git, *words], check=True)
-    text = config.read_text().replace('path = "corpus"', f'url = "file://{corpus}"')
-    config.write_text(
-        text.replace('[cache]\npath = "cache"', '[cache]\npath = "cache"\nclones = "clones"')
-    )
-
-    first = freshstack("index", config)
-    (corpus / "docs/new.md").write_text("# News\n\nThere are some.\n")
-    for words in (("add", "-A"), ("commit", "-qm", "2")):
-        subprocess.run([*git, *words], check=True)
-    second = freshstack("index", config)
-
-    assert (first.code, second.code) == (0, 0)
-    assert "6 chunks of 6 files" in second.out
-    assert "1 of 1 files" in second.err
 
 
 def test_retrieve_writes_a_run_for_every_query_with_a_nugget(
@@ -236,18 +200,6 @@ def test_a_retriever_of_ones_own_gives_passages(
     )
     one = freshstack("retrieve", built, "--retriever", f"{own}:search", "--k", 1, "--replace")
     assert (one.code, "warning" in one.err) == (0, False)
-
-
-def test_what_needs_no_argument_makes_the_retriever_and_chunks_are_a_run(
-    freshstack: Command, built: Path, own: str, tmp_path: Path
-) -> None:
-    (chunk,) = (c for c in Collection.load(built).chunks() if c.path == "docs/reset.md")
-    assert chunk.chunk_id in OWN
-
-    done = freshstack("retrieve", built, "--retriever", f"{own}:make")
-
-    assert done.out.startswith("make.run: 3 queries by make, at most 1 result each\n")
-    assert read_run(tmp_path / "make.run").rankings["10"] == ((chunk.chunk_id, -1.0),)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import Collection, export_collection, import_collection
+from freshstack_dspy import Collection
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.beir import BEIR
-from tests.collection.small import A, write_small
+from tests.collection.small import write_small
 
 from .conftest import Command
 
@@ -52,13 +52,6 @@ def test_a_format_is_written_read_and_validated_by_its_name(
     assert "triples, gone, lines" in wrong.err
 
 
-def test_an_object_does_without_a_name(tmp_path: Path) -> None:
-    layout = FORMATS.get("lines")
-    export_collection(write_small(tmp_path / "c"), layout, tmp_path / "e")
-
-    assert import_collection(layout, tmp_path / "e", tmp_path / "b").query_ids() == ("12", "123")
-
-
 def test_a_name_of_ours_stays_ours_and_what_cannot_be_imported_is_named() -> None:
     assert FORMATS.get("beir") is BEIR
     with pytest.raises(ConfigError, match=r"format gone strangers:GONE: .*strangers.py has no"):
@@ -95,18 +88,3 @@ def test_a_source_a_measure_and_a_recipe_are_used_by_their_names(
     assert "1.000" in measured.out
     assert "FirstIsShort" in wrong.err
     assert "synthetic, forum" in unknown.err
-
-
-def test_labels_are_read_by_the_name_of_their_format(freshstack: Command, tmp_path: Path) -> None:
-    write_small(tmp_path / "c")
-    (tmp_path / "v").write_text(f"12|12_0|{A}|1|ada\n", encoding="utf-8")
-    words = ("import-labels", tmp_path / "v", "--collection", tmp_path / "c", "--format")
-    read, wrong = freshstack(*words, "votes"), freshstack(*words, "vote")
-
-    assert (read.code, "1 label" in read.out, "ada: 1 of kind support" in read.out) == (
-        0,
-        True,
-        True,
-    )
-    assert "is not one of freshstack, csv" in wrong.err
-    assert "trec-support, votes" in wrong.err

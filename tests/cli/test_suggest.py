@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.questions.dump import answer, question, write_archive, write_dump
+from tests.questions.dump import answer, question, write_dump
 
 from .conftest import Command
 
@@ -38,20 +38,6 @@ def test_tags_are_listed_by_the_questions_they_cover(
     assert [(one["tag"], one["questions"], one["added"]) for one in found["tags"]] == listed
 
 
-def test_a_configuration_needs_no_more_than_its_questions(
-    freshstack: Command, dump: Path, tmp_path: Path
-) -> None:
-    """Its corpora are what the tags are looked at for."""
-    write_archive(tmp_path / "site.7z", {"Posts.xml": dump})
-    config = tmp_path / "build.toml"
-    config.write_text(
-        '[queries]\nsource = "stackexchange"\npath = "site.7z"\ntags = ["llm"]\nsince = 2015-01-01\n'
-    )
-
-    assert freshstack("suggest", config).out.startswith("2 questions with llm, 1 with an accepted")
-    assert freshstack("suggest", config, "--tag", "sql").out.startswith("1 question with sql, ")
-
-
 def test_what_has_no_tags_is_one_line(freshstack: Command, dump: Path, tmp_path: Path) -> None:
     (tmp_path / "made.toml").write_text('[queries]\nsource = "synthetic"\ncount = 1')
     (tmp_path / "late.toml").write_text(
@@ -74,12 +60,3 @@ def test_repositories_that_questions_name_come_as_entries_to_paste(
     assert out.endswith('[[corpus]]\nname = "tool"\nurl = "https://github.com/ana/tool"\n')
     links = json.loads(freshstack("suggest", dump, "--json").out)["links"]
     assert [one["tag"] for one in links["repository"]["tags"]] == ["github.com/ana/tool"]
-
-
-def test_a_log_without_answers_is_looked_at_too(freshstack: Command, tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text("query_id,title\n1,See https://github.com/ana/tool\n2,Why?\n")
-    (tmp_path / "log.toml").write_text('[queries]\nsource = "csv"\npath = "log.csv"\n')
-    out = freshstack("suggest", "log.toml").out
-
-    assert out.startswith("2 questions, 0 with an accepted answer; none has a tag\n")
-    assert "1 question of 2 name a repository" in out
