@@ -168,25 +168,27 @@ def _left_out(report: AgreementReport) -> Iterator[Text]:
             yield Text(f"{len(items):,} {what}: the first is of {_named(items[0])}", "item")
 
 
-def _disagreement(one: Disagreement) -> Page:
+def _disagreement(each: Disagreement) -> Page:
     parts = [
         Text(f"{name}: {cut(text, 300)}", "item")
-        for name, text in (("question", one.question), ("nugget", one.nugget))
+        for name, text in (("question", each.question), ("nugget", each.nugget))
         if text
     ]
     sides = (
-        ("judge", one.judge, one.reason, one.evidence),
-        (one.annotator, one.person, one.note, one.marked),
+        ("judge", each.judge, each.reason, each.evidence),
+        (each.annotator, each.person, each.note, each.marked),
     )
     for who, label, why, words in sides:
         parts.append(Text(f"{who} {label}: {cut(why, 600) or 'no reason'}", "item"))
         if words:
-            places = located(one.passage, words)
-            parts.append(Text(tuple(marked(one.passage, places, _AROUND)), "excerpt", 1))
-    if one.passage and not (one.evidence or one.marked):
+            places = located(each.passage, words)
+            parts.append(Text(tuple(marked(each.passage, places, _AROUND)), "excerpt", 1))
+    if each.passage and not (each.evidence or each.marked):
         parts.append(Text("the passage begins:", "item"))
-        parts.append(Text(tuple(marked(one.passage, (), _AROUND)), "excerpt", 1))
-    return Page(f"{_named(one.item)}: judge {one.judge}, {one.annotator} {one.person}", (*parts,))
+        parts.append(Text(tuple(marked(each.passage, (), _AROUND)), "excerpt", 1))
+    return Page(
+        f"{_named(each.item)}: judge {each.judge}, {each.annotator} {each.person}", (*parts,)
+    )
 
 
 def _named(item: tuple[str, ...]) -> str:
@@ -195,23 +197,23 @@ def _named(item: tuple[str, ...]) -> str:
 
 
 @page_of.register
-def ratings_page(found: NuggetRatings) -> Page:
+def ratings_page(ratings: NuggetRatings) -> Page:
     """Give the page of what people say of nuggets."""
-    people = counted(len(found.annotators), "annotator")
-    shares: dict[str, list[Interval | None]] = {name: [one] for name, one in found.shares.items()}
+    people = counted(len(ratings.annotators), "annotator")
+    shares: dict[str, list[Interval | None]] = {name: [one] for name, one in ratings.shares.items()}
     paper = ", ".join(f"{name} {share:.3f}" for name, share in _PAPER.items())
     lines = [f"FreshStack, Table 5, of GPT-4o's nuggets: {paper}"]
-    if found.left_out:
-        labels = counted(found.left_out, "label")
+    if ratings.left_out:
+        labels = counted(ratings.left_out, "label")
         lines.append(f"{labels} left out, of nuggets that are not in the collection")
     return Page(
-        f"{counted(found.nuggets, 'nugget')} by {people}, {counted(found.labels, 'label')}",
+        f"{counted(ratings.nuggets, 'nugget')} by {people}, {counted(ratings.labels, 'label')}",
         (
             *_table(("share of nuggets", "people"), shares),
             *notes(*lines),
         ),
-        data=found,
-        rows=_rows((name, "people", one) for name, one in found.shares.items()),
+        data=ratings,
+        rows=_rows((name, "people", one) for name, one in ratings.shares.items()),
     )
 
 
@@ -239,42 +241,42 @@ def pages_together(title: str, pages: Mapping[str, Page]) -> Page:
 
 
 @page_of.register
-def sample_page(found: Sample, name: str = "sample") -> Page:
+def sample_page(sample: Sample, name: str = "sample") -> Page:
     """Give the page of a sample that was written to a file."""
-    rows = [(part, size, drawn, drawn / size) for part, (size, drawn) in found.strata.items()]
-    header = ("part", _what(found), "drawn", "probability")
+    rows = [(part, size, drawn, drawn / size) for part, (size, drawn) in sample.strata.items()]
+    header = ("part", _what(sample), "drawn", "probability")
     return Page(
-        f"{name}: {counted(len(found.tasks), 'task')} of kind {found.kind}",
-        (Table(header, rows), *map(Text, _sample_lines(found))),
-        data={"strata": found.strata, "kept": found.kept, "half_width": found.half_width},
+        f"{name}: {counted(len(sample.tasks), 'task')} of kind {sample.kind}",
+        (Table(header, rows), *map(Text, _sample_lines(sample))),
+        data={"strata": sample.strata, "kept": sample.kept, "half_width": sample.half_width},
     )
 
 
-def _what(found: Sample) -> str:
-    if found.purpose == "runs":
+def _what(sample: Sample) -> str:
+    if sample.purpose == "runs":
         return "queries"
-    return {"nuggets": "queries", "answer": "answers"}.get(found.kind, "pairs")
+    return {"nuggets": "queries", "answer": "answers"}.get(sample.kind, "pairs")
 
 
-def _sample_lines(found: Sample) -> Iterator[str]:
-    if found.kept:
-        yield f"{found.kept:,} of them were there before, and stay"
-    if found.purpose != "runs" and len(found.tasks) < found.limit:
-        yield f"there are no more {_what(found)}"
-    if found.half_width is not None:
-        yield _tells(found)
+def _sample_lines(sample: Sample) -> Iterator[str]:
+    if sample.kept:
+        yield f"{sample.kept:,} of them were there before, and stay"
+    if sample.purpose != "runs" and len(sample.tasks) < sample.limit:
+        yield f"there are no more {_what(sample)}"
+    if sample.half_width is not None:
+        yield _tells(sample)
 
 
-def _tells(found: Sample) -> str:
+def _tells(sample: Sample) -> str:
     """Say in a line what so many labels will tell."""
-    about, number = f"about ±{found.half_width:.2f}", len(found.tasks)
+    about, number = f"about ±{sample.half_width:.2f}", len(sample.tasks)
     hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"
     not_runs = "they do not tell the value of a run, which takes --for runs"
-    if found.purpose == "agreement":
+    if sample.purpose == "agreement":
         return f"for agreement ({hours}): expect kappa to {about}; {not_runs}"
-    if found.purpose == "share":
+    if sample.purpose == "share":
         return f"for the share of pairs that support ({hours}): expect it to {about}; {not_runs}"
-    queries = sum(drawn for _, drawn in found.strata.values())
+    queries = sum(drawn for _, drawn in sample.strata.values())
     if queries < FEWEST_ITEMS:
         return f"for runs ({hours}): {queries} queries are too few, {FEWEST_ITEMS} are needed"
     return (
@@ -287,14 +289,16 @@ def _tells(found: Sample) -> str:
 
 
 @page_of.register
-def correction_page(found: Correction) -> Page:
+def correction_page(correction: Correction) -> Page:
     """Give the estimates of rates, means and differences, if any, and what they rest on."""
     rows: dict[str, list[tuple[tuple[str, ...], Corrected]]] = {
-        "share of pairs that support": [((name,), one) for name, one in found.rates.items()],
-        "run": [((run, name), one) for run, of in found.means.items() for name, one in of.items()],
+        "share of pairs that support": [((name,), one) for name, one in correction.rates.items()],
+        "run": [
+            ((run, name), one) for run, of in correction.means.items() for name, one in of.items()
+        ],
         "difference": [
             ((f"{each.run}\n− {each.against}", each.measure), each.difference)
-            for each in found.differences
+            for each in correction.differences
         ],
     }
     parts: list[Table | Text] = []
@@ -319,15 +323,15 @@ def correction_page(found: Correction) -> Page:
     for reason, values in names_by(reasons).items():
         more = f" and {len(values) - 2} more" if len(values) > 2 else ""
         lines.append(f"{reason} ({'; '.join(values[:2])}{more})")
-    left_out = [note for note in found.notes if note.endswith("left out")]
-    others = [note for note in found.notes if note not in left_out]
-    resting = [f"labels of people of {counted(found.pairs, 'judged pair')}"]
-    if found.whole_queries:
-        resting.append(f"{counted(found.whole_queries, 'query', 'queries')} labelled in full")
+    left_out = [note for note in correction.notes if note.endswith("left out")]
+    others = [note for note in correction.notes if note not in left_out]
+    resting = [f"labels of people of {counted(correction.pairs, 'judged pair')}"]
+    if correction.whole_queries:
+        resting.append(f"{counted(correction.whole_queries, 'query', 'queries')} labelled in full")
     lines.append("; ".join((*resting, *others)))
     parts += notes(*lines)
     parts[:0] = (Text(line, "warning") for line in left_out)
-    return Page("corrected by labels of people", tuple(parts), data=found)
+    return Page("corrected by labels of people", tuple(parts), data=correction)
 
 
 def _cells(one: Corrected, sign: str) -> tuple[Cell, ...]:
