@@ -98,7 +98,7 @@ class DamagedReplyError(StoreError):
 
 
 class ReplyError(ModelError):
-    """A reply came and is no answer.
+    """A reply came, but it is not an answer.
 
     Attributes:
         status: Why: `unparsed`, `refused`, `truncated` or `failed`.

@@ -15,12 +15,12 @@ _WORD = re.compile(r"[\w-]+")
 
 def in_one_line(error: ValidationError, model: type[BaseModel]) -> str:
     """Every fault that Pydantic found; a secret is never shown, nor a table, which may hold one."""
-    found = error.errors(include_url=False)
+    faults = error.errors(include_url=False)
     # An array whose only items are at fault is also reported as too short.
-    reported = {fault["loc"][:length] for fault in found for length in range(len(fault["loc"]))}
+    reported = {fault["loc"][:length] for fault in faults for length in range(len(fault["loc"]))}
     return "; ".join(
         _in_words(fault, model)
-        for fault in found
+        for fault in faults
         if not (fault["type"] == "too_short" and fault["loc"] in reported)
     )
 

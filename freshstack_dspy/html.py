@@ -44,7 +44,7 @@ def _without_open_ends(html: str) -> str:
     For each of them html.parser would read on to the end of the document, and find nothing.
     """
     html = _SECTION.sub("&lt;![", html)
-    ends = [0, *(found.end() for found in _COMMENT_END.finditer(html))]
+    ends = [0, *(match.end() for match in _COMMENT_END.finditer(html))]
     html = html[: ends[-1]] + html[ends[-1] :].replace("<!--", "&lt;!--")
     end = html.rfind(">") + 1
     return html[:end] + html[end:].replace("<", "&lt;")

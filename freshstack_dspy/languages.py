@@ -54,7 +54,7 @@ _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
 def language_of(text: str, languages: Sequence[str]) -> str | None:
     """Tell which of some languages a Markdown text is in, by its prose.
 
-    Of one language a text is in it without being looked at. None: it is too short, in none of
+    With one language to choose from, the text is not looked at. None: it is too short, in none of
     them, or could be in several.
 
     Raises:
@@ -65,16 +65,16 @@ def language_of(text: str, languages: Sequence[str]) -> str | None:
     prose = " ".join(_NO_PROSE.sub(" ", text[: 4 * _MOST_LOOKED_AT]).split())[:_MOST_LOOKED_AT]
     if len(_LETTER.findall(prose)) + 2 * len(_WIDE.findall(prose)) < FEWEST_LETTERS:
         return None
-    found = dict(_detector().rank(prose))
-    if unknown := [code for code in languages if code not in found]:
+    ranked = dict(_detector().rank(prose))
+    if unknown := [code for code in languages if code not in ranked]:
         raise ConfigError(
             f"languages names {unknown[0]!r}, which is not told apart from others; allowed: "
-            f"{', '.join(sorted(found.keys() - _VARIETIES.keys()))}"
+            f"{', '.join(sorted(ranked.keys() - _VARIETIES.keys()))}"
         )
-    shares = {code: float(found[code]) for code in languages}
+    shares = {code: float(ranked[code]) for code in languages}
     for variety, code in _VARIETIES.items():
         if code in shares and variety not in shares:
-            shares[code] += float(found[variety])
+            shares[code] += float(ranked[variety])
     best, of_all = max(shares, key=lambda code: shares[code]), sum(shares.values())
     sure = of_all >= _LEAST_OF_ALL and shares[best] >= _LEAST_OF_THESE * of_all
     return best if sure else None
@@ -95,13 +95,13 @@ def _detector() -> Any:
 
 @functools.lru_cache(maxsize=64)
 def stop_words(languages: tuple[str, ...]) -> frozenset[str]:
-    """Words of any of these languages that tell nothing of a text."""
-    found = _ENGLISH_STOP_WORDS if "en" in languages else frozenset[str]()
+    """Words of these languages that tell nothing about a text."""
+    words = _ENGLISH_STOP_WORDS if "en" in languages else frozenset[str]()
     for name in (_STOP_WORDS[code] for code in languages if code in _STOP_WORDS):
         from bm25s import stopwords
 
-        found |= frozenset(getattr(stopwords, f"STOPWORDS_{name}"))
-    return found
+        words |= frozenset(getattr(stopwords, f"STOPWORDS_{name}"))
+    return words
 
 
 @functools.lru_cache(maxsize=64)

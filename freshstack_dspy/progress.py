@@ -194,8 +194,8 @@ class _Step:
         parts = f"{self.done:,}/{self.total:,}" if self.total > 1 else f"{self.done:,}"
         left = ""
         if 0 < self.done < self.total:
-            of_one = (time.monotonic() - self._recent[0]) / (len(self._recent) - 1)
-            left = f"{_clock(of_one * (self.total - self.done))} left"
+            seconds = (time.monotonic() - self._recent[0]) / (len(self._recent) - 1)
+            left = f"{_clock(seconds * (self.total - self.done))} left"
         shown = (parts if self.done else "", _clock(self.seconds), left, self.note)
         return ", ".join(filter(None, shown))
 

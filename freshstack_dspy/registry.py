@@ -46,14 +46,14 @@ def imported(name: str, what: str, folder: Path | None = None) -> Any:
         at = extract_tb(error.__traceback__)[-1]
         fault = f"{type(error).__name__}: {error}"
         raise ConfigError(f"{what} {name}: {at.filename}:{at.lineno}: {fault}") from error
-    found: Any = module
+    value: Any = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            near = get_close_matches(part, dir(found), n=1)
+        if not hasattr(value, part):
+            near = get_close_matches(part, dir(value), n=1)
             hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
             raise ConfigError(f"{what} {name}: {module.__file__} has no {part}{hint}")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 @contextmanager
@@ -73,9 +73,9 @@ def _found_in(folder: Path | None) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Registry:
-    """Objects of one kind by their names: ours, and those of installed packages.
+    """Objects of one kind by their names: built-in ones, and those of installed packages.
 
-    A package adds one by an entry point of the group; a name of ours stays ours.
+    A package adds an object by an entry point of the group; built-in names take precedence.
     """
 
     group: str
@@ -88,7 +88,7 @@ class Registry:
 
     def names(self) -> tuple[str, ...]:
         """All names, ours first; nothing is imported."""
-        return (*self.ours, *sorted({one.name for one in self._others()} - self.ours.keys()))
+        return (*self.ours, *sorted({entry.name for entry in self._others()} - self.ours.keys()))
 
     def _others(self) -> "Iterable[EntryPoint]":
         from importlib import metadata
@@ -102,7 +102,7 @@ class Registry:
             ConfigError: There is none of that name, or several packages have one, or it cannot be
                 imported, or is of another kind.
         """
-        found, what = name, f"{self.what} {name}"
+        value, what = name, f"{self.what} {name}"
         if isinstance(name, str):
             values = [self.ours[name]] if name in self.ours else self._values(name)
             if not values:
@@ -117,10 +117,10 @@ class Registry:
                     f"{what}: the entry point of its package is {values[0]!r}, and names no "
                     f"object; write it as {values[0]}:NAME"
                 )
-            found = imported(values[0], what)
-        if not self.is_one(found):
-            raise ConfigError(f"{what} is {found!r:.80}, and no {self.what}")
-        return found
+            value = imported(values[0], what)
+        if not self.is_one(value):
+            raise ConfigError(f"{what} is {value!r:.80}, and no {self.what}")
+        return value
 
     def _values(self, name: str) -> list[str]:
-        return sorted({one.value for one in self._others() if one.name == name})
+        return sorted({entry.value for entry in self._others() if entry.name == name})

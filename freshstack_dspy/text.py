@@ -28,7 +28,7 @@ without spaces."""
 _PART = re.compile(
     rf"[{_UNSPACED_LETTERS}]+|[A-Z]+(?![a-z])|[A-Z]?[^A-Z\d_.{_UNSPACED_LETTERS}]+|\d+"
 )
-"""Of a compound, which has nothing but letters, marks, digits, dots and underscores."""
+"""The parts of a compound, which has nothing but letters, marks, digits, dots and underscores."""
 _UNSPACED, _HANGUL = re.compile(f"[{_UNSPACED_LETTERS}]+"), re.compile("[\uac00-\ud7a3]+")
 
 
@@ -36,8 +36,8 @@ def terms(text: str, languages: tuple[str, ...] = ENGLISH) -> list[str]:
     """Cut prose or code into index terms, in order, with repetitions.
 
     Args:
-        text: Of any language; only stems and stop words differ.
-        languages: Those that it may be in. Of several a word gives the stem of each, those that
+        text: A text in any language; only stems and stop words differ.
+        languages: Those that it may be in. With several, a word gives the stem of each, those that
             differ once each, and the stop words of all are left out.
 
     Returns:
@@ -47,26 +47,26 @@ def terms(text: str, languages: tuple[str, ...] = ENGLISH) -> list[str]:
         neighbours as a term, as Lucene's CJK analyzer does; one alone is itself. So do those of
         Korean, whose words end in particles, where it is among the languages.
     """
-    found: list[str] = []
+    cut: list[str] = []
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     for compound in _COMPOUND.findall(text):
         # The memory is bounded in entries, so an entry is bounded too.
-        found += (_remembered if len(compound) <= 64 else _cut)(compound, languages)
-    return found
+        cut += (_remembered if len(compound) <= 64 else _cut)(compound, languages)
+    return cut
 
 
 def _cut(compound: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     parts = _PART.findall(compound)
-    found: list[str] = []
+    cut: list[str] = []
     for part in map(str.lower, parts):
         if _UNSPACED.fullmatch(part) or ("ko" in languages and _HANGUL.fullmatch(part)):
-            found += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
+            cut += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
         elif part not in stop_words(languages):
-            found += dict.fromkeys([stem(part) for stem in stems(languages)])
+            cut += dict.fromkeys([stem(part) for stem in stems(languages)])
     if len(parts) > 1:
-        found.append(compound.lower())
-    return tuple(found)
+        cut.append(compound.lower())
+    return tuple(cut)
 
 
 _remembered = functools.lru_cache(maxsize=65_536)(_cut)
@@ -151,13 +151,13 @@ def find_quotation(quotation: str, text: str) -> Span | None:
         nothing is quoted. Marks of emphasis and code directly around a place belong to it.
     """
     written = quotation.strip()
-    found = _first(written, text, text, range(len(text))) if written else None
+    span = _first(written, text, text, range(len(text))) if written else None
     for without in (_without_space, _without_marks):
-        if found is None:
+        if span is None:
             bare, whole = without(written).text, without(text)
-            found = _first(bare, whole.text, text, whole.places) if bare else None
-            found = found and _with_marks(found, text)
-    return found
+            span = _first(bare, whole.text, text, whole.places) if bare else None
+            span = span and _with_marks(span, text)
+    return span
 
 
 def _first(needle: str, hay: str, text: str, places: Sequence[int]) -> Span | None:
@@ -176,7 +176,7 @@ def _first(needle: str, hay: str, text: str, places: Sequence[int]) -> Span | No
 
 def _cuts_word(text: str, place: int) -> bool:
     return 0 < place < len(text) and all(
-        one.isalnum() or one == "_" for one in text[place - 1 : place + 1]
+        character.isalnum() or character == "_" for character in text[place - 1 : place + 1]
     )
 
 
@@ -191,7 +191,7 @@ def _with_marks(span: Span, text: str) -> Span:
 
 @functools.lru_cache(maxsize=64)  # for the many quotations from one text
 def _without_space(text: str) -> _Bare:
-    places = tuple(place for place, one in enumerate(text) if not one.isspace())
+    places = tuple(place for place, character in enumerate(text) if not character.isspace())
     return _Bare("".join(text.split()), places)
 
 
@@ -207,8 +207,8 @@ def _without_marks(text: str) -> _Bare:
         left_out[last:end] = b"\1" * (end - last)
     places = tuple(
         place
-        for place, one in enumerate(text)
-        if not (left_out[place] or one in _MARKS or one.isspace())
+        for place, character in enumerate(text)
+        if not (left_out[place] or character in _MARKS or character.isspace())
     )
     simple = text.translate(_SIMPLE)
     return _Bare("".join([simple[place] for place in places]), places)
@@ -240,7 +240,7 @@ _DENIES = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,4}\s+")
 _CODE = re.compile(r"`([^`\n]+)`")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?!\w)")
-"""One by itself: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
+"""A number by itself: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 
 
@@ -290,16 +290,16 @@ def _question_sentences(question: str) -> tuple[_Sentence, ...]:
     """Every sentence, once as its paragraph and once as its line has it; some lines are broken."""
     paragraphs = [" ".join(part.split()) for part in _PARAGRAPH_END.split(question)]
     first = _SENTENCE_END.split(paragraphs[0])[0].split()
-    found: dict[_Sentence, None] = {}
+    unique: dict[_Sentence, None] = {}
     if len(first) <= _LONGEST_SENTENCE:
-        found.update(dict.fromkeys(_beginnings_and_ends(first)))
+        unique.update(dict.fromkeys(_beginnings_and_ends(first)))
     texts = {
         sentence
         for text in [*paragraphs, *question.splitlines()]
         for sentence in _SENTENCE_END.split(text)
     }
-    found.update((_sentence(text), None) for text in texts if not _is_yes_or_no(text))
-    return tuple(one for one in found if len(one.terms) >= FEWEST_TERMS - 1)
+    unique.update((_sentence(text), None) for text in texts if not _is_yes_or_no(text))
+    return tuple(sentence for sentence in unique if len(sentence.terms) >= FEWEST_TERMS - 1)
 
 
 def _sentence(text: str) -> _Sentence:
@@ -331,8 +331,8 @@ def _beginnings_and_ends(words: list[str]) -> Iterator[_Sentence]:
         for part, sentences in ((words[:place], cut[:place]), (words[place:], cut[place:])):
             if not _is_yes_or_no(" ".join(part)):
                 yield _Sentence(
-                    frozenset().union(*(one.terms for one in sentences)),
-                    any(one.denies for one in sentences),
+                    frozenset().union(*(sentence.terms for sentence in sentences)),
+                    any(sentence.denies for sentence in sentences),
                 )
 
 

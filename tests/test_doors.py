@@ -9,9 +9,8 @@ import dspy
 import pytest
 
 import freshstack_dspy as fs
-from freshstack_dspy.errors import ConfigError, FatalModelError
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.client import RecordedLM
-from tests.programs.scripted import ScriptedModel
 
 QUERY = fs.Query(query_id="1", title="How do I undo a commit?", body="")
 NAME = "extractive/baseline"
@@ -65,21 +64,6 @@ def test_a_program_with_a_connected_model_is_saved_and_loaded() -> None:
     assert isinstance(loaded.predict.lm, RecordedLM)
     loaded.set_lm(fs.connect(NAME, mode="replay", store="replies"))
     assert loaded(query=QUERY).expansion == made
-
-
-def test_what_cannot_be_saved_is_named() -> None:
-    lm = fs.connect(fs.ModelConfig(name=NAME), store="replies", provider=ScriptedModel())
-
-    with pytest.raises(FatalModelError, match="provider"):
-        pickle.dumps(lm)
-
-
-def test_folders_are_text_or_paths() -> None:
-    chunks = fs.chunks([{"id": "a", "text": "git reset undoes"}])
-    fs.HybridIndex.build("indexes", "git", chunks, dimensions=0)
-
-    assert len(fs.HybridIndex.open("indexes/git")) == 1
-    assert fs.ReplyStore("replies").path == Path("replies")
 
 
 def test_judgments_of_a_collection_are_pickled() -> None:

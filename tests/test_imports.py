@@ -59,11 +59,9 @@ def test_names_that_everyone_imports_bring_nothing_heavy() -> None:
     assert imported(code).isdisjoint(HEAVY | {"numpy"})
 
 
-def test_the_list_of_commands_needs_no_data_model() -> None:
+def test_help_imports_nothing_heavy() -> None:
+    """The list of commands needs no data model either."""
     assert imported(help_of("")).isdisjoint(HEAVY | {"numpy", "pydantic", "rich"})
-
-
-def test_the_help_of_a_command_imports_nothing_heavy() -> None:
     assert imported(help_of("build", "evaluate", "optimize", "requests")).isdisjoint(
         HEAVY | {"numpy"}
     )

@@ -119,25 +119,6 @@ def test_on_a_terminal_parts_time_left_calls_and_cost_fit_in_80_columns(
         assert line in lines(screen.shown)
 
 
-def test_what_comes_before_the_first_step_moves_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = terminal(monkeypatch)
-    with ProgressBars() as bars:
-        wait_until(lambda: "starting" in screen.shown)
-        steps(bars)
-
-    assert bars.steps == ["chunks of [red]a[/]:x:", "sub_questions"]
-
-
-def test_a_step_without_parts_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = terminal(monkeypatch)
-    with ProgressBars() as bars:
-        bars.start("bm25", 100)
-        wait_until(lambda: len(set(re.findall(r"index: bm25 +([━╌]+)", screen.shown))) > 2)
-        bars.finish("bm25")
-
-    assert "0/100" not in screen.shown
-
-
 def test_in_a_notebook_the_same_is_shown(notebook: list[str]) -> None:
     with showing(None) as progress:
         progress.start("support", 4)

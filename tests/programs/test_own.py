@@ -3,9 +3,7 @@
 import asyncio
 import copy
 import json
-import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from freshstack_dspy import (
     connect,
 )
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from tests.lm.asking import Scribe
 
@@ -127,14 +124,6 @@ def test_a_configured_adapter_is_used_and_its_replies_are_recorded(
         assert [entry.key for entry in store.replies()] == [reply]
 
 
-def test_dspys_dummy_answers_by_any_adapter() -> None:
-    nugget = {"quote": "`width`", "text": "Use `width`.", "importance": "vital", "doubtful": False}
-    answers = [{"nuggets": json.dumps([nugget])}]
-    for adapter in (dspy.ChatAdapter(), dspy.JSONAdapter()):
-        with dspy.context(lm=DummyLM(answers, adapter=adapter), adapter=adapter):
-            assert call_id(Nuggetizer()) == "unrecorded"
-
-
 def test_what_another_adapter_lets_pass_is_a_failure() -> None:
     """It answers for one chunk of two, and with a grade that is not on the scale."""
     nuggets = [Nugget(nugget_id="q7_0", query_id="q7", text="Use `width`.", call_id=None)]
@@ -190,26 +179,6 @@ def test_programs_run_in_parallel_in_a_batch_and_by_asyncify(answering: Answerin
     assert ids == [[f"q{number}_0" for number in range(5)]] * 4
 
 
-def test_each_thread_of_a_pool_asks_the_model_of_its_context(tmp_path: Path) -> None:
-    stores = [ReplyStore(tmp_path / name) for name in "ab"]
-    models = [
-        connect(f"openai/{one.path.name}", store=one, provider=Scribe(*[json.dumps(ONE)] * 4))
-        for one in stores
-    ]
-    program = Nuggetizer()
-
-    def ask(number: int) -> str:
-        with dspy.context(lm=models[number % 2]):
-            return str(program(numbered(number)).nuggets[0].call_id)
-
-    with ThreadPoolExecutor(4) as pool:
-        keys = list(pool.map(ask, range(8)))
-
-    for number, store in enumerate(stores):
-        assert {one.key for one in store.replies()} == set(keys[number::2])
-        store.close()
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_program_may_be_streamed_and_gives_its_answer_in_one_piece(
     answering: Answering, is_async: bool
@@ -224,16 +193,3 @@ def test_a_program_may_be_streamed_and_gives_its_answer_in_one_piece(
 
     assert len(last.nuggets[0].call_id) == 64
     assert json.loads("".join(one.choices[0].delta.content or "" for one in pieces)) == ONE
-
-
-def test_a_demonstration_that_lacks_a_field_is_named(
-    answering: Answering, caplog: pytest.LogCaptureFixture
-) -> None:
-    answering(NuggetizeAnswer=ONE)
-    program = Nuggetizer()
-    program.predict.demos = [dspy.Example(answer="Use it.", nuggets=[])]
-    with caplog.at_level(logging.WARNING):
-        call_id(program)
-
-    assert "a demonstration of NuggetizeAnswer lacks question, limit" in caplog.text
-    assert isinstance(dspy.settings.lm, RecordedLM)

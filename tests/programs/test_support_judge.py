@@ -270,7 +270,7 @@ def test_after_a_truncated_reply_half_as_many_chunks_are_asked_about(store: Repl
         assert account(lm)[:2] == (0, 5), "nothing is paid twice"
 
 
-@pytest.mark.parametrize(("reasks", "calls"), [(0, 1), (1, 2), (2, 3), (5, 3)])
+@pytest.mark.parametrize(("reasks", "calls"), [(0, 1), (5, 3)])
 def test_a_judge_whose_every_reply_is_truncated_is_not_asked_for_ever(
     store: ReplyStore, reasks: int, calls: int
 ) -> None:
@@ -325,9 +325,7 @@ def words(data: bytes, encoding: str, spans: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252", "gb18030"]
-)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "cp1252"])
 def test_evidence_is_a_place_in_the_bytes_of_the_file(encoding: str, mark: str) -> None:
     mark = mark if encoding.startswith("utf") else ""
     lines = [f"Zähler {number} läuft.\r\n\r\n" for number in range(60)]
