@@ -33,7 +33,7 @@ from chat_server import counts, serving  # noqa: E402
 
 ENVIRONMENTS = ROOT / ".venv-peers"
 RECORDED, PAGE = Path(__file__).with_name("peers.json"), ROOT / "docs/peers.md"
-BEGIN, END = "<!-- written by benchmarks/peers.py -->", "<!-- end -->"
+BEGIN, END = "<!-- written by benchmarks/peers/peers.py -->", "<!-- end -->"
 OURS = "freshstack_dspy"
 PINS = {
     OURS: [str(ROOT), "--constraint", str(ROOT / "constraints.txt")],
