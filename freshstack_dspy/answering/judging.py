@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from freshstack_dspy.formats.nuggetizer import assignment
+from freshstack_dspy.programs.support_judge import as_chunk
 from freshstack_dspy.recipes.judge import (
     ToJudge,
-    as_chunk,
     grouped,
     judge,
 )

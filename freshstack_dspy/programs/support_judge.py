@@ -61,9 +61,27 @@ def whole(chunk: Chunk) -> ChunkPart:
     return ChunkPart(chunk, start, start + len(chunk.passage))
 
 
-def parts_of(chunks: Sequence[Chunk | ChunkPart]) -> list[ChunkPart]:
-    """Chunks as they are shown, whole ones too."""
-    return [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in chunks]
+def as_chunk(chunk_id: str, text: str) -> Chunk:
+    """A text that a model wrote; the judge sees neither its id nor a path, which could say so."""
+    end = max(1, len(text.encode()))
+    return Chunk(
+        chunk_id=chunk_id,
+        source="",
+        path="",
+        start_byte=0,
+        end_byte=end,
+        text=text,
+        tokens=0,
+    )
+
+
+def parts_of(chunks: Sequence[Chunk | ChunkPart | str]) -> list[ChunkPart]:
+    """Chunks as they are shown, whole ones and plain texts too."""
+    of_texts = [
+        as_chunk(f"chunk {number}", chunk) if isinstance(chunk, str) else chunk
+        for number, chunk in enumerate(chunks, 1)
+    ]
+    return [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in of_texts]
 
 
 class SupportJudge(Program):
@@ -83,14 +101,14 @@ class SupportJudge(Program):
 
     def forward(
         self,
-        query: Query,
-        nuggets: Sequence[Nugget],
-        chunks: Sequence[Chunk | ChunkPart],
+        query: Query | str,
+        nuggets: Sequence[Nugget | str],
+        chunks: Sequence[Chunk | ChunkPart | str],
         *,
         vote: int = 1,
         step: StepName = "support",
     ) -> dspy.Prediction:
-        """Judge.
+        """Judge records, or plain texts, which are numbered from 1.
 
         Args:
             query: Whose nuggets they are.
@@ -107,6 +125,14 @@ class SupportJudge(Program):
         """
         if not nuggets or not chunks:
             return dspy.Prediction(judgments=(), failure=None)
+        if isinstance(query, str):
+            query = Query(query_id="question", title=query, body="")
+        nuggets = [
+            Nugget(nugget_id=f"nugget {at}", query_id=query.query_id, text=nugget, call_id=None)
+            if isinstance(nugget, str)
+            else nugget
+            for at, nugget in enumerate(nuggets, 1)
+        ]
         passages = parts_of(chunks)
         # The first vote is the plain request: judging once asks for nothing else.
         config = {"rollout_id": vote} if vote > 1 else {}

@@ -6,8 +6,9 @@ from functools import partial
 
 from freshstack_dspy.collection.contamination import Knowledge, contamination, overlap
 from freshstack_dspy.config import ContaminationConfig
+from freshstack_dspy.programs.support_judge import as_chunk
 from freshstack_dspy.recipes.flow import Work
-from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
+from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.pooling import blocks
 from freshstack_dspy.records import Chunk, Contamination, Failure, Judgment, Nugget, Query
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query

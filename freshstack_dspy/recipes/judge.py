@@ -114,20 +114,6 @@ class Judgments(NamedTuple):
     failures: tuple[Failure, ...]
 
 
-def as_chunk(chunk_id: str, text: str) -> Chunk:
-    """A text that a model wrote; the judge sees neither its id nor a path, which could say so."""
-    end = max(1, len(text.encode()))
-    return Chunk(
-        chunk_id=chunk_id,
-        source="",
-        path="",
-        start_byte=0,
-        end_byte=end,
-        text=text,
-        tokens=0,
-    )
-
-
 def judge(
     session: "Session | SingleCall",
     program: SupportJudge,
