@@ -127,7 +127,7 @@ class SupportJudge(Program):
             return dspy.Prediction(judgments=(), failure=None)
         if isinstance(query, str):
             query = Query(query_id="question", title=query, body="")
-        nuggets = [
+        facts = [
             Nugget(nugget_id=f"nugget {at}", query_id=query.query_id, text=nugget, call_id=None)
             if isinstance(nugget, str)
             else nugget
@@ -138,7 +138,7 @@ class SupportJudge(Program):
         config = {"rollout_id": vote} if vote > 1 else {}
         error: IncompleteReplyError | None = None
         try:
-            outputs: Any = self.ask(**judge_inputs(query, nuggets, passages), config=config)
+            outputs: Any = self.ask(**judge_inputs(query, facts, passages), config=config)
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         verdicts = {
@@ -161,10 +161,10 @@ class SupportJudge(Program):
                         call_id=call_id,
                         evidence=evidence(verdict.quotes_of(place), passage),
                     )
-                    for place, nugget in enumerate(nuggets, 1)
+                    for place, nugget in enumerate(facts, 1)
                 ]
             elif error is not None:
-                judgments += unjudged(query, nuggets, passage.chunk, error)
+                judgments += unjudged(query, facts, passage.chunk, error)
                 left_out.append(passage.chunk)
         failure = None if error is None else failure_of(query, step, error, left_out)
         return dspy.Prediction(judgments=tuple(judgments), failure=failure)

@@ -143,7 +143,7 @@ class Bounded(SupportJudge):
         assert chunks
         return super().ask(**inputs)
 
-    def forward(self, query: Query, nuggets: Any, chunks: Any, **options: Any) -> Any:
+    def forward(self, query: Any, nuggets: Any, chunks: Any, **options: Any) -> Any:
         judged = super().forward(query, nuggets, chunks, **options)
         judgments = (
             one.model_copy(update={"label": 2 if "a" in one.chunk_id else one.label})
