@@ -91,7 +91,6 @@ QueryColumn = Literal[
     "answer_licence",
 ]
 KeptKind = Literal["generated", "minified", "vendored", "data", "licence"]
-SkippedKind = Literal["changelog", "configuration", "licence_header"]
 
 
 _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[?#]")
@@ -108,10 +107,9 @@ class QueriesConfig(Section):
     """
 
     source: str = "jsonl"
-    """`jsonl`, `csv`, `parquet`, `huggingface` (a folder that `datasets.Dataset.save_to_disk`
-    wrote), `freshstack` (queries as FreshStack publishes them), `stackexchange` (a dump: a folder,
-    `Posts.xml`, or an archive of it), `synthetic` (a model makes them from the documents), or one
-    of an installed package; see `OTHER_SOURCES`."""
+    """`jsonl`, `csv`, `parquet`, `stackexchange` (an unpacked dump: `Posts.xml` or its folder),
+    `synthetic` (a model makes them from the documents), or one of an installed package; see
+    `OTHER_SOURCES`."""
     path: Path | None = None
     """A file or a folder; for all sources but `synthetic`."""
     rows: GivenRows | None = Field(default=None, repr=False, exclude_if=_is_none)
@@ -144,8 +142,6 @@ class QueriesConfig(Section):
     """For tables: under which name each part of a query is there."""
     fields: tuple[str, ...] | None = None
     """For tables: which other columns are kept with a query, as groups; None: all."""
-    split: str | None = None
-    """For `huggingface` and `freshstack`: which split of the dataset, where there are several."""
     site: str | None = None
     """For `stackexchange`: the site's host, for the links of the attribution, as
     `stackoverflow.com`."""
@@ -208,13 +204,11 @@ class QueriesConfig(Section):
         return self
 
 
-SOURCES = ("stackexchange", "jsonl", "csv", "parquet", "huggingface", "freshstack", "synthetic")
+SOURCES = ("stackexchange", "jsonl", "csv", "parquet", "synthetic")
 _TABLE = ("columns", "fields")
 _SYNTHETIC = ("count", "per_seed", "seed", "chunks", "min_tokens", "sources", "style")
 _OF_SOURCE: dict[str, tuple[str, ...]] = {
     "stackexchange": ("site", "min_answer_score", "duplicates"),
-    "huggingface": (*_TABLE, "split"),
-    "freshstack": ("split",),
 }
 """The keys that not every source of questions takes."""
 _FILTERS = (
@@ -224,11 +218,11 @@ _FILTERS = (
 
 
 class CorpusConfig(Section):
-    """One set of documents: a folder, a git repository, a wheel, an installed package, JSON Lines."""
+    """One set of documents: a folder, a git repository, an installed package, JSON Lines."""
 
     name: str = Field(min_length=1, pattern=r"^[^/\s]+$")
     path: Path | None = None
-    """A folder, a git repository (with `revision`), a wheel (`.whl`) or a JSON Lines file."""
+    """A folder, a git repository (with `revision`) or a JSON Lines file."""
     url: str | None = None
     """Or a git repository elsewhere, which is copied to `cache.clones`."""
     package: str | None = None
@@ -244,8 +238,6 @@ class CorpusConfig(Section):
     """Globs of paths to leave out."""
     keep: tuple[KeptKind, ...] = ()
     """Kinds of files that are left out otherwise."""
-    skip: tuple[SkippedKind, ...] = ()
-    """Kinds of files that are indexed otherwise."""
     language: LanguageCode | None = Field(default=None, exclude_if=_is_none)
     """That all of its documents are in, one of `languages`; None: each is looked at."""
     pages: bool = False

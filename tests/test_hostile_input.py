@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus.files import optional_kind
 from freshstack_dspy.corpus.notebook import notebook_text
 from freshstack_dspy.errors import SourceError, StoreError
 from freshstack_dspy.html import html_to_markdown
@@ -54,14 +53,6 @@ def test_a_hostile_text_is_shown_soon_and_whole(path: str) -> None:
 
         assert time.monotonic() - start < 10
         assert "".join(piece for block in blocks for _, piece in block.pieces) == text
-
-
-def test_a_licence_is_looked_for_in_linear_time() -> None:
-    start = time.monotonic()
-    for opened in ("<!--", "/*", '"""a', "'''a"):
-        optional_kind("a.py", f"license {opened * 60_000}")
-
-    assert time.monotonic() - start < 5
 
 
 def test_deep_or_endless_values_in_searches_are_one_line(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def suggest(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A Stack Exchange dump: Posts.xml, a 7z archive, a folder with either; "
-            "or a configuration, whose [queries] are taken."
+            help="A Stack Exchange dump, unpacked: Posts.xml or its folder; or a configuration, whose "
+            "[queries] are taken."
         ),
     ],
     tag: Annotated[

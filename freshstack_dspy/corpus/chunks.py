@@ -237,7 +237,7 @@ def chunks(
     """Cut documents into chunks, as a build does.
 
     Args:
-        documents: A folder, a wheel or a JSON Lines file, with `revision` a git repository; or
+        documents: A folder or a JSON Lines file, with `revision` a git repository; or
             documents in memory, each with `id` and `text`, as a list or a data frame.
         name: With what ids begin; by default the name of the folder or file.
         max_tokens: Of the longest chunk, counted as cl100k_base.

@@ -11,7 +11,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Annotated, Any
 
 import lxml.etree
@@ -27,8 +29,6 @@ from freshstack_dspy.rows import given_rows
 
 _SECONDS = 120
 _PDF_PROGRAM = Path(__file__).with_name("pdf_program.py")
-_PDFS: dict[tuple[bytes, int], str | Skip] = {}
-"""What this process has read: a build reads its corpora twice, and each PDF takes a second."""
 
 
 class _Document(BaseModel):
@@ -57,6 +57,8 @@ class Documents(FileTree):
 
     def __init__(self, given: Path | Sequence[dict[str, Any]]) -> None:
         self._given = given
+        self._texts = TemporaryFile()  # noqa: SIM115 - open until `close`
+        """Of all documents, one after the other: the keys of entries are their places in it."""
 
     def entries(self) -> Iterator[TreeEntry]:
         """List the documents."""
@@ -69,11 +71,17 @@ class Documents(FileTree):
                     "an id of its own"
                 )
             data = document_bytes(document.title, document.text)
-            yield named_entry(document.path, len(data), key=data)
+            yield named_entry(document.path, len(data), key=self._texts.tell())
+            self._texts.write(data)
 
     def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
         """Give the bytes of a document."""
-        return bytes(entry.key[:most])
+        self._texts.seek(entry.key)
+        return self._texts.read(min(entry.size, most))
+
+    def close(self) -> None:
+        """Let go of the texts."""
+        self._texts.close()
 
     def _documents(self) -> Iterator[tuple[str, _Document]]:
         if isinstance(self._given, Path):
@@ -148,24 +156,32 @@ def pdf_text(data: bytes, most: int) -> str | Skip:
     """
     if importlib.util.find_spec("pypdf") is None:
         return _unreadable("a PDF; to read it: pip install 'freshstack_dspy[pages]'")
-    known = (hashlib.sha256(data).digest(), most)
-    if known not in _PDFS:
-        _PDFS[known] = _extracted(data, most)
-    return _PDFS[known]
+    # A build reads its corpora twice, and each PDF takes a second.
+    kept = Path(_texts_of_pdfs().name, hashlib.sha256(b"%d " % most + data).hexdigest())
+    if not kept.exists():
+        kept.write_text(json.dumps(_extracted(data, most)), encoding="utf-8")
+    answer = json.loads(kept.read_bytes())
+    return _unreadable(answer["reason"]) if "reason" in answer else str(answer["text"])
 
 
-def _extracted(data: bytes, most: int) -> str | Skip:
+@cache
+def _texts_of_pdfs() -> TemporaryDirectory[str]:
+    """Where the texts of PDFs are kept until this process ends."""
+    return TemporaryDirectory(prefix="freshstack-pdf-")
+
+
+def _extracted(data: bytes, most: int) -> dict[str, str]:
     command = [sys.executable, "-P", "-W", "ignore", str(_PDF_PROGRAM), str(most), str(_SECONDS)]
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and words of our own
             command, input=data, capture_output=True, timeout=2 * _SECONDS, check=False
         )
-        answer = json.loads(done.stdout)
+        answer: dict[str, str] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        return _unreadable(f"a PDF that takes more than {_SECONDS} seconds")
+        return {"reason": f"a PDF that takes more than {_SECONDS} seconds"}
     except ValueError:
-        return _unreadable("a PDF that takes too much memory or time")
-    return _unreadable(answer["reason"]) if "reason" in answer else str(answer["text"])
+        return {"reason": "a PDF that takes too much memory or time"}
+    return answer
 
 
 def _unreadable(reason: str) -> Skip:

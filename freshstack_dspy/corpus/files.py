@@ -6,13 +6,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from freshstack_dspy.config import CorpusConfig, SkippedKind
+from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.corpus.documents import Documents, page_text, pdf_text
 from freshstack_dspy.corpus.encodings import BOM, detect
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.corpus.notebook import notebook_text
-from freshstack_dspy.corpus.packages import Package, Wheel
-from freshstack_dspy.corpus.tree import FileTree, Folder, Glob, Skip, TreeEntry, without_hidden
+from freshstack_dspy.corpus.packages import Package
+from freshstack_dspy.corpus.tree import (
+    FileTree,
+    Folder,
+    Glob,
+    Skip,
+    TreeEntry,
+    glob_of,
+    without_hidden,
+)
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.records import LicenceFile, SkipKind, SkippedFile, SourceFile
 
@@ -49,8 +57,9 @@ def list_files(
 ) -> Iterator[tuple[TreeEntry, Callable[[], Entry]]]:
     """List what `read_files` reads, each with the function that reads it before the next is taken."""
     try:
-        include = [Glob.of(text) for text in corpus.include]
-        exclude = [Glob.of(text) for text in corpus.exclude]
+        include, exclude = (
+            [glob_of(text) for text in globs] for globs in (corpus.include, corpus.exclude)
+        )
     except ValueError as error:
         raise ConfigError(f"corpus {corpus.name!r}: {error}") from None
     return _listed(corpus, max_file_bytes, _open(corpus), include, exclude)
@@ -90,8 +99,6 @@ def _open(corpus: CorpusConfig) -> FileTree:
         raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
     if corpus.revision is not None:
         return Repository(path, corpus.revision)
-    if path.suffix == ".whl" and path.is_file():
-        return Wheel(path)
     if path.suffix in JSON_LINES and path.is_file():
         return Documents(path)
     return Folder(path)
@@ -136,9 +143,6 @@ def _content(
     found = _understood(path, data, max_file_bytes, pages=corpus.pages)
     if isinstance(found, Skip) or is_licence(path):
         return found
-    kind = optional_kind(path, found.text) if corpus.skip else None
-    if kind in corpus.skip:
-        return Skip(kind, "of a kind that the corpus is to skip")
     return skip_by_text(path, found.text, corpus.keep) or found
 
 
@@ -288,39 +292,6 @@ def skip_by_text(path: str, text: str, keep: Collection[SkipKind]) -> Skip | Non
         if length > _LONG_LINE:
             return Skip("minified", f"its lines have {length:,} characters on average")
     return None
-
-
-_CHANGELOG = re.compile(
-    rf"(?:^|/)(?:(?i:change[-_. ]?log|release[-_. ]?notes?|what'?s?[-_. ]?new)|CHANGES|HISTORY|NEWS)"
-    rf"(?:[-_ ][\w.]+?)?{_PROSE}$|(?:^|/)(?i:changelogs?|release[-_]?notes|whats[-_]?new)/"
-)
-_SETTINGS = re.compile(
-    r"\.(?:cfg|conf|config|csproj|ini|json|plist|properties|props|toml|xml|ya?ml)$"
-    r"|(?:^|/)(?:requirements[-\w]*\.txt|MANIFEST\.in)$",
-    re.IGNORECASE,
-)
-_SMALL_SETTINGS = 1_000
-"""Characters. Larger files of settings are worth reading."""
-_COMMENTS = re.compile(
-    r"/\*.*?(?:\*/|\Z)|<!--.*?(?:-->|\Z)|\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)"
-    r"|(?:^[ \t]*(?:#(?!\w)|//|--|;|%)[^\n]*(?:\n|\Z))+",
-    re.DOTALL | re.MULTILINE,
-)
-_OF_A_LICENCE = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
-_NEARLY_NOTHING = 100
-"""Characters, white space left out: an import or two."""
-
-
-def optional_kind(path: str, text: str) -> SkippedKind | None:
-    """Tell from path and text whether a file is of a kind that a corpus can `skip`."""
-    if _CHANGELOG.search(path) and not _CODE.search(path):
-        return "changelog"
-    if _SETTINGS.search(path) and len(text) < _SMALL_SETTINGS:
-        return "configuration"
-    if not _OF_A_LICENCE.search(text):
-        return None
-    rest = _COMMENTS.sub(lambda one: "" if _OF_A_LICENCE.search(one[0]) else one[0], text)
-    return "licence_header" if len("".join(rest.split())) < _NEARLY_NOTHING else None
 
 
 def _generated_line(text: str) -> str | None:

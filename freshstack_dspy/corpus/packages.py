@@ -1,11 +1,8 @@
-"""The files of a wheel, and of an installed Python distribution."""
+"""The files of an installed Python distribution."""
 
 import csv
 import json
 import re
-import stat
-import zipfile
-import zlib
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -26,13 +23,6 @@ _INSTALLERS_OWN = re.compile(
     r"(?:^|/)[^/]+\.dist-info/(?:INSTALLER|REQUESTED|RECORD|direct_url\.json)$"
 )
 """What installing adds to a distribution: it depends on how that was done."""
-_WHEEL_NAME = re.compile(r"[^-]+-(?P<version>[^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
-_DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError)
-_LARGEST = 4 << 30
-_LARGEST_RATIO = 200
-_UNSUSPICIOUS = 100 << 20
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Those that Python unpacks in pieces of bounded size."""
 
 
 class Package(FileTree):
@@ -54,9 +44,7 @@ class Package(FileTree):
             )
         record = found.read_text("RECORD")
         if record is None:
-            raise SourceError(
-                f"package {name!r} has no list of its files; name its folder or its wheel as path"
-            )
+            raise SourceError(f"package {name!r} has no list of its files; name its folder as path")
         paths = {row[0].replace("\\", "/") for row in csv.reader(record.splitlines()) if row}
         self._paths = sorted(path for path in paths if not _INSTALLERS_OWN.search(path))
         self._root = Path(str(found.locate_file(""))).resolve()
@@ -92,54 +80,3 @@ def _editable(found: Distribution) -> str | None:
     if not origin.get("dir_info", {}).get("editable"):
         return None
     return str(origin.get("url", "")).removeprefix("file://")
-
-
-class Wheel(FileTree):
-    """The files of a wheel; its revision is the version in its name."""
-
-    def __init__(self, path: Path) -> None:
-        named = _WHEEL_NAME.fullmatch(path.name)
-        if named is None:
-            raise SourceError(
-                f"{path}: not the name of a wheel; it is NAME-VERSION-PYTHON-ABI-PLATFORM.whl"
-            )
-        self.revision = named["version"]
-        try:
-            self._archive = zipfile.ZipFile(path)
-        except _DAMAGED as error:
-            raise SourceError(f"{path}: cannot be read as a wheel: {error}") from None
-        size = sum(info.file_size for info in self._archive.infolist())
-        if size > _LARGEST or size > max(_UNSUSPICIOUS, _LARGEST_RATIO * path.stat().st_size):
-            self._archive.close()
-            raise SourceError(
-                f"{path}: would unpack to {size:,} bytes, more than any real wheel does"
-            )
-
-    def entries(self) -> Iterator[TreeEntry]:
-        """List the files."""
-        infos = {info.filename: info for info in self._archive.infolist() if not info.is_dir()}
-        for name, info in infos.items():
-            yield named_entry(name, info.file_size, _against(info), name)
-
-    def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
-        """Read a file; the size that the archive states is not relied on."""
-        try:
-            with self._archive.open(entry.key) as file:
-                return file.read(most)
-        except _DAMAGED as error:
-            return Skip("unreadable", f"damaged in the archive: {error}")
-
-    def close(self) -> None:
-        """Close the archive."""
-        self._archive.close()
-
-
-def _against(info: zipfile.ZipInfo) -> Skip | None:
-    if info.compress_type not in _METHODS:
-        return Skip("unreadable", "packed by a method that wheels have no use for")
-    if stat.S_ISLNK(info.external_attr >> 16):
-        return LINK
-    parts = info.filename.split("/")
-    if "\\" in info.filename or ":" in parts[0] or {"", ".", ".."} & set(parts):
-        return Skip("unreadable", "its path leads out of the archive")
-    return None

@@ -6,7 +6,9 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
+
+from pathspec import PathSpec
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SkipKind
@@ -103,8 +105,8 @@ class Folder(FileTree):
             raise SourceError(f"{path}: no such folder")
         if not path.is_dir():
             raise SourceError(
-                f"{path}: a file, and not one that holds documents (.whl, .jsonl); "
-                "name the folder that it is in"
+                f"{path}: a file, and not one that holds documents (.jsonl); name the folder "
+                "that it is in, and unpack an archive first, as: unzip NAME.whl -d FOLDER"
             )
         if (path / "HEAD").is_file() and (path / "objects").is_dir():
             raise SourceError(
@@ -154,44 +156,25 @@ def not_readable(error: OSError) -> Skip:
     return Skip("unreadable", f"cannot be read: {error.strerror}")
 
 
-_PIECE = re.compile(r"/\*\*/|^\*\*/|/\*\*$|^\*\*$|\*+|\?|\[!?[^\]/]+\]|.", re.DOTALL)
-_REGEX = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "?": "[^/]"}
-
-
 class Glob(NamedTuple):
-    """A compiled glob, as in `.gitignore`.
+    """A glob as in `.gitignore`, compared with the path from the root of the corpus.
 
-    A glob without a slash is compared with the name of the file and of each folder it is in; one
-    with a slash, with the path from the root of the corpus. What matches a folder matches
-    everything below it. `*` and `?` stop at slashes, `**` does not; `[a-z]` and `[!a-z]` are one
-    character. Case counts.
+    What matches a folder matches everything below it. Case counts.
     """
 
     text: str
-    pattern: re.Pattern[str]
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """Compile a glob; a reversed range, as `[z-a]`, is a ValueError."""
-        anywhere = "" if "/" in text.rstrip("/") else "(?:.*/)?"
-        path = re.sub(r"(?:\*\*/)+", "**/", text.strip("/"))
-        regex = "".join(_translated(piece[0]) for piece in _PIECE.finditer(path))
-        try:
-            return cls(text, re.compile(f"{anywhere}{regex}(?:/.*)?", re.DOTALL))
-        except re.error as error:
-            raise ValueError(f"{text!r} is not a glob: {error}") from None
+    spec: PathSpec[Any]
 
     def matches(self, path: str) -> bool:
         """Whether a path, relative and with forward slashes, matches."""
-        return self.pattern.fullmatch(path) is not None
+        return self.spec.match_file(path)
 
 
-def _translated(piece: str) -> str:
-    if piece in _REGEX:
-        return _REGEX[piece]
-    if piece.startswith("*"):
-        return "[^/]*"
-    if len(piece) == 1:
-        return re.escape(piece)
-    members = re.sub(r"([\\\[^&~|])", r"\\\1", piece[1:-1].removeprefix("!"))
-    return f"[{'^/' if piece[1] == '!' else ''}{members}]"
+def glob_of(text: str) -> Glob:
+    """Compile a glob; one that is none, as `[z-a]`, is a ValueError."""
+    literal = text.rstrip("/")
+    escaped = f"\\{literal}" if literal.startswith(("!", "#")) else literal
+    try:
+        return Glob(text, PathSpec.from_lines("gitignore", [escaped]))
+    except (ValueError, re.error) as error:
+        raise ValueError(f"{text!r} is not a glob: {error}") from None

@@ -10,14 +10,7 @@ from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.selection import SelectedQuestions, id_order, is_in_image
 from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
-from freshstack_dspy.questions.tables import (
-    OFFICIAL_COLUMNS,
-    Columns,
-    choose_official,
-    dataset_files,
-    known_rows,
-    official_row,
-)
+from freshstack_dspy.questions.tables import Columns, known_rows
 from freshstack_dspy.records import Query
 from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows, row_files
 
@@ -82,10 +75,7 @@ def _read_table(
     *,
     answered: bool,
 ) -> list[Query]:
-    columns, fields = OFFICIAL_COLUMNS, None
-    if config.source != "freshstack":
-        fields = config.fields
-        columns = Columns(config.columns, answered=answered, fields=fields)
+    columns = Columns(config.columns, answered=answered, fields=config.fields)
     queries: list[Query] = []
     place_of: dict[str, str] = {}
     for place, values in _rows(config, columns, progress):
@@ -105,7 +95,7 @@ def _read_table(
         else:
             queries.append(found)
     kept = {name for query in queries for name in query.fields}
-    if queries and (absent := [name for name in fields or () if name not in kept]):
+    if queries and (absent := [name for name in config.fields or () if name not in kept]):
         raise SourceError(
             f"{config.place}: no question has a value of {', '.join(map(repr, absent))}, which "
             "[queries] fields names; allowed: columns of the table that are no part of a query"
@@ -119,24 +109,16 @@ def query_files(config: QueriesConfig) -> list[Path]:
         return [config.style] if config.style else []
     if config.source == "stackexchange":
         return Dump(config.file).files(dump_tables(config))
-    rows, described = _table_files(config)
-    return [*described, *rows]
+    return _table_files(config)
 
 
-def _table_files(config: QueriesConfig) -> tuple[list[Path], list[Path]]:
-    """Name the files with the rows, and those that name these."""
+def _table_files(config: QueriesConfig) -> list[Path]:
+    """Name the files with the rows."""
     if config.path is None:
-        return [], []
-    path, source = config.path, config.source
-    if source not in SOURCES and path.is_dir():
-        return sorted(each for each in path.rglob("*") if each.is_file()), []
-    if source == "parquet":
-        return row_files(path, ".parquet"), []
-    if source == "freshstack" and path.is_dir() and any(path.rglob("*.parquet")):
-        return row_files(path, ".parquet"), []
-    if source == "huggingface" or (source == "freshstack" and path.is_dir()):
-        return dataset_files(path, config.split)
-    return [path], []
+        return []
+    if config.source not in SOURCES and config.path.is_dir():
+        return sorted(each for each in config.path.rglob("*") if each.is_file())
+    return row_files(config.path, ".parquet") if config.source == "parquet" else [config.path]
 
 
 def _rows_of_others(config: QueriesConfig) -> Iterator[Row]:
@@ -156,15 +138,12 @@ def _rows(config: QueriesConfig, columns: Columns, progress: ReadProgress | None
     """Read the table that the source is."""
     if config.source == "csv":
         return read_csv(config.file, columns.wanted(), columns.choose, progress)
-    if config.source == "freshstack":
-        rows = read_rows(_table_files(config)[0], choose_official, progress)
-        return map(official_row, rows)
     if config.source not in SOURCES:
         return _rows_of_others(config)
     if config.rows is not None:
         rows = given_rows(config.rows, config.place)
     else:
-        rows = read_rows(_table_files(config)[0], columns.choose, progress)
+        rows = read_rows(_table_files(config), columns.choose, progress)
     if config.source == "jsonl" and not config.columns:
         return known_rows(rows, columns)
     return rows

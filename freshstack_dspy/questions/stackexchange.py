@@ -1,21 +1,18 @@
 """Questions of a Stack Exchange dump with their accepted answers, as Markdown.
 
-The dump is streamed, from XML or 7z. What may become a query waits in a temporary database, so
+The dump is streamed. What may become a query waits in a temporary database, so
 that memory grows with the queries and not with the dump.
 """
 
 import json
-import lzma
 import re
-import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import datetime
-from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from pathlib import Path
+from typing import Literal
 from xml.parsers import expat
 
 from freshstack_dspy.config import QueriesConfig
@@ -31,17 +28,10 @@ from freshstack_dspy.questions.selection import (
 )
 from freshstack_dspy.records import Attribution, Query
 
-if TYPE_CHECKING:
-    from py7zr import SevenZipFile
-
 DumpTable = Literal["Posts", "Users", "PostLinks"]
 Attributes = dict[str, str]
 """The attributes of a row, by name."""
 Take = Callable[[DumpTable, Attributes], None]
-Place = tuple[Path, str | None]
-"""A file, and its member where that is an archive."""
-
-_TABLES: dict[str, DumpTable] = {f"{table}.xml".casefold(): table for table in get_args(DumpTable)}
 _QUESTION, _ANSWER = "1", "2"
 """Values of `PostTypeId`; the others are wikis of tags and the like."""
 _DUPLICATE_LINK = "3"
@@ -49,9 +39,6 @@ _BLOCK = 1 << 20
 _LONGEST_ROW = 8 << 20
 """Bytes. A post holds at most some tens of thousands of characters; this bounds our memory."""
 _SEVEN_ZIP = b"7z\xbc\xaf\x27\x1c"
-_METHODS = frozenset(["BCJ", "BZip2", "COPY", "LZMA", "LZMA2"])
-"""Those that py7zr unpacks in pieces of bounded size."""
-_PLAIN_NAME = re.compile(r"(\w[\w. -]*/)*\w[\w. -]*")
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _TAG = re.compile(r"[^<>|]+")
 _BEGINS_WITH_TEXT = re.compile(r"<p>\w")
@@ -304,72 +291,40 @@ def _tags(row: Attributes) -> tuple[str, ...]:
     return tuple(_TAG.findall(row.get("Tags", "")))
 
 
-# The tables of a dump, as XML or in 7z archives
+# The tables of a dump
 
 
 class Dump:
-    """The tables of one dump: `Posts.xml`, a 7z archive that holds it, or a folder with either.
-
-    The other tables are looked for in the same archive, then next to it.
-    """
+    """The tables of one dump: `Posts.xml`, or its folder. The others are looked for next to it."""
 
     def __init__(self, path: Path) -> None:
-        posts = _posts_file(path) if path.is_dir() else path
-        is_archive = _is_seven_zip(posts)
-        found: dict[DumpTable, Place] = _inside(posts) if is_archive else {"Posts": (posts, None)}
-        if "Posts" not in found:
-            raise SourceError(f"{posts}: holds no Posts.xml; name the dump's archive of posts")
+        posts = path / "Posts.xml" if path.is_dir() else path
+        _check_unpacked(path, posts)
+        self.places: dict[DumpTable, Path] = {"Posts": posts}
         others: tuple[DumpTable, ...] = ("Users", "PostLinks")
-        nearby = {table: _nearby(posts, table) for table in others if table not in found}
-        self.places = found | {table: place for table, place in nearby.items() if place}
+        for table in others:
+            if (place := posts.with_name(f"{table}.xml")).exists():
+                self.places[table] = place
 
     def files(self, tables: Sequence[DumpTable]) -> list[Path]:
-        """Name the files that hold these tables, each once."""
-        return list(
-            dict.fromkeys(self.places[table][0] for table in tables if table in self.places)
-        )
+        """Name the files that hold these tables."""
+        return [self.places[table] for table in tables if table in self.places]
 
     def read(self, tables: Sequence[DumpTable], take: Take, progress: ReadProgress | None) -> None:
-        """Read tables, each file once, and hand over their rows.
-
-        Files come in the order of `tables`, members of an archive in the order of the archive.
-        """
-        files = self.files(tables)
-        total = sum(path.stat().st_size for path in files)
+        """Read tables in this order, block by block, and hand over their rows."""
+        total = sum(path.stat().st_size for path in self.files(tables))
         done = 0
-
-        def report(position: int) -> None:
-            if progress is not None:
-                progress(done + position, total)
-
-        for path in files:
-            members: dict[str, DumpTable] = {}
-            for table in tables:
-                place, member = self.places.get(table, (None, None))
-                if place == path:
-                    members[member or ""] = table
-            _read_file(path, members, take, report)
-            done += path.stat().st_size
-            report(0)
-
-
-def _read_file(
-    path: Path, members: dict[str, DumpTable], take: Take, report: Callable[[int], None]
-) -> None:
-    """Read an XML file, whose one member has no name, or members of an archive, block by block."""
-    # Given a path instead of the open file, py7zr would unpack with several threads at once.
-    with path.open("rb") as file:
-        parsers = {
-            member: _RowParser(path, table, take, member, lambda: report(file.tell()))
-            for member, table in members.items()
-        }
-        if "" in parsers:
-            shutil.copyfileobj(file, parsers[""], _BLOCK)
-            parsers[""].close()
-            return
-        with _opened(path, file) as archive:
-            writers: Any = SimpleNamespace(create=parsers.__getitem__)
-            archive.extract(targets=list(parsers), factory=writers)
+        for table in tables:
+            if table not in self.places:
+                continue
+            parser = _RowParser(self.places[table], table, take)
+            with self.places[table].open("rb") as file:
+                while block := file.read(_BLOCK):
+                    parser.feed(block)
+                    done += len(block)
+                    if progress is not None:
+                        progress(done, total)
+                parser.feed(b"", last=True)
 
 
 class _RowParser:
@@ -379,13 +334,10 @@ class _RowParser:
     no entities to expand and nothing external to load.
     """
 
-    def __init__(
-        self, path: Path, table: DumpTable, take: Take, member: str, report: Callable[[], None]
-    ) -> None:
-        self._place = f"{path}: {member}" if member else str(path)
+    def __init__(self, path: Path, table: DumpTable, take: Take) -> None:
+        self._place = path
         self._table: DumpTable = table
         self._take = take
-        self._report = report
         self._root = ""
         self._rows: list[Attributes] = []
         self._bytes_since_row = 0
@@ -393,20 +345,7 @@ class _RowParser:
         self._parser.StartDoctypeDeclHandler = self._check_doctype
         self._parser.StartElementHandler = self._start
 
-    def write(self, data: bytes | bytearray) -> int:
-        for start in range(0, len(data), _BLOCK):
-            self._feed(bytes(data[start : start + _BLOCK]))
-        self._report()
-        return len(data)
-
-    def close(self) -> None:
-        self._feed(b"", last=True)
-
-    def seek(self, _offset: int) -> int:
-        """Do nothing: py7zr rewinds what it has written."""
-        return 0
-
-    def _feed(self, block: bytes, *, last: bool = False) -> None:
+    def feed(self, block: bytes, *, last: bool = False) -> None:
         """Parse the next bytes, and hand over the rows that they complete."""
         try:
             self._parser.Parse(block, last)
@@ -443,84 +382,18 @@ class _RowParser:
         )
 
 
-@contextmanager
-def _opened(path: Path, file: Any) -> Iterator["SevenZipFile"]:
-    """Open an archive; say in one line what is wrong with it."""
-    from py7zr import SevenZipFile, exceptions
-
-    unread = exceptions.PasswordRequired, exceptions.UnsupportedCompressionMethodError
+def _check_unpacked(path: Path, posts: Path) -> None:
+    """Check that the posts are there and no archive: these are unpacked once, by 7z."""
     try:
-        archive = SevenZipFile(file)
-        unknown = sorted(set(archive.archiveinfo().method_names) - _METHODS)
-        if unknown or archive.needs_password():
-            raise _not_read(path, f"packed with {', '.join(unknown)}" if unknown else "encrypted")
-        yield archive
-    except unread as error:
-        raise _not_read(path, str(error)) from None
-    except (exceptions.ArchiveError, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise SourceError(f"{path}: a damaged 7z archive: {reason}; download it again") from None
-
-
-def _not_read(path: Path, reason: str) -> SourceError:
-    return SourceError(
-        f"{path}: such an archive is not read ({reason}); unpack it with: 7z x {path.name}"
-    )
-
-
-def _is_seven_zip(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_SEVEN_ZIP)) == _SEVEN_ZIP
+        archives = sorted(path.glob("*.7z")) if path.is_dir() and not posts.exists() else []
+        if not archives:
+            with posts.open("rb") as file:
+                archives = [posts] * (file.read(len(_SEVEN_ZIP)) == _SEVEN_ZIP)
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _inside(archive: Path) -> dict[DumpTable, Place]:
-    """Find the tables in an archive."""
-    with archive.open("rb") as file, _opened(archive, file) as opened:
-        members = [member.filename for member in opened.list() if member.is_file]
-    found: dict[DumpTable, Place] = {}
-    for name in members:
-        table = _TABLES.get(PurePosixPath(name).name.casefold())
-        if table is None:
-            continue
-        if table in found:
-            raise SourceError(
-                f"{archive}: holds several files {table}.xml, as {found[table][1]!r} and "
-                f"{name!r}; give the archive of one site"
-            )
-        if not _PLAIN_NAME.fullmatch(name):
-            raise SourceError(f"{archive}: holds {name!r}; allowed: plain names, as site/Posts.xml")
-        found[table] = archive, name
-    return found
-
-
-def _nearby(posts: Path, table: DumpTable) -> Place | None:
-    """Find a table in the folder of the posts: as XML, else as the archive of the same site."""
-    loose = posts.with_name(f"{table}.xml")
-    if loose.exists():
-        return loose, None
-    site = re.match(r"(.*-)?posts\.", posts.name, re.IGNORECASE)
-    found = sorted(posts.parent.glob(f"{site[1] or '*'}{table}.7z")) if site else []
-    if len(found) > 1:
+        raise SourceError(f"{posts}: cannot be read: {error.strerror}") from None
+    if archives:
+        folder = archives[0].parent
         raise SourceError(
-            f"{posts}: both {found[0].name} and {found[1].name} are next to it; "
-            "keep the dumps of two sites in folders of their own"
+            f"{archives[0]}: an archive, and what is in it is read; unpack it with: 7z x "
+            f"{archives[0]} -o{folder / archives[0].stem}; and name the folder with Posts.xml"
         )
-    return _inside(found[0]).get(table) if found else None
-
-
-def _posts_file(folder: Path) -> Path:
-    """Find the posts in a folder: as XML, else as an archive of them, else as the only archive."""
-    loose = folder / "Posts.xml"
-    if loose.exists():
-        return loose
-    archives = sorted(folder.glob("*.7z"))
-    found = [path for path in archives if path.stem.casefold().endswith("posts")] or archives
-    if len(found) != 1:
-        what = f"{len(found)} archives that may hold it" if found else "no 7z archive"
-        raise SourceError(
-            f"{folder}: holds no Posts.xml and {what}; name the file with the posts itself"
-        )
-    return found[0]

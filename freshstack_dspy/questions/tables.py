@@ -1,11 +1,10 @@
-"""Rows of JSON Lines, CSV, Parquet, datasets and official files; and how a row becomes a query."""
+"""How a row of JSON Lines, CSV or Parquet becomes a query."""
 
 import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -13,7 +12,6 @@ from pydantic import ValidationError
 from freshstack_dspy.config import QueryColumn
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import in_one_line
-from freshstack_dspy.files import json_file
 from freshstack_dspy.records import Attribution, Query
 from freshstack_dspy.rows import Row
 
@@ -28,14 +26,6 @@ _TEXTS: tuple[QueryColumn, ...] = ("title", "body")
 _MISSPELT = 0.75
 """From which likeness on an unknown key is taken for a known one that is misspelt."""
 _LARGEST_EXACT = 2**53
-_OFFICIAL: dict[QueryColumn, str] = {
-    "title": "query_title",
-    "body": "query_text",
-    "answer": "answer_text",
-}
-_NEEDED = ("query_id", *_OFFICIAL.values())
-_READ = (*_NEEDED, "answer_id", "metadata")
-_SPLITS, _STATE = "dataset_dict.json", "state.json"
 
 
 # From rows to queries
@@ -193,55 +183,7 @@ def _split(tags: str) -> tuple[str, ...] | str:
     return tuple(part.strip() for part in re.split(mark, tags) if part.strip())
 
 
-# Datasets that `datasets.Dataset.save_to_disk` wrote
-
-
-def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Path]]:
-    """Find the Arrow files of a dataset or of one split, in order, and the JSON that names them."""
-    described: list[Path] = []
-    place = folder
-    if (folder / _SPLITS).is_file():
-        described.append(folder / _SPLITS)
-        place = folder / _chosen_split(folder / _SPLITS, split)
-    if not (place / _STATE).is_file():
-        raise SourceError(
-            f"{place}: holds no {_STATE}; allowed: a folder that "
-            'datasets.Dataset.save_to_disk wrote, or source = "parquet" for files *.parquet'
-        )
-    described.append(place / _STATE)
-    state = Row.of(json_file(place / _STATE), str(place / _STATE)).values
-    saved = state.get("_split")
-    if place == folder and split is not None and split != saved:
-        raise SourceError(f"{folder}: is the split {saved!r} alone, and not {split!r}")
-    if state.get("_indices_data_files"):
-        raise SourceError(f"{place}: rows are chosen by an index; save it again with datasets 2 up")
-    files = state.get("_data_files") or []
-    if not files:
-        raise SourceError(f"{place / _STATE}: names no _data_files")
-    return [place / _plain_name(one["filename"], place / _STATE) for one in files], described
-
-
-def _chosen_split(file: Path, split: str | None) -> str:
-    splits = Row.of(json_file(file), str(file)).values.get("splits")
-    names = [_plain_name(name, file) for name in splits or []]
-    if split is None and len(names) == 1:
-        return names[0]
-    if split not in names:
-        what = "has several splits" if split is None else f"has no split {split!r}"
-        raise SourceError(
-            f"{file.parent}: {what}; allowed: [queries] split = {' or '.join(map(repr, names))}"
-        )
-    return split
-
-
-def _plain_name(name: Any, file: Path) -> str:
-    """Check that a name does not lead out of its folder."""
-    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:\0"):
-        raise SourceError(f"{file}: names {name!r}; allowed: plain names of files next to it")
-    return name
-
-
-# JSON Lines, and the official FreshStack queries in all their forms
+# JSON Lines
 
 
 def known_rows(rows: Iterable[Row], columns: Columns) -> Iterator[Row]:
@@ -259,24 +201,3 @@ def known_rows(rows: Iterable[Row], columns: Columns) -> Iterator[Row]:
                     'title = "title"'
                 )
         yield row
-
-
-OFFICIAL_COLUMNS = Columns(_OFFICIAL)
-
-
-def official_row(row: Row) -> Row:
-    """Put the date and tags of the metadata where `OFFICIAL_COLUMNS` look for them."""
-    values = {name: row.values.get(name) for name in _READ}
-    metadata = row.inner("metadata").values
-    del values["metadata"]
-    return Row(row.place, values | {"asked_at": metadata.get("date"), "tags": metadata.get("tags")})
-
-
-def choose_official(present: list[str], file: str) -> list[str]:
-    """Choose the columns of official queries, see `read_rows`."""
-    missing = [name for name in _NEEDED if name not in present]
-    if missing:
-        raise SourceError(
-            f"{file}: has no column {missing[0]!r}; the official queries have {', '.join(_READ)}"
-        )
-    return [name for name in present if name in _READ]

@@ -335,7 +335,7 @@ def seen_files(corpus: CorpusConfig, max_file_bytes: int, kept: Path) -> SeenFil
 
 def chosen_by(corpus: CorpusConfig) -> dict[str, Any]:
     """Which files of a corpus are read, and how."""
-    return corpus.model_dump(mode="json", include={"include", "exclude", "keep", "skip", "pages"})
+    return corpus.model_dump(mode="json", include={"include", "exclude", "keep", "pages"})
 
 
 def commit_of(corpus: CorpusConfig) -> str | None:

@@ -292,8 +292,8 @@ def test_every_section_refuses_unknown_keys_and_is_frozen() -> None:
             "queries: source jsonl has no key seed; allowed",
         ),
         (
-            'path = "questions.jsonl"\nspilt = "a"\nsource = "huggingface"',
-            "unknown key queries.spilt; did you mean split?",
+            'path = "questions.jsonl"\nlimti = 3\nsource = "csv"',
+            "unknown key queries.limti; did you mean limit?",
         ),
         (
             'path = "questions.jsonl"\nsource = "json"',

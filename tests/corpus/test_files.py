@@ -106,35 +106,6 @@ def test_only_what_says_so_at_its_head_is_generated(text: str, generated: bool) 
     assert (skip_by_text("a.py", text, ()) is not None) == generated
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "kind"),
-    [
-        ("CHANGELOG.md", "x", "changelog"),
-        ("docs/release-notes/1.10.rst", "x", "changelog"),
-        ("NEWS", "x", "changelog"),
-        ("HISTORY-2.0.txt", "x", "changelog"),
-        ("docs/history.md", "x", None),
-        ("src/changelog.py", "x = 1", None),
-        ("app/App.config", "<configuration/>", "configuration"),
-        ("requirements-dev.txt", "pytest", "configuration"),
-        ("schema.yaml", "key: value\n" * 100, None),
-        ("a/__init__.py", "# Copyright 2020 A.\n#\n# All rights reserved.\n", "licence_header"),
-        ("a.c", "/*\nCopyright\n*/\n#include <a.h>\n", "licence_header"),
-        ("a.h", "/* Copyright */\n" + "#define A 1\n" * 20, None),
-        ("a.py", "# Copyright\n\n" + f'"""{"What it is for. " * 10}"""\n', None),
-        ("a.py", "# What it is for.\n" * 10, None),
-    ],
-)
-def test_some_kinds_are_left_out_if_the_corpus_says_so(
-    tmp_path: Path, path: str, text: str, kind: SkipKind | None
-) -> None:
-    folder = write_all(tmp_path, {path: text.encode()})
-
-    assert list(files(read(folder))) == [path]
-    left_out = read(folder, skip=("changelog", "configuration", "licence_header"))
-    assert kinds(left_out) == ({path: kind} if kind else {})
-
-
 def test_files_in_other_encodings_and_notebooks_are_read_as_they_are(tmp_path: Path) -> None:
     notebook = b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["a = 1"]}]}'
     contents = {

@@ -1,8 +1,7 @@
-"""Wheels, also hostile ones; and installed distributions."""
+"""Installed distributions."""
 
 import json
 import sys
-import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,86 +9,7 @@ import pytest
 
 from freshstack_dspy.errors import SourceError
 
-from .read_corpus import files, kinds, licences, read, reasons
-
-NAME = "lib-1.2-py3-none-any.whl"
-
-
-def wheel(folder: Path, contents: dict[str, bytes], name: str = NAME) -> Path:
-    with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in contents.items():
-            archive.writestr(path, data)
-    return folder / name
-
-
-def test_a_wheel_is_read_at_its_version(tmp_path: Path) -> None:
-    path = wheel(
-        tmp_path,
-        {
-            "lib/b.py": b"b = 1",
-            "lib/a.py": b"a = 1",
-            "lib/.hidden/x": b"x",
-            "lib-1.2.dist-info/licenses/LICENSE": b"Do as you like.",
-            "lib-1.2.dist-info/METADATA": b"Name: lib",
-            "lib-1.2.dist-info/RECORD": b"x",
-        },
-    )
-
-    found = read(path)
-
-    assert files(found) == {
-        "lib-1.2.dist-info/METADATA": b"Name: lib",
-        "lib/a.py": b"a = 1",
-        "lib/b.py": b"b = 1",
-    }
-    assert {file.revision for file in found if hasattr(file, "revision")} == {"1.2"}
-    assert list(licences(found)) == ["lib-1.2.dist-info/licenses/LICENSE"]
-    assert kinds(found) == {"lib-1.2.dist-info/RECORD": "generated", "lib/.hidden": "hidden"}
-
-
-def test_paths_that_lead_out_and_links_are_not_read(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / NAME, "w") as archive:
-        for name in ("a/../../x", "a//b", "C:/x", "/abs"):
-            archive.writestr(name, b"x")
-        link = zipfile.ZipInfo("link")
-        link.external_attr = 0o120777 << 16
-        archive.writestr(link, "/etc/passwd")
-
-    found = read(tmp_path / NAME)
-
-    assert files(found) == {}
-    assert kinds(found)["link"] == "link"
-    assert set(reasons(found)) == {"a/../../x", "a//b", "C:/x", "/abs", "link"}
-
-
-def test_a_file_that_unpacks_to_more_than_it_says_is_bounded(tmp_path: Path) -> None:
-    path = wheel(tmp_path, {"a.txt": b"x" * 1_000_000})
-    data = path.read_bytes().replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
-    path.write_bytes(data)
-
-    assert reasons(read(path, limit=100))["a.txt"].startswith("damaged in the archive")
-
-
-def test_a_bomb_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freshstack_dspy.corpus.packages._UNSUSPICIOUS", 1 << 20)
-    path = wheel(tmp_path, {"a.txt": bytes(2 << 20)})
-
-    with pytest.raises(SourceError, match="would unpack to 2,097,152 bytes"):
-        read(path)
-
-
-def test_methods_that_unpack_without_bound_are_not_read(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / NAME, "w") as archive:
-        archive.writestr("a.py", b"a = 1", compress_type=zipfile.ZIP_LZMA)
-        archive.writestr("b.py", b"b = 1")
-
-    found = read(tmp_path / NAME)
-
-    assert files(found) == {"b.py": b"b = 1"}
-    assert reasons(found) == {"a.py": "packed by a method that wheels have no use for"}
-
-
-# Installed distributions
+from .read_corpus import files, kinds, read, reasons
 
 
 def install(folder: Path, record: str, **more: str) -> None:

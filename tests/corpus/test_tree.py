@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus.tree import Glob
+from freshstack_dspy.corpus.tree import glob_of
 from freshstack_dspy.records import LicenceFile, SourceFile
 
 from .read_corpus import files, read, reasons, write_all
@@ -129,4 +129,4 @@ def test_globs_mean_what_they_mean_in_gitignore(tmp_path: Path, glob: str) -> No
     if glob == "a.md/":
         ignored |= {"a.md", "docs/a.md", "docs/x/a.md", "src/docs/a.md"}
 
-    assert {path for path in PATHS if Glob.of(glob).matches(path)} == ignored
+    assert {path for path in PATHS if glob_of(glob).matches(path)} == ignored

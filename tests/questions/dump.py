@@ -3,17 +3,7 @@
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-import py7zr
-
 Row = dict[str, object]
-METHODS: dict[str, dict[str, int]] = {
-    "copy": {"id": py7zr.FILTER_COPY},
-    "lzma": {"id": py7zr.FILTER_LZMA, "preset": 0},
-    "lzma2": {"id": py7zr.FILTER_LZMA2, "preset": 0},
-    "bzip2": {"id": py7zr.FILTER_BZIP2},
-    "ppmd": {"id": py7zr.FILTER_PPMD, "order": 6, "mem": 24},
-    "zstd": {"id": py7zr.FILTER_ZSTD},
-}
 
 
 def question(post_id: int, accepted: int | None = None, **changes: object) -> Row:
@@ -53,16 +43,4 @@ def write_dump(path: Path, *rows: Row, root: str = "posts") -> Path:
     ]
     text = "\n".join(['<?xml version="1.0" encoding="utf-8"?>', f"<{root}>", *lines, f"</{root}>"])
     path.write_text("\ufeff" + text, encoding="utf-8")
-    return path
-
-
-def write_archive(
-    path: Path, members: dict[str, Path | str | bytes], *, method: str = "lzma2", **settings: object
-) -> Path:
-    """Pack files or texts under names, in order; the names are not checked."""
-    filters = None if "password" in settings else [METHODS[method]]
-    with py7zr.SevenZipFile(path, "w", filters=filters, **settings) as archive:
-        for name, content in members.items():
-            data = content.read_bytes() if isinstance(content, Path) else content
-            archive._writestr(data.encode() if isinstance(data, str) else data, name)
     return path

@@ -1,4 +1,4 @@
-"""Queries from JSON Lines, CSV, Parquet, Hugging Face datasets on disk, and in the official format."""
+"""Queries from JSON Lines, CSV and Parquet."""
 
 import json
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from freshstack_dspy import Query
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.questions.reading import QueryReading, query_files, read_queries
+from freshstack_dspy.questions.reading import QueryReading, read_queries
 
 ANY_QUERIES: TypeAdapter[Any] = TypeAdapter(QueriesConfig)
 HEAD = "query_id,title,body,answer"
@@ -139,41 +139,18 @@ def test_fields_of_any_type_become_texts(tmp_path: Path) -> None:
     assert query.fields == {"level": "2", "on": "2024-05-01T00:00:00+00:00", "vip": "true"}
 
 
-# Parquet, Arrow, the official format
+# Parquet
 
 ROWS: list[dict[str, Any]] = [
     {"query_id": 12, "title": "T", "body": "B", "answer": "A", "tags": ["x", "y"], "score": 3.0},
     {"query_id": 7, "title": None, "body": "B", "answer": "A", "tags": None, "score": None},
     {"query_id": 9, "title": "T", "body": "B", "answer": None, "tags": [], "score": 1.0},
 ]
-OFFICIAL: dict[str, Any] = {
-    "query_id": "76185522",
-    "query_title": "T",
-    "query_text": "B",
-    "nuggets": [{"_id": "76185522_0", "text": "N", "relevant_corpus_ids": ["a/b.py_0_9"]}],
-    "answer_id": "76185600",
-    "answer_text": "A",
-    "metadata": {"date": "2023-05-06T10:00:00", "tags": ["angular", "rxjs"]},
-}
 
 
 def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
     pq.write_table(pa.Table.from_pylist(rows), path)
     return path
-
-
-def save_to_disk(folder: Path, rows: list[dict[str, Any]], shards: int = 1) -> Path:
-    """Write what `datasets.Dataset.save_to_disk` writes, without its two seconds of import."""
-    folder.mkdir(parents=True)
-    table = pa.Table.from_pylist(rows)
-    names = [f"data-{n:05}-of-{shards:05}.arrow" for n in range(shards)]
-    for number, name in enumerate(names):
-        with pa.ipc.new_stream(folder / name, table.schema) as stream:
-            stream.write_table(table.take(list(range(number, len(rows), shards))))
-    state = {"_data_files": [{"filename": name} for name in names], "_split": "train"}
-    (folder / "state.json").write_text(json.dumps(state))
-    (folder / "dataset_info.json").write_text("{}")
-    return folder
 
 
 def test_types_of_columns_become_those_of_queries(tmp_path: Path) -> None:
@@ -232,98 +209,10 @@ def test_a_value_of_another_kind_is_named(
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_a_saved_dataset_is_read_with_all_its_shards(tmp_path: Path, shards: int) -> None:
-    path = save_to_disk(tmp_path / "saved", ROWS, shards)
-
-    reading = read("huggingface", path)
-
-    assert [query.query_id for query in reading.queries] == ["7", "12"]
-    config = QueriesConfig(source="huggingface", path=path)
-    assert {file.name for file in query_files(config)} == {
-        file.name for file in path.iterdir() if file.name != "dataset_info.json"
-    }
-
-
-def test_of_several_splits_one_is_chosen(tmp_path: Path) -> None:
-    save_to_disk(tmp_path / "train", ROWS[:1])
-    save_to_disk(tmp_path / "test", ROWS[1:])
-    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-
-    assert [q.query_id for q in read("huggingface", tmp_path, split="test").queries] == ["7"]
-    for split, message in ((None, "has several splits"), ("dev", "has no split 'dev'")):
-        with pytest.raises(SourceError, match=rf"{message}; allowed: .* = 'train' or 'test'"):
-            read("huggingface", tmp_path, split=split)
-    with pytest.raises(SourceError, match="is the split 'train' alone, and not 'test'"):
-        read("huggingface", tmp_path / "train", split="test")
-
-
-@pytest.mark.parametrize("name", ["../secret.arrow", "/etc/passwd"])
-def test_a_dataset_cannot_name_files_outside_of_itself(tmp_path: Path, name: object) -> None:
-    path = save_to_disk(tmp_path / "saved", ROWS)
-    save_to_disk(tmp_path / "other", ROWS)
-    (path / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
-
-    with pytest.raises(SourceError, match=r"state\.json: names .*; allowed: plain names of files"):
-        read("huggingface", path)
-
-
-def official(folder: Path, form: str) -> Path:
-    """Write two official rows in one of the forms in which they come."""
-    rows = [OFFICIAL, OFFICIAL | {"query_id": "5", "answer_text": None, "metadata": None}]
-    if form == "huggingface":
-        return save_to_disk(folder / "saved", rows)
-    if form == "parquet":
-        return write_parquet(folder / "test-00000-of-00001.parquet", rows)
-    if form == "folder of parquet":
-        return write_parquet(folder / "test.parquet", rows).parent
-    path = folder / "queries.json"
-    if form == "lines":
-        path.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    elif form == "array":
-        path.write_text(json.dumps(rows, indent=1))
-    else:
-        path.write_text(json.dumps(OFFICIAL, indent=1))
-    return path
-
-
-@pytest.mark.parametrize(
-    "form", ["lines", "array", "object", "parquet", "folder of parquet", "huggingface"]
-)
-def test_official_queries_are_read_in_all_their_forms(tmp_path: Path, form: str) -> None:
-    reading = read("freshstack", official(tmp_path, form), tags=["RxJS"])
-
-    assert reading.queries == (
-        Query(
-            query_id="76185522",
-            title="T",
-            body="B",
-            answer_id="76185600",
-            answer="A",
-            tags=("angular", "rxjs"),
-            asked_at="2023-05-06T10:00:00",
-        ),
-    )
-    assert reading.rejected == ({} if form == "object" else {"no accepted answer": 1})
-
-
-@pytest.mark.parametrize("source", ["csv", "jsonl", "parquet", "freshstack", "stackexchange"])
+@pytest.mark.parametrize("source", ["csv", "jsonl", "parquet", "stackexchange"])
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path, source: str) -> None:
     with pytest.raises(SourceError, match="missing: cannot be read"):
         read(source, tmp_path / "missing")
-
-
-@pytest.mark.slow
-def test_what_datasets_saves_is_read(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    rows = [row | {"score": 1} for row in ROWS] * 1
-    whole = datasets.Dataset.from_list(rows)
-    whole.save_to_disk(tmp_path / "one", num_shards=2)
-    chosen = whole.select([1, 0])
-    datasets.DatasetDict({"train": whole, "test": chosen}).save_to_disk(tmp_path / "two")
-
-    assert len(read("huggingface", tmp_path / "one").queries) == 2
-    assert len(read("huggingface", tmp_path / "two", split="test").queries) == 2
 
 
 # JSON Lines
