@@ -7,11 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.corpus.documents import Documents, page_text, pdf_text
 from freshstack_dspy.corpus.encodings import BOM, detect
 from freshstack_dspy.corpus.git import Repository
+from freshstack_dspy.corpus.json_lines import Documents
 from freshstack_dspy.corpus.notebook import notebook_text
 from freshstack_dspy.corpus.packages import Package
+from freshstack_dspy.corpus.pages import page_text, pdf_text
 from freshstack_dspy.corpus.tree import (
     FileTree,
     Folder,

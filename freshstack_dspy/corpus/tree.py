@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pathspec import PathSpec
+from pathspec import GitIgnoreSpec
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SkipKind
@@ -163,7 +163,7 @@ class Glob(NamedTuple):
     """
 
     text: str
-    spec: PathSpec[Any]
+    spec: GitIgnoreSpec
 
     def matches(self, path: str) -> bool:
         """Whether a path, relative and with forward slashes, matches."""
@@ -175,6 +175,6 @@ def glob_of(text: str) -> Glob:
     literal = text.rstrip("/")
     escaped = f"\\{literal}" if literal.startswith(("!", "#")) else literal
     try:
-        return Glob(text, PathSpec.from_lines("gitignore", [escaped]))
+        return Glob(text, GitIgnoreSpec.from_lines([escaped]))
     except (ValueError, re.error) as error:
         raise ValueError(f"{text!r} is not a glob: {error}") from None

@@ -116,7 +116,7 @@ FAULTS = {
         '[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"',
         (
             "unknown key corpus[1].glob; allowed here: exclude, include, keep, language, name, "
-            "package, pages, path, revision, skip, url"
+            "package, pages, path, revision, url"
         ),
     ),
     "a corpus without a place": (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus import documents
-from freshstack_dspy.corpus.documents import document_bytes
+from freshstack_dspy.corpus import pages
+from freshstack_dspy.corpus.json_lines import document_bytes
 from freshstack_dspy.errors import SourceError
 
 from .read_corpus import files, kinds, read, reasons
@@ -125,7 +125,7 @@ def test_a_pdf_is_its_text_page_by_page(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_pypdf
 def test_a_pdf_is_read_where_the_shell_allows_less_memory() -> None:
-    program = Path(documents.__file__).with_name("pdf_program.py")
+    program = Path(pages.__file__).with_name("pdf_program.py")
     limited = f"ulimit -v 1500000; exec '{sys.executable}' '{program}' 1000 10"
 
     done = subprocess.run(["bash", "-c", limited], input=pdf(TEXT), capture_output=True, check=True)
