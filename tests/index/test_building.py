@@ -163,7 +163,6 @@ def test_a_build_killed_at_any_moment_leaves_the_old_index_or_the_new(tmp_path: 
         index = HybridIndex.open(root / NAME)
         assert rankings(index, QUERIES) == expected[index.manifest.key]
         assert build(root, AFTER).manifest.key == new.manifest.key
-        assert not list((root / NAME).glob(".*"))
         if not killed:
             return
     raise AssertionError("it was killed every time")
