@@ -1,7 +1,6 @@
 """A whole build, answered by a script that can be worked out by hand, and by the baseline."""
 
 import json
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -202,16 +201,6 @@ def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) ->
     assert manifest.versions.keys() > {"freshstack_dspy", "dspy", "litellm"}
 
 
-def test_questions_left_out_are_counted(tmp_path: Path) -> None:
-    config = domain(tmp_path, queries={"limit": 2})
-    with questions_file(config).open("a") as file:
-        file.write(json.dumps({"query_id": "3", "title": "Why?", "body": ""}) + "\n")
-
-    collection = build(config, provider=ScriptedProvider())
-
-    assert collection.manifest.counts.rejected == {"beyond limit": 1, "no accepted answer": 1}
-
-
 def test_a_question_that_finds_nothing_is_unanswerable_and_unjudged(tmp_path: Path) -> None:
     config = domain(tmp_path, pool={"techniques": ["question"]})
     question = {"query_id": "z", "title": "zzz", "body": "qqq", "answer": "Zzz. Qqq."}
@@ -323,16 +312,6 @@ def test_a_collection_is_rebuilt_elsewhere_from_its_bundle_alone(tmp_path: Path)
     statuses = [each.status for each in Bundle(used).replies()]
     assert len(statuses) == written - 3, "and a search for each question"
     assert statuses.count("unparsed") > 6, "those that were sent back are there too"
-
-
-def test_a_reply_that_is_not_recorded_here_is_named(
-    copied: Callable[[str], BuildConfig], tmp_path: Path
-) -> None:
-    config = copied("usual")
-    shutil.rmtree(config.cache.path)
-
-    with pytest.raises(CollectionError, match=r"the reply .* is not recorded here"):
-        export_replies(config, tmp_path / "without.jsonl")
 
 
 def test_questions_below_the_least_overlap_are_left_out_before_they_cost_anything(

@@ -165,13 +165,6 @@ def test_a_commit_with_the_same_files_gives_its_name_to_their_chunks(tmp_path: P
     assert cut.chunks.sums == chunk_corpora(fresh, NoProgress()).chunks.sums
 
 
-def test_without_an_index_one_is_told_how_to_build_it(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-
-    with pytest.raises(IndexingError, match=r"small: no index here.*freshstack index .*build.toml"):
-        open_index(config)
-
-
 def test_a_pool_by_lsa_of_too_many_chunks_is_refused_before_anything_is_paid_for(
     tmp_path: Path,
 ) -> None:

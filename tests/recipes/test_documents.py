@@ -77,17 +77,6 @@ def test_a_folder_gives_passages_of_every_file_and_tells_what_it_skipped(
     assert [file.path for file in harvest.skipped] == ["logo.png"]
 
 
-def test_a_long_document_goes_in_pieces(
-    tmp_path: Path, session: Session, provider: ScriptedProvider
-) -> None:
-    path = tmp_path / "long.md"
-    path.write_text("\n\n".join(f"Paragraph {number} of many." for number in range(600)))
-
-    harvest = decontextualize(session, path)
-
-    assert provider.calls["DecontextualizePassages"] == len(harvest.records) > 2
-
-
 def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -103,17 +92,6 @@ def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
     (failure,) = harvest.failures
     assert (failure.path, failure.status) == ("moon.md", "refused")
     assert session.lm.ledger.steps()["synthesize"].failed == 1
-
-
-@pytest.mark.parametrize("name", ["plain.md", "odd [name]?.md"])
-def test_a_file_that_is_named_is_read_alone(folder: Path, session: Session, name: str) -> None:
-    (folder / name).write_text(TEXT)
-
-    harvest = synthesize(session, folder / name)
-
-    (question,) = harvest.records
-    assert isinstance(question, Query)
-    assert question.seed_chunk_ids == (f"my-docs/{name}_0_{len(TEXT)}",)
 
 
 @pytest.mark.parametrize(

@@ -182,24 +182,6 @@ class Notes(NoProgress):
             self.to_judge += note
 
 
-def test_queries_of_the_run_or_of_the_collection_alone_are_named(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    everything = chunk_ids(config)
-    path = written(tmp_path / "a.run", {"2": everything, "999": everything})
-
-    progress = Notes()
-    extended(config, [path], progress=progress)
-
-    assert progress.of_runs == [
-        "1 queries that are not in the collection or have no nuggets: 999",
-        "2 queries for which it has nothing: 10, x",
-    ]
-    path = written(tmp_path / "b.run", {"999": everything})
-    with pytest.raises(CollectionError, match=r"none of its 1 queries \(as '999'\)"):
-        extended(config, [path])
-
-
 @pytest.fixture
 def passages(config: BuildConfig) -> Path:
     """What a retriever finds that cuts the files otherwise, and one result without a place."""

@@ -1,6 +1,5 @@
 """Builds in every shape, on every scale, with votes and small windows."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from freshstack_dspy import BuildConfig, Collection, build
 from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.stored.diagnose import self_agreement
 from tests.recipes.conftest import Built
-from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of, questions_file
+from tests.recipes.domain import FILES, afresh, domain, files_of
 from tests.recipes.scripted import Inputs, ScriptedProvider, judge, question_of
 
 QUIET: dict[str, Any] = {"contamination": {"score": False}}
@@ -168,26 +167,6 @@ def test_a_small_window_makes_smaller_batches_and_parts(tmp_path: Path) -> None:
     ]
     assert sorted("".join(shown)) == sorted(text_of[split[0].chunk_id])
     assert labels(collection)["10_0", split[0].chunk_id] == 2, "in the last part"
-
-
-def test_a_question_too_long_for_the_window_is_a_counted_failure(tmp_path: Path) -> None:
-    settings = config(
-        tmp_path,
-        model={"context": 3000, "max_tokens": 512},
-        judge={"batch": 20, "votes": 3},
-    )
-    long = {**QUESTIONS[2], "body": "And so on. " * 3000}
-    lines = [json.dumps(each) + "\n" for each in (*QUESTIONS[:2], long)]
-    questions_file(settings).write_text("".join(lines))
-    asked = provider()
-    collection = build(settings, provider=asked)
-
-    assert not [inputs for inputs in judging(asked) if "And so on" in question_of(inputs)]
-    assert {one.status for one in collection.judgments if one.query_id == "x"} == {"failed"}
-    (failure,) = collection.failures
-    assert (failure.query_id, failure.step, failure.status) == ("x", "support", "failed")
-    assert "leaves no room for a chunk" in failure.message
-    assert collection.manifest.ledger["support"].failed == 1
 
 
 def test_a_hostile_chunk_changes_nothing_but_its_own_words(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from freshstack_dspy.collection.retrieve import open_index
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.chunking import chunk_corpora
 
 TICKETS = [
     {
@@ -123,11 +122,3 @@ def test_a_language_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r'write languages = \["en", "de"\]'):
         load_config(tmp_path / "build.toml")
-
-
-def test_a_language_that_cannot_be_told_ends_an_index(tmp_path: Path) -> None:
-    long = [{"id": "a.md", "text": "To export invoices, type export invoices."}]
-    unsaid = config(tmp_path, languages=["de", "xx"], corpus=[{"name": "a", "documents": long}])
-
-    with pytest.raises(ConfigError, match="languages names 'xx'"):
-        chunk_corpora(unsaid, NoProgress())

@@ -66,13 +66,6 @@ def test_slices_by_hand(said: str) -> None:
     assert found.nuggets == len(said.split())
 
 
-def test_a_nugget_without_any_judgment_is_unsupported() -> None:
-    """Nothing was pooled for it: there is nothing to be in doubt about."""
-    (found,) = slice_queries([query("7")], nuggets("7", "1"), [])
-
-    assert found.slice == "unanswerable"
-
-
 @settings(deadline=None)
 @given(st.lists(st.text(alphabet="01!", min_size=1, max_size=3), max_size=4))
 def test_a_failure_makes_no_query_answerable_or_unanswerable(said: list[str]) -> None:

@@ -65,12 +65,6 @@ def test_a_question_is_refused_that_copies_or_speaks_of_its_passage(
     assert refusal(query(question), [SEED]) == reason
 
 
-def test_any_of_several_seeds_may_be_copied() -> None:
-    other = SEED.model_copy(update={"text": "Rain makes it stick, say those who sell dials."})
-
-    assert refusal(query("Rain makes it stick, say those who?"), [SEED, other]) == COPIED
-
-
 @pytest.mark.parametrize(
     ("earlier", "later", "alike"),
     [
