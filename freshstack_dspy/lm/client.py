@@ -146,9 +146,6 @@ class Client(Recorder[Prompt, Reply]):
             "prices": account.prices.model_dump(mode="json"),
         }
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self.dump_state(),)
-
     def answer_waiting(self, request: ChatRequest) -> Reply:
         """Answer a request that was written down for later."""
         (reply,) = self.answer([Prompt(request)])
@@ -309,7 +306,7 @@ class Client(Recorder[Prompt, Reply]):
 
 
 def _reopened(state: dict[str, Any]) -> Client:
-    """Open a client that was saved or pickled."""
+    """Open a client that was saved."""
     store, caps, prices = state["store"], state["caps"], state["prices"]
     access = Access(
         state["mode"],
@@ -369,7 +366,7 @@ def given_out() -> Iterator[list[Response]]:
 class RecordedLM(dspy.LM):
     """A `dspy.LM` whose replies are recorded; its `rollout_id` is the number of the sample.
 
-    Pickled, or saved with a program, it is its model, mode and store, and no key: the store is
+    Saved with a program, it is its model, mode and store, and no key: the store is
     opened again. (DSPy's `load` asks for `allow_unsafe_lm_state=True`, as for any LM of others.)
 
     Attributes:

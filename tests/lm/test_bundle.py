@@ -209,14 +209,3 @@ def test_another_reply_is_named_and_taken_only_on_request(
     assert merge_bundle(given, store, replace=True) == MergeReport(replaced=(theirs.key,))
     assert store.get(theirs.key) == theirs
     assert store.entry(f"{theirs.key}:1") == reply()
-
-
-def test_a_line_with_the_same_key_twice_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    write_unsigned([reply(to="one"), reply(to="two")], path)
-    first, second = path.read_text().splitlines()
-    path.write_text(f"{first}\n" + second.replace('"text":', '"text":"other","text":') + "\n")
-
-    with pytest.raises(StoreError, match=r"a\.jsonl:2: an object in it has the same key twice"):
-        Bundle(path)
-    assert list(verify(path).damaged) == ["line 2"]

@@ -18,12 +18,11 @@ from freshstack_dspy.errors import (
     ReplyError,
 )
 from freshstack_dspy.lm.bundle import Bundle, verify
-from freshstack_dspy.lm.client import as_recorded, given_out
+from freshstack_dspy.lm.client import as_recorded
 from freshstack_dspy.lm.store import open_store
-from freshstack_dspy.lm.typed import TypedAdapter
 from tests.lm.recording import write_bundle
 
-from .asking import BERN, ListCities, ask_cities, request
+from .asking import BERN, ask_cities, request
 from .chat_server import ChatServer
 from .conftest import Connect, forbid_sockets
 from .recording import rows
@@ -198,16 +197,6 @@ def test_used_replies_are_those_given_out(
 
     assert list(used) == sorted(used)
     assert keys < used.keys() == {reply.key for reply in store.replies()} - {other}
-
-
-def test_replies_in_threads_of_dspy_are_collected(server: ChatServer, client_for: Connect) -> None:
-    server.says(BERN)
-    parallel = dspy.Parallel(num_threads=2, disable_progress_bar=True)
-    countries = [dspy.Example(country=one).with_inputs("country") for one in ("a", "b", "c")]
-    with given_out() as replies, dspy.context(lm=client_for(), adapter=TypedAdapter()):
-        parallel([(dspy.Predict(ListCities), one) for one in countries])
-
-    assert len({reply.id for reply in replies}) == 3
 
 
 def test_a_copied_program_keeps_its_client(client_for: Connect) -> None:

@@ -356,13 +356,6 @@ def test_secrets_of_the_environment_and_of_addresses_are_left_out(
     assert presentable(text, model) == "[key] [key] [key] [key] [key] [0m"
 
 
-def test_a_message_is_one_short_line_and_a_placeholder_does_not_garble_it() -> None:
-    model = ModelConfig(name="openai/a", api_key=SecretStr("none"))
-
-    assert presentable("none\n\tb\x1b[0m\u202ec", model) == "none b[0mc"
-    assert len(presentable("x" * 9999, model)) == 400
-
-
 @pytest.mark.parametrize(
     ("variable", "name"),
     [

@@ -1,8 +1,6 @@
 """One event for each call: who asked, what came of it, how long it took and what it cost."""
 
 import json
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,6 @@ def _listening(
     server: ChatServer,
     store: ReplyStore,
     events: list[CallEvent],
-    *,
-    concurrency: int = 8,
     **options: Any,
 ) -> RecordedLM:
     model = ModelConfig(
@@ -35,14 +31,14 @@ def _listening(
         api_base=server.api_base,
         retries=1,
         reasks=0,
-        concurrency=concurrency,
     )
     account = Account(prices=PRICES)
     return connect(model, store=store, account=account, callback=events.append, **options)
 
 
+@pytest.mark.usefixtures("waits")
 def test_a_call_and_its_replay_are_one_event_each(server: ChatServer, store: ReplyStore) -> None:
-    server.says("there")
+    server.says(Scripted("oops", status=503), "there")
     events: list[CallEvent] = []
     lm = _listening(server, store, events)
     with step("nuggets"):
@@ -51,43 +47,11 @@ def test_a_call_and_its_replay_are_one_event_each(server: ChatServer, store: Rep
 
     asked, served = events
     assert (asked.step, asked.model, asked.status) == ("nuggets", "openai/scripted", "ok")
-    assert (asked.cached, asked.attempts, served.cached, served.attempts) == (False, 1, True, 0)
+    assert (asked.cached, asked.attempts, served.cached, served.attempts) == (False, 2, True, 0)
     assert (asked.input_tokens, asked.output_tokens) == (7, 3)
     assert asked.cost == pytest.approx(7e-06 + 6e-06)
     assert asked.key == served.key == lm.key_of(request())
     assert served.seconds > 0
-
-
-def test_retries_are_counted(server: ChatServer, store: ReplyStore, waits: list[float]) -> None:
-    server.says(Scripted("oops", status=503), "there")
-    events: list[CallEvent] = []
-    _listening(server, store, events)(request())
-    assert ([event.attempts for event in events], len(waits)) == ([2], 1)
-
-
-def test_others_in_flight_or_waiting_are_counted(server: ChatServer, store: ReplyStore) -> None:
-    events: list[CallEvent] = []
-    lm = _listening(server, store, events, concurrency=1)
-
-    def script(body: dict[str, Any]) -> Scripted:
-        if body["messages"][-1]["content"] == "first":
-            while lm.client.retries.load()["waiting"] == 0:
-                time.sleep(0.001)
-        else:
-            while not events:
-                time.sleep(0.001)
-        return Scripted("there")
-
-    server.script = script
-    with ThreadPoolExecutor() as threads:
-        first = threads.submit(lm, request("first"))
-        while not server.requests:
-            time.sleep(0.001)
-        second = threads.submit(lm, request("second"))
-        first.result()
-        second.result()
-
-    assert [event.in_flight + event.waiting for event in events] == [1, 0]
 
 
 def test_a_request_without_a_reply_says_why(server: ChatServer, store: ReplyStore) -> None:

@@ -13,7 +13,6 @@ import pytest
 from freshstack_dspy import ModelConfig, ReplyStore
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.retry import Retries, Throttle
-from freshstack_dspy.lm.transport import answer_within
 from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import Scribe, request
@@ -258,31 +257,6 @@ def test_a_reply_that_drips_for_longer_than_the_timeout_is_asked_for_again(
 
     assert client(" hello") == ["there"]
     assert (len(server.requests), len(waits)) == (2, 1)
-
-
-def test_a_server_that_only_drips_says_so(
-    server: ChatServer, client_for: Connect, waits: list[float]
-) -> None:
-    server.says(Scripted("slow", drip=0.02))
-    with pytest.raises(ReplyError, match=r"no whole reply within timeout = 0.3 s.*2 attempts"):
-        client_for(timeout=0.3, retries=1)(request())
-
-
-def test_attempts_use_a_thread_again_and_leave_one_behind_that_is_stuck() -> None:
-    go_on, stuck = threading.Event(), list[int]()
-    used = {answer_within(5, threading.get_ident) for _ in range(20)}
-
-    def hang() -> None:
-        stuck.append(threading.get_ident())
-        go_on.wait()
-
-    with pytest.raises(TimeoutError):
-        answer_within(0.1, hang)
-    others = {answer_within(5, threading.get_ident) for _ in range(20)}
-    go_on.set()
-
-    assert max(len(used), len(others)) < 20
-    assert stuck[0] not in others
 
 
 _FORKED = """

@@ -218,11 +218,3 @@ def test_a_collector_that_nothing_can_send_to_is_said_in_a_line(tmp_path: Path) 
 
     assert done.returncode == 0
     assert "freshstack_dspy[otel]" in done.stderr
-
-
-def test_an_exporter_that_is_not_known_is_said_before_the_work(tmp_path: Path) -> None:
-    pytest.importorskip("opentelemetry.sdk")
-    done = run(tmp_path, "-m", "freshstack_dspy", "build", "x.toml", OTEL_TRACES_EXPORTER="carrier")
-
-    assert done.returncode == 1
-    assert "'carrier'" in done.stderr

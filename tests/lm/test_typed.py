@@ -1,6 +1,5 @@
 """Typed questions: prompts, validated answers, re-asks, and replies that are no answer."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -66,20 +65,6 @@ def test_a_setting_that_cannot_be_kept_is_refused(server: ChatServer, client_for
     with pytest.raises(FatalModelError, match="does not take n, tempreature"):
         ask_cities(client_for(), n=3, tempreature=1.0)
     assert server.requests == []
-
-
-def test_an_asynchronous_program_asks_the_same_typed_question(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says(PROSE, BERN)
-    lm = client_for()
-
-    async def ask() -> Any:
-        with dspy.context(lm=lm, adapter=TypedAdapter()):
-            return await dspy.Predict(ListCities).acall(country="Switzerland")
-
-    assert ask_cities(lm).call_id == asyncio.run(ask()).call_id
-    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -349,6 +334,9 @@ def test_an_error_in_the_middle_of_a_re_ask_is_raised_as_it_is(
         ('Sure! {"a": {"b": "}"}} I hope that it helps.', '{"a": {"b": "}"}}'),
         ("{} or {}", "{} or {}"),
         ("{ is a brace, {} an object", "{}"),
+        ('{"a": "</think> {x}"}', '{"a": "</think> {x}"}'),
+        ('Perhaps {}?</think>{"a": "</think> {x}"}', '{"a": "</think> {x}"}'),
+        ('<think>{"draft": 1}</think>{"a": 1}', '{"a": 1}'),
         ("{" * 100 + "{}", "{" * 100 + "{}"),
     ],
 )
@@ -367,29 +355,6 @@ def test_thoughts_fences_and_talk_cost_no_re_ask(
 
     assert ask_cities(client_for()).cities[0].name == "Bern"
     assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '{"cities": [{"name": "</think> {x}", "people": 1}]}',
-        'Here:\n```json\n{"cities": [{"name": "</think> {x}", "people": 1}]}\n```',
-        'Perhaps {"cities": []}?</think>{"cities": [{"name": "</think> {x}", "people": 1}]}',
-    ],
-)
-def test_the_end_of_a_thought_that_the_answer_quotes_cuts_nothing(
-    server: ChatServer, client_for: Connect, reply: str
-) -> None:
-    server.says(reply)
-
-    assert ask_cities(client_for()).cities[0].name == "</think> {x}"
-    assert len(server.requests) == 1
-
-
-def test_a_draft_among_thoughts_is_no_answer(server: ChatServer, client_for: Connect) -> None:
-    server.says(f"<think>{BERN}</think>", '{"cities": [{"name": "Basel", "people": 1}]}')
-
-    assert ask_cities(client_for()).cities[0].name == "Basel"
 
 
 def test_a_model_that_repeats_itself_is_sampled_once_more_and_then_asked_no_more(
@@ -416,26 +381,6 @@ def test_a_better_sample_is_an_answer_and_is_replayed(
 
     assert ask_cities(replay).call_id == live.call_id
     assert len(server.requests) == 3
-
-
-def test_a_program_in_an_event_loop_logs_nothing(
-    server: ChatServer, client_for: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
-    server.says(reply("first", "Use width"))
-
-    async def nuggets() -> Any:
-        with dspy.context(lm=client_for()):
-            return await Nuggetizer().acall(QUERY)
-
-    assert asyncio.run(nuggets()).nuggets[0].text == "first"
-    assert caplog.records == []
-
-
-def test_two_objects_are_sent_back(server: ChatServer, client_for: Connect) -> None:
-    server.says(f"{BERN} or {BERN}", BERN)
-
-    assert ask_cities(client_for()).cities[0].name == "Bern"
-    assert len(server.requests) == 2
 
 
 QUERY = Query(query_id="q", title="Widths?", body="", answer="Use `width`.")

@@ -25,7 +25,6 @@ from freshstack_dspy.errors import (
 )
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.bundle import Bundles
-from freshstack_dspy.lm.events import CallEvent
 from freshstack_dspy.lm.prices import Price, rerank_price_of
 from freshstack_dspy.lm.request import (
     EmbeddingRequest,
@@ -438,31 +437,6 @@ def test_search_units_are_what_is_paid_where_they_have_the_price(
     reranker.scores("query", PASSAGES)
 
     assert store.spent("mine").dollars == 0.004
-
-
-def test_every_request_is_notified_and_progress_ends_at_one(open_client: OpenClient) -> None:
-    events: list[CallEvent] = []
-    progress: list[float] = []
-    open_client().vectors(TEXTS[:5])
-    client = open_client(access={"callback": events.append}, price=PRICE)
-    client.vectors(TEXTS, progress=progress.append)
-
-    assert sorted((event.input_tokens, event.cost) for event in events) == [(2, 1.0), (8, 4.0)]
-    assert {(event.step, event.task, event.status) for event in events} == {
-        (STEP, "embedding", "ok")
-    }
-    assert (progress[0], max(progress)) == (0.5, 1.0)
-
-
-def test_tokens_of_a_request_are_divided_by_length_and_add_up(
-    server: ChatServer, open_client: OpenClient
-) -> None:
-    server.script = lambda body: embeddings(body, usage={"prompt_tokens": 7, "total_tokens": 7})
-    client = open_client()
-    texts = ["a", "bb", "cccc"]
-    client.vectors(texts)
-
-    assert [client.reusable(client.request_of(text).key).tokens for text in texts] == [1, 2, 4]
 
 
 @pytest.mark.parametrize("kind", [EmbeddingClient, RerankClient])

@@ -222,11 +222,6 @@ def read_answer(text: str) -> AnswerLine:
         return AnswerLine(_custom_id_of(text), fault=first_fault(error))
 
 
-def answer_in(custom_id: str, body: str) -> AnswerLine:
-    """Read the body of a chat completion."""
-    return _answer_of(custom_id, _Completion.model_validate_json(body))
-
-
 def _answer_of(custom_id: str, completion: _Completion) -> AnswerLine:
     message, finish_reason = completion.choices[0].message, completion.choices[0].finish_reason
     return AnswerLine(

@@ -16,13 +16,13 @@ from urllib.parse import quote
 from pydantic import AwareDatetime
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import FatalModelError, ModelError, TransientModelError
+from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.batch.deferred import AnswerLine, read_answer, request_line
 from freshstack_dspy.lm.engine import (
     UNREADABLE,
+    errors_explained,
     imported_litellm,
     litellm_address,
-    presentable,
 )
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.records import Record
@@ -229,14 +229,21 @@ class AnthropicBatches:
         """Call the batch API, once, with the address and headers of live calls."""
         import httpx
 
-        answer = httpx.request(
-            method,
-            f"{self._endpoint.url}/batches{path}",
-            headers=dict(self._endpoint.headers),
-            content=body,
-            timeout=max(self._model.timeout, LONGEST_WAIT),
-        )
-        return answer.raise_for_status().content
+        from freshstack_dspy.lm.dspy_parts import lm15
+
+        try:
+            answer = httpx.request(
+                method,
+                f"{self._endpoint.url}/batches{path}",
+                headers=dict(self._endpoint.headers),
+                content=body,
+                timeout=max(self._model.timeout, LONGEST_WAIT),
+            )
+        except httpx.HTTPError as error:
+            raise lm15.TransportError(f"{type(error).__name__}: {error}") from error
+        if answer.is_error:
+            raise self._client.normalize_error(answer.status_code, answer.text)
+        return answer.content
 
 
 BatchAPI = OpenAIBatches | AnthropicBatches
@@ -288,41 +295,11 @@ def _in_openai_format(line: str) -> str:
 @contextlib.contextmanager
 def _explained(model: ModelConfig) -> Iterator[None]:
     """Raise what happens while a provider is asked as one of our errors."""
-    import httpx
-    from dspy.lm15 import LM15Error
-    from openai import OpenAIError
-
     try:
-        yield
-    except OpenAIError as error:
-        body = getattr(error, "body", None)
-        words = body.get("message") if isinstance(body, dict) else None
-        cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
-        status = getattr(error, "status_code", None)
-        raise _refusal(str(words or f"{error}{cause}"), status, model) from None
-    except httpx.HTTPStatusError as error:
-        try:
-            words = error.response.json()["error"]["message"]
-        except UNREADABLE:
-            words = error.response.text
-        raise _refusal(str(words), error.response.status_code, model) from None
-    except httpx.HTTPError as error:
-        raise _refusal(f"{type(error).__name__}: {error}", None, model) from None
-    except LM15Error as error:
-        raise _refusal(str(error), 400, model) from None
-    except UNREADABLE as error:
-        why = f"its answer cannot be read: {type(error).__name__}: {error}"
-        raise _refusal(why, None, model) from error
-
-
-def _refusal(words: str, status: int | None, model: ModelConfig) -> ModelError:
-    """The error for what a provider answered; its HTTP status is None where no answer came."""
-    words = presentable(words, model)
-    if status in (401, 403):
-        return FatalModelError(f"the batch API of {model.name} refused the key ({words})")
-    if status is not None and 400 <= status < 500 and status not in (408, 409, 429):
-        return FatalModelError(f"the batch API of {model.name} refused: {words}")
-    error = TransientModelError(f"the batch API of {model.name} did not answer: {words}")
-    error.rate_limited = status == 429
-    error.maybe_billed = status != 429
-    return error
+        with errors_explained(model):
+            yield
+    except ReplyError as error:  # a batch that is refused is refused again
+        raise FatalModelError(str(error)) from None
+    except TransientModelError as error:
+        error.maybe_billed = not error.rate_limited
+        raise

@@ -25,7 +25,7 @@ def test_an_unreadable_answer_is_an_error(
     here.submit()
     server.before["retrieve"] = lambda: Scripted(body=b"{}")
 
-    with pytest.raises(TransientModelError, match="its answer cannot be read"):
+    with pytest.raises(TransientModelError, match="its reply cannot be read"):
         here.look()
     assert here.batches.folder.pending()
 
@@ -50,7 +50,7 @@ def test_an_unreadable_list_is_not_taken_for_an_empty_one(
         here.submit()
     server.before["list"] = lambda: Scripted(body=answer.encode())
 
-    with pytest.raises(TransientModelError, match="its answer cannot be read"):
+    with pytest.raises(TransientModelError, match="its reply cannot be read"):
         here.look()
     (job,) = here.batches.folder.pending()
     assert job.step == "creating"
