@@ -73,6 +73,16 @@ def test_what_asks_no_model_waits_for_none() -> None:
     assert imported(code).isdisjoint(HEAVY)
 
 
+def test_locks_and_labels_need_nothing_that_windows_lacks() -> None:
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('fcntl', 'pwd', 'resource'))); "
+        "import freshstack_dspy.labelling.label_file, freshstack_dspy.index.storage"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+
+    assert subprocess.run(command, check=False).returncode == 0
+
+
 def test_nothing_is_used_that_dspy_3_5_removes(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", r"(?s).*\b3\.5\b", DeprecationWarning)

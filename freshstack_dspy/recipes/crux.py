@@ -20,7 +20,7 @@ from freshstack_dspy.programs.documents import PassageDecontextualizer
 from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter, sub_questions_of
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import report
-from freshstack_dspy.questions.groups import read_groups
+from freshstack_dspy.questions.report_groups import read_groups
 from freshstack_dspy.recipes.contamination import contaminate
 from freshstack_dspy.recipes.flow import Stages, Work, ask
 from freshstack_dspy.recipes.freshstack import (

@@ -16,8 +16,8 @@ from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.typed import given_and_read
 from freshstack_dspy.programs.support_judge import failure_of
-from freshstack_dspy.questions.groups import Groups
 from freshstack_dspy.questions.reading import QueryReading
+from freshstack_dspy.questions.report_groups import Groups
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.session import Session, SingleCall

@@ -23,7 +23,7 @@ from freshstack_dspy.index.models import (
 )
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.vectors import Access
-from tests.index.tiny_models import MOST_TOKENS, WORDS, tiny_cross_encoder, tiny_embedder
+from tests.index.tiny_models import WORDS, tiny_cross_encoder, tiny_embedder
 from tests.lm.chat_server import ChatServer
 from tests.lm.numbers_server import answer, score, texts_asked, vector
 
@@ -156,17 +156,6 @@ def test_an_estimate_counts_only_texts_that_are_not_recorded(
     assert len(server.requests) == sent
 
 
-@pytest.mark.parametrize(
-    ("model", "dollars"),
-    [({"model": "openai/text-embedding-3-small"}, 4 * 0.02e-6), ({}, None)],
-)
-def test_an_estimate_has_the_price_that_is_known(model: dict[str, str], dollars: float) -> None:
-    found = estimate_embedding(config(**model), ["one two three four"])
-
-    assert (found.texts, found.tokens) == (1, 4)
-    assert found.dollars == (dollars and pytest.approx(dollars))
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sentence_transformers", reason="needs the transformers extra")
@@ -192,19 +181,6 @@ def test_vectors_of_a_folder_are_those_of_the_library(folder: Path) -> None:
     assert told == [1.0]
     short = local(folder, dimensions=4, batch=1).embed_queries(TEXTS)
     np.testing.assert_allclose(local(folder).embed_queries(TEXTS)[:, :4], short, atol=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_texts_that_a_folder_cuts_are_reported(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    fits = " ".join(["red"] * (MOST_TOKENS - 2))
-
-    local(folder).embed_passages([fits, f"{fits} blue"], lambda _: None)
-
-    assert [
-        record.getMessage() for record in caplog.records if record.name.startswith("fresh")
-    ] == [f"local: 1 of 2 texts were cut to {MOST_TOKENS} tokens, which is what the model takes"]
 
 
 @pytest.mark.filterwarnings("ignore")

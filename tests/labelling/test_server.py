@@ -189,20 +189,6 @@ def test_a_file_that_is_no_labels_file_stays_as_it_is(
     assert file.read_bytes() == data
 
 
-def test_times_of_other_tools_are_no_hindrance(
-    serve: Serve, collection: Path, tmp_path: Path
-) -> None:
-    client = serve(collection)
-    client.post("/api/tasks/0", json=support(1))
-    [label] = written(tmp_path)
-    for annotator, time in (("bo", "yesterday"), ("cy", "2026-11-23T10:00:00")):
-        line = json.dumps({**label, "annotator": annotator, "time": time}) + "\n"
-        (tmp_path / f"labels-{annotator}.jsonl").write_text(line)
-        client = serve(collection, annotator)
-        client.post("/api/tasks/1", json=support(1))
-        assert client.get("/api/state").json()["done"] == [0, 1]
-
-
 def test_a_file_is_held_by_one_process_and_by_labels_of_its_collection(
     serve: Serve, collection: Path, tmp_path: Path
 ) -> None:
@@ -319,15 +305,6 @@ def test_nuggets_of_no_answer_are_shown_with_the_passages_that_they_are_from(
     assert [one["passages"] for one in shown["nuggets"]] == [[1, 2], [2]]
     assert shown["source"] == "A passage that it is from"
     assert unsupported["texts"] == []
-
-
-def test_tasks_of_a_collection_with_an_impossible_name(tmp_path: Path) -> None:
-    for name in ("c" * 3000, "c\0"):
-        file = tmp_path / "tasks.jsonl"
-        file.write_bytes(encode_records([SampleHeader(collection=name, content="")]))
-        with pytest.raises(CollectionError, match="drawn from is not at") as caught:
-            Tasks.open(file)
-        assert str(caught.value).isprintable()
 
 
 def test_a_task_of_what_the_collection_lacks_is_named(collection: Path, tmp_path: Path) -> None:
