@@ -129,21 +129,21 @@ class Contents:
             The nugget ids of each query, and the labels of each of them, of all `labels` where
             these are known already.
         """
-        given = self.labels_of_nuggets() if labels is None else labels
-        supported = self.supported_nuggets(given) if nuggets == "supported" else frozenset[str]()
-        some = {
-            one.query_id
-            for one in self.nuggets
-            if one.nugget_id in supported and (doubtful or not one.doubtful)
+        every = self.labels_of_nuggets() if labels is None else labels
+        supported = self.supported_nuggets(every) if nuggets == "supported" else frozenset[str]()
+        with_support = {
+            nugget.query_id
+            for nugget in self.nuggets
+            if nugget.nugget_id in supported and (doubtful or not nugget.doubtful)
         }
         ids: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
-        found: Labels = {}
+        measured: Labels = {}
         for nugget in self.nuggets:
-            measured = nugget.nugget_id in supported or nugget.query_id not in some
-            if nugget.query_id in ids and measured and (doubtful or not nugget.doubtful):
+            counts = nugget.nugget_id in supported or nugget.query_id not in with_support
+            if nugget.query_id in ids and counts and (doubtful or not nugget.doubtful):
                 ids[nugget.query_id].append(nugget.nugget_id)
-                found[nugget.nugget_id] = given.get(nugget.nugget_id, {})
-        return ids, found
+                measured[nugget.nugget_id] = every.get(nugget.nugget_id, {})
+        return ids, measured
 
     def qrels_of(
         self,
@@ -158,13 +158,13 @@ class Contents:
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
-        measured, found = self.measured(slices, nuggets, labels=given)
-        labels: dict[str, Any] = dict(found)
+        measured, every = self.measured(slices, nuggets, labels=given)
+        labels: dict[str, Any] = dict(every)
         failed: dict[str, frozenset[str]] = {}
-        for nugget_id, of in found.items():
-            if None in of.values():
-                failed[nugget_id] = frozenset(id_ for id_, label in of.items() if label is None)
-                labels[nugget_id] = {id_: label for id_, label in of.items() if label is not None}
+        for nugget_id, by_chunk in every.items():
+            if None in by_chunk.values():
+                failed[nugget_id] = frozenset(c for c, label in by_chunk.items() if label is None)
+                labels[nugget_id] = {c: n for c, n in by_chunk.items() if n is not None}
         return NuggetQrels(
             nuggets={query_id: tuple(ids) for query_id, ids in measured.items() if ids},
             labels=labels,

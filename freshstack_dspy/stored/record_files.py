@@ -80,8 +80,8 @@ class RecordFile(NamedTuple):
 
     def path(self, folder: Path) -> Path:
         """Give the path of the file in a collection's folder, in the form that it has there."""
-        found = (folder / name for name in reversed(self.filenames) if (folder / name).exists())
-        return next(found, folder / self.filename)
+        paths = (folder / name for name in reversed(self.filenames))
+        return next((path for path in paths if path.exists()), folder / self.filename)
 
     def open(
         self,
@@ -256,14 +256,14 @@ class Records(Sequence[R], Generic[R]):
 
         if self.data is not None:
             return _of_query(self._lines, query_id)
-        found: list[R] = []
+        records: list[R] = []
         place = self._file.schema.get_field_index("query_id")
         for group in range(self._file.metadata.num_row_groups):
             known = self._file.metadata.row_group(group).column(place).statistics
             if known is None or not known.has_min_max or known.min <= query_id <= known.max:
                 table = self._group(group).filter(pc.field("query_id") == query_id)
-                found += chain.from_iterable(map(self._made, table.to_batches()))
-        return tuple(found)
+                records += chain.from_iterable(map(self._made, table.to_batches()))
+        return tuple(records)
 
     def sha256(self) -> str:
         """Hash the records as the JSON Lines that they are or would be."""
