@@ -1,4 +1,4 @@
-"""Rows of the files of others: JSON Lines (also gzip), JSON, CSV, Parquet, Arrow; bounded in size.
+"""Rows of the files of others: JSON Lines (also gzip), JSON, CSV, Parquet; bounded in size.
 
 And rows in memory: dictionaries, records and data frames.
 """
@@ -31,7 +31,7 @@ Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
 _DELIMITERS = (",", ";", "\t", "|")
 _INDEX = "__index_level_"
 """How Arrow calls the index of a data frame that has no name; it is no column."""
-_ENDINGS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".json")
+_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".json")
 """Of files with rows, in the order in which a folder is looked through for them."""
 
 
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     """One object of a file. Its methods raise a `SourceError` with file and line."""
 
     place: str
-    """File and line; of an array, Parquet or Arrow the number of the row."""
+    """File and line; of an array or Parquet the number of the row."""
     values: dict[str, Any]
 
     @classmethod
@@ -135,8 +135,8 @@ def read_rows(
 ) -> Iterator[Row]:
     """Give the rows of files, or of those of a folder, one at a time.
 
-    Files are JSON Lines (also gzip), JSON (an array or one object), Parquet or Arrow streams; of
-    the latter two only the `columns` are read.
+    Files are JSON Lines (also gzip), JSON (an array or one object), or Parquet, of which only the
+    `columns` are read.
 
     Raises:
         SourceError: A file cannot be read, or has no such rows.
@@ -144,8 +144,8 @@ def read_rows(
     files = row_files(files) if isinstance(files, Path) else files
     sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
     for number, file in enumerate(files, start=1):
-        if file.suffix in (".parquet", ".arrow"):
-            yield from _read_arrow(file, columns)
+        if file.suffix == ".parquet":
+            yield from _read_parquet(file, columns)
         else:
             yield from _read_json(file, progress)
         if progress is not None:
@@ -186,39 +186,25 @@ def _read_json(path: Path, progress: ReadProgress | None) -> Iterator[Row]:
             yield Row.of(each, f"{path}:{number}")
 
 
-def _read_arrow(path: Path, columns: Columns) -> Iterator[Row]:
+def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
     import pyarrow as pa
+    from pyarrow import parquet
 
     try:
-        number = 0
-        for batch in _batches(path, columns):
-            for values in _plain(batch).to_pylist():
-                number += 1
+        with path.open("rb") as opened:
+            file, size = parquet.ParquetFile(opened), path.stat().st_size
+            names = file.schema_arrow.names
+            if callable(columns):
+                names = columns(names, str(path))
+            elif columns is not None:
+                names = [name for name in names if name in columns]
+            batches = (_plain(batch) for batch in parquet_batches(file, size, 256, names))
+            rows = (values for batch in batches for values in batch.to_pylist())
+            for number, values in enumerate(rows, start=1):
                 yield Row(f"{path}:{number}", values)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise SourceError(f"{path}: cannot be read as {path.suffix[1:]}: {reason}") from None
-
-
-def _batches(path: Path, columns: Columns) -> "Iterator[pa.RecordBatch]":
-    from pyarrow import ipc, parquet
-
-    def chosen(names: list[str]) -> list[str]:
-        if callable(columns):
-            return columns(names, str(path))
-        return names if columns is None else [name for name in names if name in columns]
-
-    with path.open("rb") as opened:
-        if path.suffix == ".arrow":
-            stream = ipc.open_stream(opened)
-            names = chosen(stream.schema.names)
-            for batch in stream:
-                batch.validate(full=True)
-                yield batch.select(names)
-            return
-        file = parquet.ParquetFile(opened)
-        size = path.stat().st_size
-        yield from parquet_batches(file, size, 256, chosen(file.schema_arrow.names))
+        raise SourceError(f"{path}: cannot be read as Parquet: {reason}") from None
 
 
 def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":

@@ -32,20 +32,14 @@ def test_an_official_record_keeps_ids_labels_and_bytes(tmp_path: Path) -> None:
     ) == (3, 9, "c0ffee", "https://x.org/c")  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow"])
-def test_parquet_and_arrow_are_read_as_json_lines_are(tmp_path: Path, kind: str) -> None:
+def test_parquet_is_read_as_json_lines_are(tmp_path: Path) -> None:
     import_collection("freshstack", freshstack(tmp_path / "f"), tmp_path / "one")
     for name in ("queries", "corpus"):
         lines = (tmp_path / f"f/{name}.jsonl").read_text().splitlines()
         rows = [json.loads(line) for line in lines]
         (tmp_path / f"f/{name}.jsonl").unlink()
         (tmp_path / f"f/{name}").mkdir()
-        table = pa.Table.from_pylist(rows)
-        if kind == "parquet":
-            pq.write_table(table, tmp_path / f"f/{name}/0.parquet")
-        else:  # as `datasets` saves it
-            with pa.ipc.new_stream(tmp_path / f"f/{name}/data-00000.arrow", table.schema) as file:
-                file.write_table(table)
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"f/{name}/0.parquet")
     import_collection("freshstack", tmp_path / "f", tmp_path / "two")
 
     for name in ("queries.jsonl", "judgments.jsonl", "corpus.parquet"):
