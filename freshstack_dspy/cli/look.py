@@ -24,7 +24,7 @@ def show(
 ) -> Page:
     """List the queries, or one query with its nuggets and chunks."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.views.collection import queries_page, query_page
+    from freshstack_dspy.views.queries import queries_page, query_page
 
     loaded = Collection.load(collection)
     if query is None:

@@ -46,7 +46,7 @@ def score(
     from freshstack_dspy.answering import reading
     from freshstack_dspy.answering import scores as scoring
     from freshstack_dspy.files import write_file
-    from freshstack_dspy.views.answering import scores_page
+    from freshstack_dspy.views.scores import scores_page
 
     check_out(leaderboard)
     shown: Sequence[str] = ()

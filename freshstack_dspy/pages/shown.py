@@ -2,6 +2,7 @@
 
 from functools import singledispatch
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from freshstack_dspy.pages.html import html_fragment
@@ -26,13 +27,14 @@ class Shown:
     def page(self, *args: Any, **options: Any) -> Page:
         """Give its page, as a terminal, a notebook and files show it.
 
-        The views of the results of a room, as `collection`, are in `freshstack_dspy.views` under
-        its name, with the arguments that they take. They stand above the results, which import
-        none of them.
+        Its view is in `freshstack_dspy.views`, in the module of the name of the result's own, as
+        `scores`, or of its room, as `collection`, with the arguments that it takes. Views stand
+        above the results, which import none of them.
         """
         names = (each.__module__ for each in type(self).__mro__)
-        room = next(name.split(".")[1] for name in names if name.startswith(_PACKAGE))
-        import_module(f"{_PACKAGE}views.{room}")
+        room, name = next(n.split(".")[1:3] for n in names if n.startswith(_PACKAGE))
+        views = (f"{_PACKAGE}views.{each}" for each in (name, room))
+        import_module(next(view for view in views if find_spec(view)))
         return page_of(self, *args, **options)
 
     def _repr_html_(self) -> str:

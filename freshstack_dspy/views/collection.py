@@ -1,9 +1,7 @@
-"""What is shown of collections: queries, differences, explanations, analyses, searches, boards."""
+"""What is shown of collections: cards, differences, analyses, searches, leaderboards."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.collection.analysis import (
@@ -17,9 +15,7 @@ from freshstack_dspy.collection.analysis import (
 )
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, JudgmentChange, NuggetChange
-from freshstack_dspy.collection.explain import Call, Explanation, JudgedNugget, find_query
 from freshstack_dspy.collection.leaderboard import EntryResult, Mean, Results, TopicResult
-from freshstack_dspy.collection.rechunk import Rechunked
 from freshstack_dspy.collection.steps import Steps
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
@@ -42,35 +38,16 @@ from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import (
     DEPENDS,
     DRY_RUN,
-    TECHNIQUES,
-    CandidateOrigin,
-    Query,
     Technique,
 )
 from freshstack_dspy.stored.card import card_page
-from freshstack_dspy.stored.contents import nuggets_by_query
-from freshstack_dspy.stored.counts import listed
-from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.manifest import NOT_MEASURED
-from freshstack_dspy.stored.record_files import records_of
-from freshstack_dspy.stored.slices import Slices, slices_of
 
 _LONGEST = 160
-_ORIGINS: dict[CandidateOrigin, str] = {
-    "pooled": "pooled by",
-    "run": "added for a run, pooled by no technique",
-    "seed": "the query was made from it, pooled by no technique",
-    "document": "of the documents that the report was written from",
-    "reused": "judged before a refresh, and pooled no more",
-    "imported": "imported: the format does not say what found it",
-}
 _TECHNIQUES: dict[Technique, str] = {
     "question": "the question",
     "sub_questions": "sub-questions",
     "closed_book_answer": "the closed-book answer",
 }
-_QUOTED = 600
-"""How many characters of a question and of its answer are shown."""
 _GROUPS = 5
 """How many groups of a kind are shown, those that miss most."""
 _TOP = 5
@@ -83,234 +60,6 @@ _AROUND, _WORDS = 300, 200
 def collection_page(collection: Collection, *, authors: bool = True) -> Page:
     """Give its data card: sources, counts, limits and attribution."""
     return card_page(collection, collection.corpus, collection.manifest, authors=authors)
-
-
-# Queries
-
-
-def queries_page(collection: StoredCollection, slices: Slices = "all") -> Page:
-    """List the queries in some slices, with how much of them the corpus supports."""
-    titles = {query.query_id: query.title or query.body for query in collection.queries}
-    chosen = slices_of(slices)
-    columns: dict[str, Any] = {
-        "query_id": "query_id",
-        "title": lambda part: titles[part.query_id],
-        "nuggets": "nuggets",
-        "supported": "supported",
-        "slice": "slice",
-    }
-    parts = [part for part in collection.slices if part.slice in chosen]
-    rows = Table.of(parts, columns)
-    short = columns | {"title": lambda part: cut(titles[part.query_id], 54)}
-    trust = NOT_MEASURED if collection.manifest.trust is None else ""
-    command = Span(f"freshstack show {collection.path or 'COLLECTION'} QUERY", "code")
-    return Page(
-        f"{collection.name}: {counted(len(parts), 'query', 'queries')}",
-        (
-            Table.of(parts, short, keys=2, ids=(0,)),
-            *notes(collection.labels_by, trust),
-            Text(("one query: ", command), "note"),
-        ),
-        data=[dict(zip(rows.header, row, strict=True)) for row in rows.rows],
-        rows=rows,
-    )
-
-
-def query_page(collection: StoredCollection, query_id: str) -> Page:
-    """Give a query with its nuggets, and the chunks that were pooled or judged for it.
-
-    Raises:
-        CollectionError: There is no such query.
-    """
-    query = find_query(collection, query_id)
-    supports: dict[str, list[str]] = {}
-    for judgment in records_of(collection.judgments, query_id):
-        if collection.supports(judgment):
-            supports.setdefault(judgment.chunk_id, []).append(judgment.nugget_id)
-    ranks = {
-        each.chunk_id: min((by.rank for by in each.pooled_by), default=None)
-        for each in records_of(collection.pool, query_id)
-    }
-    chunks: list[dict[str, Any]] = [
-        {"chunk_id": id_, "best_rank": ranks.get(id_), "supports": supports.get(id_, [])}
-        for id_ in sorted({*supports, *ranks})
-    ]
-    chunks.sort(key=lambda chunk: (-len(chunk["supports"]), chunk["best_rank"] or sys.maxsize))
-    true_at = collection.true_at(query_id)
-    nuggets = [
-        each.model_dump(include={"nugget_id", "text", "importance", "doubtful"})
-        | {"supported_by": sum(each.nugget_id in ids for ids in supports.values())}
-        | {"true_at": true_at.get(each.nugget_id)}
-        for each in nuggets_by_query(collection.nuggets, doubtful=True).get(query_id, [])
-    ]
-    slice_ = next(part.slice for part in collection.slices if part.query_id == query_id)
-    rows = [
-        (chunk["chunk_id"], chunk["best_rank"], "\n".join(chunk["supports"])) for chunk in chunks
-    ]
-    table = Table(("chunk", "best rank", "supports"), rows, ids=(0, 2))
-    folder = collection.path or "COLLECTION"
-    command = Span(f"freshstack explain {folder} {query_id} CHUNK", "code")
-    return Page(
-        title_of(query),
-        (
-            about_query(query, slice_),
-            *(
-                Text((Span(f"{name}: ", "strong"), cut(text, _QUOTED)), "item")
-                for name, text in (("question", query.body), ("answer", query.answer))
-                if text
-            ),
-            Page(f"nuggets ({len(nuggets)})", tuple(map(_query_nugget, nuggets))),
-            Page(f"chunks pooled or judged ({len(chunks):,})", (table,)),
-            Text(collection.labels_by, "note"),
-            Text(("one chunk: ", command), "note"),
-        ),
-        data={"query": query, "slice": slice_, "nuggets": nuggets, "chunks": chunks},
-    )
-
-
-def _query_nugget(nugget: dict[str, Any]) -> Text:
-    rated = f", {nugget['importance']}" if nugget["importance"] else ""
-    by = f"supported by {counted(nugget['supported_by'], 'chunk')}"
-    by += f" of {nugget['true_at'][:10]}" if nugget["true_at"] else ""
-    supported = "doubtful, so not judged" if nugget["doubtful"] else by
-    return Text(
-        (Span(nugget["nugget_id"], "code"), f"{rated}, {supported}: {nugget['text']}"), "item"
-    )
-
-
-# One chunk of a query
-
-
-@page_of.register
-def explanation_page(explanation: Explanation) -> Page:
-    """Give the page of an explanation."""
-    scale = explanation.scale
-    judgments = (
-        f"judgments of {counted(len(explanation.nuggets), 'nugget')} (scale {scale.name}, support from "
-        f"{scale.threshold} on)"
-    )
-    calls = "calls" if explanation.calls else "calls: no reply is named by these judgments"
-    return Page(
-        title_of(explanation.query),
-        (
-            about_query(explanation.query, explanation.slice.slice),
-            Page(f"chunk {explanation.chunk.chunk_id}", tuple(_chunk(explanation))),
-            _candidate(explanation),
-            Page(judgments, tuple(_judgments(explanation))),
-            Page(calls, tuple(line for call in explanation.calls for line in _call(call))),
-            Text(explanation.labels_by, "note"),
-        ),
-        data=explanation,
-    )
-
-
-def title_of(query: Query) -> str:
-    """Name a query."""
-    return f"query {query.query_id}: {cut(query.title or query.body, 400)}"
-
-
-def about_query(query: Query, slice_: str) -> Text:
-    """Say in a line what is known of a query."""
-    tags = f", tags {', '.join(query.tags)}" if query.tags else ""
-    fields = "".join(f", {name} {value}" for name, value in query.fields.items())
-    return Text(f"slice {slice_}, origin {query.origin}{tags}{fields}", "note")
-
-
-def _chunk(explanation: Explanation) -> Iterator[Text]:
-    chunk = explanation.chunk
-    revision = f", revision {chunk.revision}" if chunk.revision else ""
-    revision += f" of {explanation.true_at[:10]}" if explanation.true_at else ""
-    where = (
-        f"{chunk.path} of {chunk.source}{revision}, bytes {chunk.start_byte:,} to "
-        f"{chunk.end_byte:,}, {chunk.tokens:,} tokens"
-    )
-    link = (" ", Span(chunk.url, href=chunk.url)) if chunk.url else ()
-    yield Text((where, *link), "note")
-    if chunk.headings:
-        yield Text(f"below {' > '.join(chunk.headings)}", "note")
-    title = len(chunk.titled) - len(chunk.text)
-    places = [
-        (title + chunk.place_at(start), title + chunk.place_at(end))
-        for one in explanation.nuggets
-        if one.judgment is not None
-        for start, end in one.judgment.evidence
-    ]
-    yield Text(tuple(marked(chunk.titled, places)), "excerpt")
-
-
-def _candidate(explanation: Explanation) -> Page:
-    """What found a chunk: each technique's fused rank, and the ranks in its retrievers' lists."""
-    candidate = explanation.candidate
-    if candidate is None:
-        return Page("judged without being a candidate: what found it is not known")
-    fused = {by.technique: f"{by.rank:,}" for by in candidate.pooled_by}
-    fused |= {by.technique: f"{by.rank:,} (below the pool)" for by in candidate.ranked_below}
-    lines = []
-    for technique in TECHNIQUES:
-        lists = [by for by in candidate.found_by if by.technique == technique]
-        if technique in fused or lists:
-            ranks = ", ".join(f"{by.retriever} {by.rank:,}" for by in lists)
-            ranks = ranks or "in no retriever's list"
-            lines.append(f"{technique}: rank {fused.get(technique, '–')}; {ranks}")
-    lines += [f"run {run.run}: rank {run.rank:,}" for run in candidate.runs]
-    if candidate.lost_without:
-        lines.append(f"not pooled without {', nor without '.join(candidate.lost_without)}")
-    return Page(_ORIGINS[candidate.origin], tuple(Text(line, "item") for line in lines))
-
-
-def _judgments(explanation: Explanation) -> Iterator[Text]:
-    for judged in explanation.nuggets:
-        yield from _judgment(judged)
-    for one in explanation.reasons:
-        ids = one.nugget_ids
-        of = f"nugget {ids[0]}" if len(ids) == 1 else f"the chunk as a whole, {len(ids)} nuggets"
-        yield Text(f"reason for {of}: {one.text}{_by(one.call_id)}", "item")
-    for failure in explanation.failures:
-        why = f"failed in step {failure.step}, {failure.status}: {failure.message}"
-        yield Text(f"{why}{_by(failure.call_id)}", "item")
-
-
-def _judgment(judged: JudgedNugget) -> Iterator[Text]:
-    nugget, judgment = judged.nugget, judged.judgment
-    name = Span(nugget.nugget_id, "code")
-    importance = f", {nugget.importance}" if nugget.importance else ""
-    if judgment is None:
-        why = "doubtful, so not judged" if nugget.doubtful else "not judged"
-        yield Text((name, f"{importance}: {why}: {nugget.text}"), "item")
-        return
-    verdict = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
-    label = judgment.status if judgment.label is None else judgment.label
-    number = f", nugget {judged.number} in its call" if judged.number else ""
-    yield Text((name, f"{importance}: ", Span(verdict, "strong"), f" ({label}){number}"), "item")
-    yield Text(nugget.text, "item", 1)
-    if judgment.same_as:
-        yield Text(f"judged as {judgment.same_as}, which says the same", "item", 1)
-    for (start, end), words in zip(judgment.evidence, judged.evidence, strict=True):
-        yield Text(f"bytes {start:,} to {end:,}: “{' '.join(words.split())}”", "item", 1)
-    for vote in judgment.votes:
-        part = f", part {vote.part}" if judgment.parts > 1 else ""
-        given = f"label {vote.label}" if vote.label is not None else f"no label ({vote.status})"
-        yield Text(f"vote {vote.vote}{part}: {given}{_by(vote.call_id)}", "item", 2)
-
-
-def _call(call: Call) -> Iterator[Text]:
-    yield Text(Span(call.call_id, "code"), "item")
-    facts = ""
-    if reply := call.reply:
-        cost = "cost unknown" if reply.cost is None else f"${reply.cost:.4f}"
-        tokens = "tokens unknown"
-        if reply.input_tokens is not None:
-            tokens = f"{reply.input_tokens} + {reply.output_tokens} tokens"
-        facts = (
-            f"{reply.request.model}, {reply.request.task or 'no named task'}; {tokens}, {cost}; "
-            f"{reply.status}, finish reason {reply.finish_reason}, {reply.received_at}; "
-        )
-    judgments = counted(call.judgments, "judgment")
-    yield Text(f"{facts}named by {judgments} of the collection", "item", 1)
-
-
-def _by(call_id: str | None) -> str:
-    return "" if call_id is None else f" [call {cut(call_id, 12)}]"
 
 
 # What differs
@@ -735,25 +484,3 @@ def _values(results: Results) -> Iterator[tuple[Cell, ...]]:
         for topic, means in {"": entry.average or {}, **found}.items():
             for name, mean in means.items():
                 yield topic, entry.info.name, _type(entry), name, mean.value, mean.low, mean.high
-
-
-# A collection that was cut anew
-
-
-@page_of.register
-def rechunked_page(rechunked: Rechunked, path: Path | None = None) -> Page:
-    """Give how many chunks and labels there are now, at `path`, and what was lost."""
-    manifest, counts = rechunked.collection.manifest, rechunked.collection.manifest.counts
-    lines = [f"supported pairs: {counts.supported:,}; slices: {listed(counts.slices)}"]
-    if rechunked.without_evidence:
-        labels = counted(rechunked.without_evidence, "label")
-        lines.append(f"{labels} of support had no evidence, only their chunk")
-    if rechunked.lost:
-        lines.append(
-            f"labels of support that are lost, as no chunk holds all of their evidence: "
-            f"{rechunked.lost:,}; nuggets that are supported no more: {len(rechunked.lost_nuggets):,}"
-        )
-    lines.append(f"{path or rechunked.collection.name}: content hash {manifest.content_hash}")
-    title = f"{counted(counts.chunks, 'chunk')}, {counted(counts.judgments, 'judgment')}"
-    lost = {name: getattr(rechunked, name) for name in ("lost", "without_evidence", "lost_nuggets")}
-    return Page(title, tuple(map(Text, lines)), {"collection": manifest, **lost})

@@ -11,7 +11,7 @@ from freshstack_dspy import BuildConfig, Collection, build, explain, plan, rejud
 from freshstack_dspy.errors import ConfigError, FreshstackError, SourceError
 from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.recipes.stale import Stale
-from freshstack_dspy.views.collection import query_page
+from freshstack_dspy.views.queries import query_page
 from tests.corpus.test_git import commit, git
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, write_domain
 from tests.recipes.scripted import ScriptedProvider

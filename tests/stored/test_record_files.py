@@ -30,7 +30,7 @@ from freshstack_dspy.records import (
 from freshstack_dspy.stored import record_files
 from freshstack_dspy.stored.record_files import RECORD_FILES, RecordFile, records_of, rows
 from freshstack_dspy.stored.writing import call_ids_in, call_ids_of
-from freshstack_dspy.views.collection import query_page
+from freshstack_dspy.views.queries import query_page
 from tests.collection.small import CONTENTS, A, B, files_of, write_small
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
