@@ -38,22 +38,13 @@ _AS_SECTIONS = (
     "[[ ## reasoning ## ]]\nThe answer holds five facts.\n\n"
     f"[[ ## nuggets ## ]]\n{json.dumps(_NUGGETS)}\n\n[[ ## completed ## ]]"
 )
-
-
-_VERDICT = {
-    "reason": "The passage states it.",
-    "reasoning": "The passage states it.",
-    "rationale": "The passage states it.",
-    "verdict": 1,
-    "score": 1,
-    "result": True,
-    "supported": True,
-}
-_SCORE = {"reasoning": "The passage states it.", "score": 1}
+_REASON = "The passage states it."
+_VERDICT = dict.fromkeys(("reason", "reasoning", "rationale"), _REASON)
+_VERDICT |= {"verdict": 1, "score": 1, "result": True, "supported": True}
+_SCORE = {"reasoning": _REASON, "score": 1}
 _OUR_VERDICT = {"verdicts": [{"chunk": 1, "reason": "It states it.", "supported": [1]}]}
 _VERDICT_SECTIONS = (
-    "[[ ## reasoning ## ]]\nThe passage states it.\n\n"
-    "[[ ## supported ## ]]\nTrue\n\n[[ ## completed ## ]]"
+    f"[[ ## reasoning ## ]]\n{_REASON}\n\n[[ ## supported ## ]]\nTrue\n\n[[ ## completed ## ]]"
 )
 
 
@@ -91,32 +82,31 @@ _VERDICTS = (
 )
 
 
-class _Counts:
-    """What the server did so far."""
+class _Server:
+    """What the server does with a request, and how many it took and refused so far."""
 
-    def __init__(self, closed: float) -> None:
-        self._closed = closed
+    def __init__(self, latency: float, closed: float) -> None:
+        self.latency, self._closed = latency, closed
         self._opens: float | None = None
-        self.taken = self.refused = 0
+        self.counts = {"taken": 0, "refused": 0}
+        self.refusal = _response(
+            "HTTP/1.1 429 Too Many Requests",
+            {"error": {"message": "slow down", "type": "rate_limit", "code": "rate_limit"}},
+            f"Retry-After: {closed:.0f}",
+        )
 
     def refuses(self) -> bool:
         """Count a request."""
         if self._opens is None:
             self._opens = time.monotonic() + self._closed
         refused = time.monotonic() < self._opens
-        self.refused += refused
-        self.taken += not refused
+        self.counts["refused" if refused else "taken"] += 1
         return refused
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, latency: float, closed: float, counts: _Counts) -> None:
-        self._latency, self._counts = latency, counts
-        self._refusal = _response(
-            "HTTP/1.1 429 Too Many Requests",
-            {"error": {"message": "slow down", "type": "rate_limit", "code": "rate_limit"}},
-            f"Retry-After: {closed:.0f}",
-        )
+    def __init__(self, server: _Server) -> None:
+        self._server = server
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -129,17 +119,17 @@ class _Connection(asyncio.Protocol):
             return
         if head.startswith(b"GET"):
             self._received = b""
-            counts = {"taken": self._counts.taken, "refused": self._counts.refused}
-            self._write(_response("HTTP/1.1 200 OK", counts))
+            self._write(_response("HTTP/1.1 200 OK", self._server.counts))
             return
         length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         if len(body) < length:
             return
         self._received = body[length:]
-        if self._counts.refuses():
-            self._write(self._refusal)
+        if self._server.refuses():
+            self._write(self._server.refusal)
         else:
-            asyncio.get_running_loop().call_later(self._latency, self._answer, body[:length])
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._server.latency, self._answer, body[:length])
 
     def _answer(self, body: bytes) -> None:
         replies = _VERDICTS if TO_JUDGE.encode() in body else _NUGGETS_REPLIES
@@ -153,9 +143,9 @@ class _Connection(asyncio.Protocol):
 async def _serve(latency: float, closed: float) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     print(listener.getsockname()[1], flush=True)
-    counts = _Counts(closed)
+    state = _Server(latency, closed)
     server = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(latency, closed, counts), sock=listener
+        lambda: _Connection(state), sock=listener
     )
     await server.serve_forever()
 
@@ -176,8 +166,8 @@ def serving(latency: float = 0.0, closed: float = 0.0) -> Iterator[str]:
 def counts(api_base: str) -> dict[str, int]:
     """How many requests a server took and refused."""
     with urlopen(f"{api_base}/counts") as reply:
-        found: dict[str, int] = json.load(reply)
-    return found
+        taken_and_refused: dict[str, int] = json.load(reply)
+    return taken_and_refused
 
 
 if __name__ == "__main__":
