@@ -23,7 +23,7 @@ from freshstack_dspy.errors import FreshstackError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _FEW = 4
-"""Of so many items less are done in this process: to begin another takes half a second."""
+"""Fewer items are worked on in this process: another takes half a second to begin."""
 _RENEWED = 100
 """Items, after which a process is replaced: parsers leak, and a long run must not grow."""
 
