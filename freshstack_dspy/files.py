@@ -15,7 +15,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -245,6 +244,8 @@ def locked(path: Path, by: str = "", *, wait: bool = False) -> Iterator[None]:
         ConfigError: Another holds it, who is named.
         OSError: The file cannot be written.
     """
+    from filelock import FileLock, Timeout  # which imports asyncio: not for every reader
+
     lock = FileLock(path, timeout=-1 if wait else 0, thread_local=False)
     try:
         lock.acquire()
