@@ -3,6 +3,8 @@
 import inspect
 import re
 
+import pytest
+
 from freshstack_dspy import errors
 
 CLASSES = {
@@ -34,3 +36,12 @@ def test_the_drawn_tree_is_the_real_tree() -> None:
 
     assert real.pop("FreshstackError") == "Exception"
     assert drawn() == real
+
+
+def test_an_argument_is_named_as_whoever_reads_the_message_types_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert errors.argument("mode", "live") == "mode='live'"
+    monkeypatch.setattr(errors, "options_are_typed", True)
+    assert errors.argument("keep_labels") == "--keep-labels"
+    assert errors.argument("mode", "live") == "--mode live"

@@ -83,6 +83,12 @@ def test_locks_and_labels_need_nothing_that_windows_lacks() -> None:
     assert subprocess.run(command, check=False).returncode == 0
 
 
+def test_a_view_brings_nothing_heavy_that_its_results_do_not_need() -> None:
+    code = "import freshstack_dspy.views.queries, freshstack_dspy.views.scores"
+
+    assert imported(code).isdisjoint(HEAVY)
+
+
 def test_nothing_is_used_that_dspy_3_5_removes(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", r"(?s).*\b3\.5\b", DeprecationWarning)

@@ -26,6 +26,7 @@ from freshstack_dspy.pages.page import (
     percent,
     prose,
 )
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.pages.terminal import page_text
 
 EVIL = "<script>alert(1)</script> | *x* \x1b[31m\u202e `y` [a](javascript:b)"
@@ -244,3 +245,16 @@ def test_a_long_line_of_a_document_is_wrapped_below_its_beginning() -> None:
 def test_columns_of_numbers_are_flush_right(cells: list[str], right: bool) -> None:
     table = Table(("key", "value"), [("k", cell) for cell in cells])
     assert table.flush_right() == [False, right]
+
+
+def test_a_table_is_made_of_attributes_and_functions_of_records() -> None:
+    spans = [Span("a", "code"), Span("b")]
+    table = Table.of(spans, {"text": "text", "is code": lambda span: str(span.style == "code")})
+
+    assert list(table.header) == ["text", "is code"]
+    assert table.rows == [("a", "True"), ("b", "False")]
+
+
+def test_what_has_no_view_has_no_page() -> None:
+    with pytest.raises(TypeError, match="int has no page"):
+        page_of(1)
