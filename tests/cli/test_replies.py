@@ -184,7 +184,7 @@ def test_waiting_goes_on_when_the_provider_does_not_answer(
     done = freshstack("requests", "status", deferred, "--wait")
 
     assert once.code == 1
-    assert once.err.startswith("error: the batch API of anthropic/claude-sonnet-4-5 did not answer")
+    assert once.err.startswith("error: anthropic/claude-sonnet-4-5 did not answer")
     assert done.code == 0
     assert "did not answer: busy; asking again in " in done.err
 

@@ -19,7 +19,7 @@ import pytest
 
 from freshstack_dspy import Collection, ReplyStore, read_labels
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "examples/quickstart"
