@@ -362,6 +362,11 @@ class Query(Record):
         return f"{self.title} {self.body}".strip()
 
 
+def as_query(query: Query | str) -> Query:
+    """A query as it is, or one with the text of a question, whose `query_id` is `question`."""
+    return Query(query_id="question", title=query, body="") if isinstance(query, str) else query
+
+
 class Nugget(Record):
     """An atomic fact that a good answer to its query must hold."""
 

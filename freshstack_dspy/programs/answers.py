@@ -7,7 +7,7 @@ import dspy
 
 from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.programs.support_judge import numbered, whole
-from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query
+from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query, as_query
 from freshstack_dspy.signatures.answers import (
     AgreementGrade,
     AnswerQuestion,
@@ -31,7 +31,7 @@ class AnswerGenerator(Program):
 
     def forward(
         self,
-        query: Query,
+        query: Query | str,
         chunks: Sequence[Chunk],
         *,
         run_id: str = "context",
@@ -52,6 +52,7 @@ class AnswerGenerator(Program):
             sentences where they do not answer the question. Without chunks nothing is asked, and
             its status is `not_retrieved`.
         """
+        query = as_query(query)
         sentences: Sequence[AnswerSentence] = ()
         call_id = None
         if chunks:
@@ -106,14 +107,16 @@ class AnswerComparer(Program):
         super().__init__(GradeAgreement if graded else CompareAnswers)
         self.graded = graded
 
-    def forward(self, query: Query, references: Sequence[str], answer: str) -> dspy.Prediction:
+    def forward(
+        self, query: Query | str, references: Sequence[str], answer: str
+    ) -> dspy.Prediction:
         """Compare; the query's own answer is not shown.
 
         Returns:
             A prediction with `agrees`, True or False, `score` (a grade, or 1 for yes and 0 for no),
             `reason` and `call_id`. From grade 2 on an answer agrees.
         """
-        numbered_from_1 = enumerate(references, 1)
+        query, numbered_from_1 = as_query(query), enumerate(references, 1)
         reply = self.ask(
             question=ShownQuestion.of(query),
             references=[ReferenceAnswer(number=n, text=text) for n, text in numbered_from_1],

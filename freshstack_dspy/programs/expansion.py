@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dspy
 
 from freshstack_dspy.lm.typed import Program
-from freshstack_dspy.records import Expansion, ExpansionKind, Query
+from freshstack_dspy.records import Expansion, ExpansionKind, Query, as_query
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 
@@ -17,8 +17,9 @@ class QuestionDecomposer(Program):
         super().__init__(DecomposeQuestion)
         self.limit = limit
 
-    def forward(self, query: Query) -> dspy.Prediction:
+    def forward(self, query: Query | str) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` of the sub-questions."""
+        query = as_query(query)
         reply = self.ask(question=ShownQuestion.of(query), limit=self.limit)
         return _expansion(query, "sub_questions", reply.sub_questions, reply.call_id)
 
@@ -29,8 +30,9 @@ class ClosedBookAnswerer(Program):
     def __init__(self) -> None:
         super().__init__(AnswerClosedBook)
 
-    def forward(self, query: Query) -> dspy.Prediction:
+    def forward(self, query: Query | str) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` whose one text is the answer."""
+        query = as_query(query)
         reply = self.ask(question=ShownQuestion.of(query))
         return _expansion(query, "closed_book_answer", [reply.answer], reply.call_id)
 

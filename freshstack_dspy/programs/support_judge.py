@@ -18,6 +18,7 @@ from freshstack_dspy.records import (
     ScaleName,
     Spans,
     StepName,
+    as_query,
 )
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, NumberedChunk, NumberedNugget
@@ -125,8 +126,7 @@ class SupportJudge(Program):
         """
         if not nuggets or not chunks:
             return dspy.Prediction(judgments=(), failure=None)
-        if isinstance(query, str):
-            query = Query(query_id="question", title=query, body="")
+        query = as_query(query)
         facts = [
             Nugget(nugget_id=f"nugget {at}", query_id=query.query_id, text=nugget, call_id=None)
             if isinstance(nugget, str)

@@ -11,7 +11,7 @@ import dspy
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.programs.support_judge import ChunkPart, numbered, parts_of
-from freshstack_dspy.records import Chunk, Nugget, Query, Relevance
+from freshstack_dspy.records import Chunk, Nugget, Query, Relevance, as_query
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import NumberedNugget
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
@@ -23,7 +23,9 @@ class RelevanceGrader(Program):
     def __init__(self) -> None:
         super().__init__(GradeRelevance)
 
-    def forward(self, query: Query, passages: Sequence[Chunk | ChunkPart]) -> dspy.Prediction:
+    def forward(
+        self, query: Query | str, passages: Sequence[Chunk | ChunkPart | str]
+    ) -> dspy.Prediction:
         """Grade.
 
         Args:
@@ -39,7 +41,7 @@ class RelevanceGrader(Program):
             return dspy.Prediction(grades=[], error=None)
         error: IncompleteReplyError | None = None
         try:
-            outputs: Any = self.ask(**passage_inputs(query, parts_of(passages)))
+            outputs: Any = self.ask(**passage_inputs(as_query(query), parts_of(passages)))
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         found = {
@@ -59,9 +61,9 @@ class NuggetUpdater(Program):
 
     def forward(
         self,
-        query: Query,
+        query: Query | str,
         nuggets: Sequence[Nugget],
-        passages: Sequence[Chunk | ChunkPart],
+        passages: Sequence[Chunk | ChunkPart | str],
     ) -> dspy.Prediction:
         """Update.
 
@@ -74,12 +76,12 @@ class NuggetUpdater(Program):
             A prediction with `nuggets`, most important first. Each has the ids of the chunks that
             it comes from: of those listed that it takes up, and of the passages that state it.
         """
-        passages = parts_of(passages)
-        reply = self.ask(**update_inputs(query, nuggets, passages, self.limit))
+        query, shown = as_query(query), parts_of(passages)
+        reply = self.ask(**update_inputs(query, nuggets, shown, self.limit))
         made = []
         for number, one in enumerate(reply.found):
             before = [chunk_id for n in one.nuggets for chunk_id in nuggets[n - 1].chunk_ids]
-            here = [passages[n - 1].chunk.chunk_id for n in one.passages]
+            here = [shown[n - 1].chunk.chunk_id for n in one.passages]
             made.append(
                 Nugget(
                     nugget_id=f"{query.query_id}_{number}",
@@ -98,7 +100,7 @@ class ImportanceRater(Program):
     def __init__(self) -> None:
         super().__init__(RateImportance)
 
-    def forward(self, query: Query, nuggets: Sequence[Nugget]) -> dspy.Prediction:
+    def forward(self, query: Query | str, nuggets: Sequence[Nugget]) -> dspy.Prediction:
         """Rate; `error` is the `ReplyError` that says which were left out, or None.
 
         Args:
@@ -109,7 +111,9 @@ class ImportanceRater(Program):
             return dspy.Prediction(importances=[], error=None)
         error: IncompleteReplyError | None = None
         try:
-            outputs: Any = self.ask(question=ShownQuestion.of(query), nuggets=_numbered(nuggets))
+            outputs: Any = self.ask(
+                question=ShownQuestion.of(as_query(query)), nuggets=_numbered(nuggets)
+            )
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         rated = {one.nugget: one.importance for one in outputs["ratings"]}

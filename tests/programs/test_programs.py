@@ -45,6 +45,29 @@ def said(text: str, quote: str = "", importance: str = "vital") -> dict[str, Any
     return {"quote": quote, "text": text, "importance": importance, "doubtful": text == "first"}
 
 
+def test_programs_take_a_question_and_passages_as_plain_texts(answering: Answering) -> None:
+    model = answering(
+        GradeRelevance={"grades": [{"passage": 1, "reason": "It says so.", "grade": 3}]},
+        UpdateNuggets={"found": [{"text": "Use width.", "nuggets": [], "passages": [1]}]},
+        RateImportance={"ratings": [{"nugget": 1, "importance": "vital"}]},
+        DecomposeQuestion={"sub_questions": ["By what?"]},
+        CompareAnswers={"reason": "Equal.", "agrees": "yes"},
+    )
+
+    [grade] = RelevanceGrader()("Widths?", ["Use width."]).grades
+    [nugget] = NuggetUpdater()("Widths?", [], ["Use width."]).nuggets
+    rated = ImportanceRater()("Widths?", [nugget])
+    parts = QuestionDecomposer()("Widths?").expansion
+    compared = AnswerComparer()("Widths?", ["Use width."], "By width.")
+
+    assert grade.grade == 3
+    assert (nugget.nugget_id, nugget.chunk_ids) == ("question_0", ("chunk 1",))
+    assert rated.importances == ["vital"]
+    assert parts.texts == ("By what?",)
+    assert compared.agrees
+    assert {inputs["question"]["title"] for inputs in model.inputs} == {"Widths?"}
+
+
 def test_plain_chunks_are_graded_make_nuggets_and_these_are_rated(answering: Answering) -> None:
     """The programs of recipe `nuggets`, alone; a chunk or a part of one is the same to them."""
     model = answering(
