@@ -1,4 +1,4 @@
-"""A shortlist: the runs of all retrievers that a configuration names, each made once."""
+"""A shortlist: the runs of all retrievers that a configuration names."""
 
 import dataclasses
 from collections.abc import Callable
