@@ -172,7 +172,8 @@ def _closed_book(question: Question) -> Json:
     chosen = [each.rstrip("?!. ") for each in _prose(question)[:SENTENCES]]
     about = subjects(question, 8)
     concerns = [f"It concerns {listed(about)}."] if about else []
-    return {"answer": " ".join([*(f"{each}." for each in chosen if each), *concerns])}
+    said = " ".join([*(f"{each}." for each in chosen if each), *concerns])
+    return {"answer": said or question.strip()}
 
 
 def _ask(text: str) -> str:
