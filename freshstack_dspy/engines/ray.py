@@ -72,7 +72,7 @@ def map_batches(
     try:
         while True:
             most = 2 * max(1, int(_slots(ray.cluster_resources(), gpus)))
-            underway += islice(started, most - len(underway))
+            underway += islice(started, max(0, most - len(underway)))  # fewer where a node was lost
             if not underway:
                 return
             done, _ = ray.wait(underway[:1], timeout=stalled)

@@ -113,7 +113,7 @@ def test_a_key_never_reaches_the_screen(freshstack: Command, tmp_path: Path) -> 
 
     done = freshstack("build", write_domain(tmp_path, model=model))
 
-    assert_one_line(done, "did not answer")
+    assert_one_line(done, "nobody answers at")
     assert secret not in done.out + done.err
     assert "pass-word" not in done.out + done.err
 
