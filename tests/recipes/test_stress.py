@@ -26,6 +26,8 @@ from .scripted import SCRIPTS, inputs_of, question_of
 
 REASKS = 2
 ATTEMPTS = 1 + REASKS
+TEMPERATURE = 0.1
+"""Of what is asked first."""
 FIRST_TURNS = 2
 """The instructions and the question."""
 ALONE, MIXED = 0.2, 0.6
@@ -139,8 +141,9 @@ class BadServer:
 
     def __call__(self, body: dict[str, Any]) -> Scripted:
         task = str(body["response_format"]["json_schema"]["name"])
-        turns = tuple((turn["role"], turn["content"]) for turn in body["messages"])
-        answer = SCRIPTS[task](inputs_of([content for _, content in turns]))
+        said = [(turn["role"], turn["content"]) for turn in body["messages"]]
+        turns = told_apart(said, body["temperature"])
+        answer = SCRIPTS[task](inputs_of([content for _, content in said]))
         chance = Random(f"{self.seed} {json.dumps(turns)}")
         spoiled = Spoiled(Scripted(json.dumps(answer)), "ok")
         if chance.random() < self.share:
@@ -180,7 +183,18 @@ def recorded(config: BuildConfig) -> dict[Messages, Reply]:
     store = ReplyStore(config.cache.path)
     replies = list(store.replies())
     store.close()
-    return {tuple((m.role, m.content) for m in reply.request.messages): reply for reply in replies}
+    return {
+        told_apart(
+            [(turn.role, turn.content) for turn in reply.request.messages],
+            reply.request.parameters["temperature"],
+        ): reply
+        for reply in replies
+    }
+
+
+def told_apart(turns: list[tuple[str, str]], temperature: float) -> Messages:
+    """The turns of a request; a re-ask that is hotter, and has no other words, has one more."""
+    return (*turns, *([("temperature", str(temperature))] if temperature > TEMPERATURE else []))
 
 
 def assert_every_query_ended(collection: Collection) -> None:
