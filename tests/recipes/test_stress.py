@@ -85,9 +85,11 @@ def extra(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
     ((field, value),) = answer.items()
     if task == "JudgeSupportLevel":
         more: dict[str, Any] = chance.choice([{"chunk": 999}, {"supported": []}, {"score": 1.0}])
-        answer = {field: [*value, {**chance.choice(value), **more}]}
-        # Of a chunk with two verdicts none counts; those of the others do.
-        worth: Status = "ok" if "chunk" not in more and len(value) > 1 else "unparsed"
+        added = {**chance.choice(value), **more}
+        answer = {field: [*value, added]}
+        # A chunk with two verdicts has none; the others keep theirs. The same verdict twice is one.
+        is_of_given = "chunk" not in more and len(value) > 1
+        worth: Status = "ok" if added in value or is_of_given else "unparsed"
     else:
         answer = {**answer, "confidence": 0.9}
         worth = "unparsed"
