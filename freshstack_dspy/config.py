@@ -72,7 +72,7 @@ GivenRows = Annotated[
 
 
 OTHER_SOURCES = Registry("freshstack_dspy.sources", "source of questions", {})
-"""Of other packages: functions of `path`, which give a dictionary for each question."""
+"""Sources of other packages: functions of `path`, which give a dictionary for each question."""
 QueryColumn = Literal[
     "query_id",
     "title",
@@ -368,7 +368,7 @@ class EmbedderConfig(SearchModelConfig):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)
     dimensions: int | None = Field(default=None, ge=2, le=8192)
-    """Of the vectors, where the model can shorten them."""
+    """The length of the vectors, where the model can shorten them."""
     query_prefix: str = ""
     passage_prefix: str = ""
     max_tokens: int | None = Field(default=None, ge=16)
@@ -399,7 +399,7 @@ class FusionConfig(Section):
     weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         default_factory=dict
     )
-    """Of each retriever, for `weighted`; those not named weigh 1, those of 0 are left out."""
+    """The weight of each retriever, for `weighted`; those not named weigh 1, those of 0 are left out."""
 
     @model_validator(mode="after")
     def _weights_are_used(self) -> Self:
@@ -415,13 +415,13 @@ class RetrieverConfig(Section):
     """A retriever that `retrieve --all` runs."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)
-    """Of the run, and of its file."""
+    """The name of the run, and of its file."""
     retriever: str | None = None
     """As `retrieve --retriever`; None: what it is called."""
     fusion: FusionConfig | None = None
-    """Of `hybrid` and `hybrid+rerank`: in place of `[fusion]`."""
+    """For `hybrid` and `hybrid+rerank`, in place of `[fusion]`."""
     reranker: RerankerConfig | None = None
-    """Of `hybrid+rerank`: in place of `[reranker]`."""
+    """For `hybrid+rerank`, in place of `[reranker]`."""
 
     @property
     def by(self) -> str:
@@ -540,7 +540,7 @@ class EngineConfig(Section):
     name: Literal["local", "ray"] = "local"
     """`local`: in this process. `ray`: over a cluster."""
     address: str = Field(default="auto", pattern=r"^(auto|[^/\s]+:\d+)$")
-    """Of the cluster, as `10.0.0.1:6379`; `auto`: the one that this machine is a node of."""
+    """The address of the cluster, as `10.0.0.1:6379`; `auto`: the one that this machine is a node of."""
     gpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """GPUs for each model in a folder that embeds, on a node of the cluster."""
 
@@ -581,7 +581,7 @@ class CruxConfig(Section):
     """How `recipe = "crux"` makes a collection of reports and their documents."""
 
     sub_questions: int = Field(default=10, ge=1, le=50)
-    """Of each report: exactly so many. The paper has 10 for Multi-News and 15 for DUC."""
+    """How many sub-questions each report is asked for, exactly. The paper has 10 for Multi-News and 15 for DUC."""
     passages: int = Field(default=3, ge=1, le=20)
     """The most that are written from one piece of a document, of at most 1,024 tokens."""
     min_words: int = Field(default=0, ge=0)
@@ -703,7 +703,7 @@ class ProgramsConfig(Section):
     closed_book_answerer: ProgramConfig | None = None
     support_judge: ProgramConfig | None = None
     comparer: ProgramConfig | None = None
-    """Of `yes_no` comparisons of answers (LLM-retEval)."""
+    """The program of `yes_no` comparisons of answers (LLM-retEval)."""
 
     @property
     def named(self) -> dict[str, ProgramConfig]:

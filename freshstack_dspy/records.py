@@ -34,7 +34,7 @@ class Record(BaseModel):
 
 
 _STRICT = ConfigDict(extra="forbid")
-"""Of the parts of records, which are many, and so take no more memory than their fields."""
+"""For the parts of records: there are many, so that they take no more memory than their fields."""
 
 
 Status = Literal["ok", "unparsed", "refused", "truncated", "failed"]
@@ -45,12 +45,12 @@ STEPS = (
     "nuggets",
     "sub_questions",
     "closed_book_answer",
-    # Of the recipe `nuggets`, for questions without answers:
+    # The recipe `nuggets`, for questions without answers:
     "relevance",
     "importance",
     "support",
     "contamination",
-    # Of answering from a run, which a build does not do:
+    # Answering from a run, which a build does not do:
     "gold_answer",
     "answer",
     "assignment",
@@ -122,7 +122,7 @@ class Vote:
     vote: int = Field(ge=1)
     """From 1; each sees the chunks in another order."""
     part: int = Field(default=1, ge=1)
-    """Of the chunk, from 1, where it is longer than the model's window."""
+    """Which part of the chunk, from 1, where it is longer than the model's window."""
     label: int | None = Field(ge=0)
     status: Status
     reason: str
@@ -198,7 +198,7 @@ class GivenLabel(Record):
     """What the person wrote about it."""
     stratum: str | None = None
     probability: float | None = Field(default=None, gt=0, le=1)
-    """Of a label that `freshstack sample` asked for: from which part of the judgments it was drawn,
+    """For a label that `freshstack sample` asked for: from which part of the judgments it was drawn,
     and with what probability."""
 
 
@@ -222,7 +222,7 @@ class HumanLabel(GivenLabel):
     chunk: str | None = None
     """The passage."""
     path: str | None = Field(default=None, exclude_if=operator.not_)
-    """Of its file, behind the name of its source."""
+    """The path of its file, below its source."""
     marked: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     """The words at `evidence`."""
 
@@ -335,7 +335,7 @@ class Query(Record):
     title: str
     body: str
     answer_id: str | None = None
-    """Of the accepted answer."""
+    """The id of the accepted answer."""
     answer: str = ""
     """Empty where there is none: of an import, or by the recipe `nuggets`."""
     tags: tuple[str, ...] = ()
@@ -348,9 +348,9 @@ class Query(Record):
     origin: QueryOrigin = "community"
     """Who asked: people, a model, or it is not known, for the query was imported."""
     seed_chunk_ids: tuple[str, ...] = ()
-    """Of a synthetic query: the chunks that it was made from."""
+    """The chunks that a synthetic query was made from."""
     call_id: str | None = None
-    """Of a synthetic query: the key of the reply that it came from."""
+    """The key of the reply that a synthetic query came from."""
     language: LanguageCode | None = Field(default=None, exclude_if=operator.not_)
     """None where it is not known."""
     fields: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
@@ -628,14 +628,14 @@ class FailureCase(Record):
     recall: float
     agrees: bool | None
     reason: str
-    """Of the comparison."""
+    """The reason for the verdict of the comparison."""
     answer: str
     gold_answer: str
     """The first."""
     nuggets: tuple[str, ...]
     """Ids of the nuggets that the answer supports."""
     gold_nuggets: tuple[str, ...]
-    """Of those that the gold answer supports."""
+    """The nuggets that the gold answer supports."""
 
 
 class AnsweringFailure(Failure):
@@ -684,7 +684,7 @@ _BLANK_LINES = re.compile(r"\A(?:[^\S\n\r]*[\n\r])+")
 class Chunk(Record):
     """A run of bytes of one file: `chunking.text_of(file_bytes, chunk) == chunk.text`.
 
-    Of a file in UTF-8 that is `file_bytes[start_byte:end_byte].decode()`. Only a passage of recipe
+    For a file in UTF-8 that is `file_bytes[start_byte:end_byte].decode()`. Only a passage of recipe
     crux, whose id ends in `#` and a number, is what a model wrote from these bytes.
     """
 
@@ -702,7 +702,7 @@ class Chunk(Record):
     encoding: str = "utf-8"
     """How the file's bytes are read; see `SourceFile.encoding`."""
     title: str = ""
-    """Of a document that came with one, as those of BEIR do; it is shown in front of the text."""
+    """The title of a document that came with one, as those of BEIR do; it is shown before the text."""
     url: str | None = None
     """Where the text is, as an imported corpus says it."""
     headings: tuple[str, ...] = ()

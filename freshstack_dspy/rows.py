@@ -32,7 +32,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 _INDEX = "__index_level_"
 """How Arrow calls the index of a data frame that has no name; it is no column."""
 _ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".json")
-"""Of files with rows, in the order in which a folder is looked through for them."""
+"""The endings of files with rows, in the order in which a folder is looked through for them."""
 
 
 class Row(NamedTuple):

@@ -27,7 +27,7 @@ COMPARERS = {
 """What can compare answers (§2.2), and the score from which on two agree by default. A
 model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
 OTHER_COMPARERS = Registry("freshstack_dspy.comparers", "comparer", {})
-"""Of other packages: functions of a gold answer and another, which give a number from 0 to 1."""
+"""Comparers of other packages: functions of a gold answer and another, which give a number from 0 to 1."""
 _HIGHEST = {"graded": 3.0}
 YES_OR_NO = {"yes_no": COMPARERS["yes_no"]}
 Comparer = Callable[[Query, Sequence[str], str], Mapping[str, Any]]

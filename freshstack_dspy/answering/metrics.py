@@ -73,7 +73,7 @@ class AnswerMetrics(Shown):
 
     agreement: Scores
     nuggets: Scores
-    """Of the nuggets that the answers support."""
+    """The scores of the nuggets that the answers support."""
     citations: Scores | None
     """How far citations support the sentences of the answers; None: there is no sentence."""
     coverage: dict[str, Interval]
@@ -111,7 +111,7 @@ class AnsweringAccount(Record):
     comparers: dict[str, float]
     """The scores from which on answers agree, by comparer; the first decides."""
     scale: Scale
-    """Of the judge of nuggets."""
+    """The scale of the judge of nuggets."""
     prompts: dict[str, str]
     """SHA-256 of the prompt, by signature."""
     queries: int

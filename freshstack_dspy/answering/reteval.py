@@ -38,7 +38,7 @@ from freshstack_dspy.stored.contents import nuggets_by_query
 GOLD = "gold"
 """The run id of answers from gold chunks."""
 SAMPLED_TEMPERATURE = 0.5
-"""Of several gold answers (§3.2: three); at 0 they would all be the same."""
+"""The temperature of several gold answers (§3.2: three); at 0 they would all be the same."""
 
 
 class Context(NamedTuple):
@@ -66,9 +66,9 @@ class Answering(NamedTuple):
     gold_assignments: tuple[AssignedAnswer, ...]
     """The nuggets of the first gold answer to each query."""
     citations: tuple[JudgedAnswer, ...]
-    """Of each answer with sentences, how far the chunks that it cites support them."""
+    """For each answer with sentences, how far the chunks that it cites support them."""
     gold_citations: tuple[JudgedAnswer, ...]
-    """Of the first gold answers."""
+    """The same for the first gold answers."""
     failures: tuple[AnsweringFailure, ...]
 
 

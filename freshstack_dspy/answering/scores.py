@@ -39,7 +39,7 @@ class AnswerScore(Record):
     values: dict[str, float]
     """By measure; none of those that have no value for it."""
     without: dict[str, str]
-    """Of those that have none, why."""
+    """Why those that have no score have none."""
     counts: dict[str, int]
     """What was counted in it, as `failed`."""
 
@@ -305,7 +305,7 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
 
     with the weight 1 of full, 1/2 of partial (hard: 0) and 0 of no support. A sentence without
     citations only lowers recall. A sentence whose citation has no label leaves both denominators.
-    Of several citations the first counts, as TREC judged them, or the mean of those with a label.
+    Where there are several citations, the first counts, as TREC judged them, or the mean of those with a label.
 
     Source: Thakur et al., Support Evaluation for the TREC 2024 RAG Track, 2025 (arXiv 2504.15205),
     section 3.4; the variants, and what a missing label counts, as in castorini's RAGDoll 0.1.0,

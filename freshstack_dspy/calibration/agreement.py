@@ -117,7 +117,7 @@ class AgreementReport(Record, Shown):
     pairs: int
     """Labelled ones that are compared."""
     labels: int
-    """Of these pairs."""
+    """How many labels these pairs have."""
     annotators: tuple[str, ...]
     shared: int
     """Pairs that two people or more labelled."""
@@ -130,7 +130,7 @@ class AgreementReport(Record, Shown):
     metrics: dict[str, Compared]
     """By name; `kappa` is that of labels read as support and none."""
     confusion: Confusion
-    """Of the labels as they were given, unweighted."""
+    """The confusion matrix of the labels as they were given, unweighted."""
     slices: tuple[SliceAgreement, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
     """All, the largest difference first; at one difference those about support or none."""
@@ -777,7 +777,7 @@ def _length(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
 
 
 def _position(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
-    """Of a chunk among those of its call, which are in the order of their ids unless shuffled."""
+    """The place of a chunk among those of its call, which are in the order of their ids unless shuffled."""
     judge: Any = collection.manifest.config.get("judge") or {}
     if judge.get("shuffle") is not None or judge.get("votes", 1) > 1:
         raise CollectionError(

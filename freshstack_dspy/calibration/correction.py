@@ -59,7 +59,7 @@ class _Labelled(NamedTuple):
     drawn: Mapping[PairId, str]
     """Labelled pair -> the stratum it was drawn from, or an empty text."""
     strata: Mapping[PairId, str]
-    """Of all judged pairs."""
+    """The strata of all judged pairs."""
     whole: frozenset[str]
     """Queries that were drawn and are labelled in full."""
     weights: Mapping[PairId, float]

@@ -44,7 +44,7 @@ LabelFormat = Literal[
     "trec-support",
 ]
 OTHER_FORMATS = Registry("freshstack_dspy.labels", "format of labels", {})
-"""Of other packages: functions of a path, which give a dictionary for each label."""
+"""Formats of other packages: functions of a path, which give a dictionary for each label."""
 TaskFormat = Literal["csv", "label-studio"]
 _NAMES = {
     "query_id": ("query_id", "qid", "topic_id", "topic"),

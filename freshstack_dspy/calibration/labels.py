@@ -104,7 +104,7 @@ def read_labels(
 def all_labels(paths: Sequence[Path | str]) -> Iterator[tuple[str, AnyLabel]]:
     """Give each label of files with its place, `path:line`; raises as `read_labels`.
 
-    Of several that an annotator gave one thing in a file, the last counts.
+    Where an annotator labelled one thing several times in a file, the last label counts.
     """
     return once(chain.from_iterable(latest(_lines(path)) for path in paths))
 

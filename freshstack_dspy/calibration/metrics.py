@@ -35,7 +35,7 @@ GOOD_ENOUGH = 0.8
 """From which score on an answer becomes a demonstration."""
 
 LEAST_QUERIES = 10
-"""Of fewer test queries no interval is given: resamples of so few tell too little."""
+"""With fewer test queries no interval is given: resamples of so few tell too little."""
 
 Tallies = list[Any]
 """For each example an array, which a metric sums over examples; None where there was no valid answer."""
@@ -48,7 +48,7 @@ class MeanMetric:
     top: float | None = None
     """The best value, if there is one."""
     shape: ClassVar[tuple[int, ...]] = (2,)
-    """Of a tally."""
+    """The shape of a tally."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -66,7 +66,7 @@ class MeanMetric:
         return {self.name: share_of(tallies[..., 0], tallies[..., 1])}
 
     def size(self, tally: Any) -> int:
-        """Of how many things a sum is."""
+        """How many things a sum is over."""
         return int(tally[1])
 
     def value(self, answers: Tallies) -> float | None:
@@ -181,7 +181,7 @@ class NuggetAgreement(AgreementMetric):
         }
 
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
-        """Of each nugget, whether the program wrote it and whether a person listed it."""
+        """For each nugget, whether the program wrote it and whether a person listed it."""
         found, listed, same = self._matched(example, answer)
         missed, invented = len(listed) - len(same), len(found) - len(same)
         return [*[(1, 1)] * len(same), *[(0, 1)] * missed, *[(1, 0)] * invented]

@@ -95,12 +95,12 @@ class OptimizationReport(Record, Shown):
     metric: str
     """Its name, or that of one's own."""
     miss_cost: float
-    """Of `expected_cost`."""
+    """What a miss costs, for `expected_cost`."""
     labels: str
     """SHA-256 of the labels, the same in any order."""
     queries: dict[str, int]
     examples: dict[str, int]
-    """Of `train`, `dev` and `test`."""
+    """How many examples `train`, `dev` and `test` have."""
     candidates: int
     """Programs that the optimizer made."""
     dev: tuple[float | None, float | None]
@@ -126,7 +126,7 @@ class OptimizationReport(Record, Shown):
     """How many labels are of no pair of the collection, by the reason."""
     tokens: int
     cost: float | None
-    """Of all replies used, recorded ones too; None where the price is not known."""
+    """The cost of all replies used, recorded ones too; None where the price is not known."""
 
     @property
     def failed(self) -> tuple[int, int]:
@@ -621,7 +621,7 @@ class _EndingLM(RecordedLM):
         self.written: list[bool] = []
         """Not empty where one of these was answered."""
         self.clients: list[Client] = []
-        """Of other models that an optimizer asks."""
+        """The clients of other models that an optimizer asks."""
 
     def __deepcopy__(self, _: object) -> Self:
         return self

@@ -75,7 +75,7 @@ class Sample(Shown):
 def expected_half_width(purpose: Purpose, drawn: int, items: int) -> float:
     """Say how wide to either side the 95% interval will be, about.
 
-    Of kappa; of the share of pairs that support; or of a run's mean alpha_nDCG@10. In simulations of
+    The interval of kappa, of the share of pairs that support, or of a run's mean alpha_nDCG@10. In simulations of
     a judge that errs as one did on TREC RAG 2024 (sensitivity .79, specificity .91; a better one's
     are narrower) it is a constant / sqrt(n), times sqrt(1 - n/N) for the share and runs.
 

@@ -51,7 +51,7 @@ class Support(Record):
     words: tuple[str, ...]
     """The evidence, one or two quotes; none where the judgment names none."""
     text: str
-    """Of the chunk."""
+    """The text of the chunk."""
     evidence: Spans
     """Where in `text` these words are, in characters."""
 
@@ -202,11 +202,11 @@ class Analysis(Record, Shown):
     total: int
     """How many were looked at: all that have nuggets."""
     nuggets: int
-    """Of all these queries."""
+    """The nuggets of all these queries."""
     kinds: tuple[KindCount, ...]
-    """Of all queries, in the order of `KINDS`; the kinds that there are."""
+    """The kinds of miss over all queries, in the order of `KINDS`; the kinds that there are."""
     groups: tuple[GroupKinds, ...]
-    """Of all queries by tag and by each column of their table; in each, the most missed first."""
+    """The kinds of miss by tag and by each column of their table; in each, the most missed first."""
     queries: tuple[QueryAnalysis, ...]
     """The worst first: by difference where two runs are given, else by score; then by how many
     nuggets are missed that the corpus has. Those without a score come last."""

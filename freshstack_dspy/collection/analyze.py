@@ -123,7 +123,7 @@ class _Looked:
 
     evaluation: Evaluation
     labels: NuggetQrels
-    """Of its chunks or passages, for all nuggets."""
+    """The labels of its chunks or passages, for all nuggets."""
     rankings: Mapping[str, Sequence[str]]
     tops: Mapping[str, Sequence[str]]
     of_passages: bool
@@ -149,7 +149,7 @@ class _Looked:
 
 
 class _Label(NamedTuple):
-    """Of a judgment that says that a chunk supports a nugget."""
+    """What is known of a judgment that a chunk supports a nugget."""
 
     label: int
     evidence: Spans
@@ -272,7 +272,7 @@ class _Known:
         return best if best and best.held >= min(self.covered, 0.5) else None
 
     def _order(self, query: str, nugget: str, chunk_id: str) -> tuple[float, float, str]:
-        """Of a nugget's chunks, the highest label first, then what the pool found first."""
+        """The order of a nugget's chunks: the highest label first, then what the pool found first."""
         ranks = self._ranks.get((query, chunk_id), {}).values()
         label = self.supports[nugget][chunk_id].label
         return -label, min(ranks, default=math.inf), chunk_id

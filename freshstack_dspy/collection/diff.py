@@ -31,7 +31,7 @@ class Tally(Record):
     added: int
     dropped: int
     changed: int = 0
-    """Of those in both: queries that were edited, nuggets reworded, or with another importance or
+    """Among those in both: queries that were edited, nuggets reworded, or with another importance or
     doubt, judgments with another label. Not in `kept`."""
 
 

@@ -55,7 +55,7 @@ class Rules(TypedDict, total=False):
     """What is done where chunk ids of the run are not in the corpus, if its ids are known: an
     `error` (the default), or these results are dropped, with `drop`."""
     covered: float
-    """Of a run of passages, the share of the evidence that a passage must hold to support a nugget,
+    """For a run of passages, the share of the evidence that a passage must hold to support a nugget,
     above 0 and at most 1, the default."""
 
 

@@ -41,7 +41,7 @@ class Step(Record):
     same: int
     """Searches in the words of an earlier one."""
     tokens: int | None
-    """Of all results so far, those shown twice counted twice; None where a chunk has no text."""
+    """Tokens of all results so far, those shown twice counted twice; None where a chunk has no text."""
     per_thousand: float | None
     """Nuggets supported so far for each 1,000 of these tokens."""
     cost: float | None
@@ -57,7 +57,7 @@ class Seen(Record):
     results: int
     repeated: int
     unplaced: int
-    """Of its results, passages that are not in the corpus."""
+    """Passages among its results that are not in the corpus."""
     found: tuple[str, ...]
     """Texts of the nuggets that no earlier search supported."""
     missing: tuple[str, ...]
@@ -71,7 +71,7 @@ class Steps(Record, Shown):
     queries: int
     dry_run: bool
     placed_share: float | None
-    """Of a run of passages, the share of its results that were found in the files of the corpus;
+    """For a run of passages, the share of its results that were found in the files of the corpus;
     the others are not judged. None of a run of chunk ids."""
     steps: tuple[Step, ...]
     trajectories: dict[str, tuple[Seen, ...]]

@@ -134,7 +134,7 @@ def _content(
     skip = skip_by_path(path, entry.size)
     if skip and skip.kind not in corpus.keep:
         return skip
-    # Of notebooks and PDFs the text counts, which is looked at when it was read.
+    # For notebooks and PDFs the text counts, which is looked at when it was read.
     most = max_file_bytes * (_WRAPPING if path.lower().endswith(_WRAPPED) else 1)
     if entry.size > most and path.lower().endswith(_BINARY):
         return Skip("binary", "binary, as its name says")

@@ -45,7 +45,7 @@ class Documents(FileTree):
     def __init__(self, given: Path | Sequence[dict[str, Any]]) -> None:
         self._given = given
         self._texts = TemporaryFile()  # noqa: SIM115 - open until `close`
-        """Of all documents, one after the other: the keys of entries are their places in it."""
+        """The texts of all documents, one after the other; entries are keyed by their place in it."""
 
     def entries(self) -> Iterator[TreeEntry]:
         """List the documents."""

@@ -67,11 +67,11 @@ class ChunkSums(NamedTuple):
     revisions: dict[str, str | None]
     """By source."""
     sha256: str
-    """Of the JSON Lines they would be: Parquet's bytes depend on who writes them."""
+    """The hash of the same chunks as JSON Lines: Parquet's bytes depend on who writes them."""
     content: str
     """The same without revisions."""
     searched: str
-    """Of ids, headings, passages and languages."""
+    """The hash of ids, headings, passages and languages."""
 
 
 def write_chunks(file: Path | BinaryIO, tables: Iterable["pa.Table"]) -> ChunkSums:

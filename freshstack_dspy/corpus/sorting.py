@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RUN_BYTES = 64 << 20
-"""Of the rows that are sorted in memory at a time."""
+"""Bytes of rows that are sorted in memory at a time."""
 _ROWS_OF_RUN = 256
-"""Of each run, those in memory while all are merged."""
+"""Rows of each run that are in memory while the runs are merged."""
 
 
 def sorted_batches(

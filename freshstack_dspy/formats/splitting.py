@@ -30,7 +30,7 @@ class Shared(NamedTuple):
 
     what: str
     query_id: str
-    """Of that one."""
+    """The query that is held out."""
 
 
 class Sides(NamedTuple):

@@ -67,7 +67,7 @@ def _read(found: Imported) -> None:
 
     A label below 0 is a judgment without a label, as in BEIR.
 
-    Of an export of ours the labels are those that it had.
+    For an export of ours the labels are those that it had.
     """
     whole = found.take_judgments()
     for row in found.rows(found.part("topics", "*topics*.jsonl")):

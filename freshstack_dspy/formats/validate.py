@@ -34,11 +34,11 @@ class Validation(Shown):
     counts: dict[str, int]
     """How many records of each kind were read."""
     agreement: str = ""
-    """Of a collection: how far its labels agree with people, in one line."""
+    """For a collection: how far its labels agree with people, in one line."""
     missing: str = ""
-    """Of a collection: what failed in the making of it, in one line; see `counts.missing_of`."""
+    """For a collection: what failed while it was built, in one line; see `counts.missing_of`."""
     calibrated: bool = False
-    """Of a collection: whether its labels agree with people as far as `[trust]` asks."""
+    """For a collection: whether its labels agree with people as far as `[trust]` asks."""
 
     def __repr__(self) -> str:
         verdict = counted(len(self.faults), "fault") if self.faults else "ok"
@@ -48,7 +48,7 @@ class Validation(Shown):
 def validate(path: Path | str) -> Validation:
     """Check a collection, or an export of one.
 
-    Of a collection: files, hashes, counts, references, labels on their scale. An export is read
+    For a collection: files, hashes, counts, references, labels on their scale. An export is read
     back by its importer, and compared with the counts that it gives.
 
     Raises:

@@ -72,7 +72,7 @@ class Draft:
     report: Notify = lambda _stage, _fraction: None
     map_batches: Callable[..., Iterator[Any]] = map_in_processes
     sha256: str = ""
-    """Of the chunks, where it is known: they are not read to find what there is an index of."""
+    """The hash of the chunks, where it is known, so that they need not be read to find their index."""
 
     def check(self) -> None:
         """Raise an error if no index can be made of it."""

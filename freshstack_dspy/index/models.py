@@ -42,7 +42,7 @@ from freshstack_dspy.records import Record
 
 _MILLION = 1_000_000
 _BATCHES_AT_ONCE = 4
-"""Of a model in a folder, between two reports of progress."""
+"""Batches of a model in a folder, between two reports of progress."""
 _PAIRS_AT_ONCE = 32
 HERE = EngineConfig()
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the retriever, and of the column of vectors."""
+        """The name of the retriever, and of the column of vectors."""
         ...
 
     @property
@@ -424,7 +424,7 @@ class EmbeddingEstimate(Record):
     """Different texts whose vectors are."""
     requests: int = Field(ge=0)
     tokens: int = Field(ge=0)
-    """Of the texts, as cl100k_base counts; other tokenizers make up to a third more of them."""
+    """Tokens of the texts, as cl100k_base counts; other tokenizers make up to a third more of them."""
     dollars: float | None
     """None where no price is known; 0 of a model in a folder."""
 

@@ -50,7 +50,7 @@ class Settings(NamedTuple):
     """How chunks are indexed; the words of `[index]`."""
 
     dimensions: int = DIMENSIONS
-    """Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa` at all."""
+    """The most dimensions of the `lsa` vectors; a small corpus has fewer. 0: no `lsa` at all."""
     lexical: Lexical = "bm25s"
     approximate_above: int = APPROXIMATE_ABOVE
     languages: tuple[str, ...] = ENGLISH
@@ -65,7 +65,7 @@ class VectorColumn(Record):
     """Everything that they depend on; see `Embedder.identity`."""
     dimensions: int = Field(ge=1)
     sha256: str = ""
-    """Of the vectors that a hosted embedder gave: others may be recorded under the same identity."""
+    """The hash of the vectors that a hosted embedder gave: others may be recorded under the same identity."""
 
 
 class FileSum(Record):
@@ -94,10 +94,10 @@ class IndexManifest(Record):
     corpus: str
     """SHA-256 of the chunks, as the manifest of a collection has it."""
     revisions: dict[str, str | None]
-    """Of each source."""
+    """The revision of each source."""
     chunks: int
     tokens: int
-    """Of all chunks."""
+    """The tokens of all chunks."""
     vectors: tuple[VectorColumn, ...]
     files: dict[str, FileSum] = Field(default_factory=dict)
     """By their path in the folder of the index."""

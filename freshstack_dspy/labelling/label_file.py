@@ -21,7 +21,7 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records, only_writer, write_file
 
 _BEGINNING = b'{"query_id"'
-"""Of every line that is written here."""
+"""How every line that is written here begins."""
 
 
 class LabelFile:
@@ -46,7 +46,7 @@ class LabelFile:
         self.labels: dict[TaskId, tuple[AnyLabel, ...]] = {}
         self.others: list[AnyLabel] = []
         self._before: list[tuple[TaskId, tuple[AnyLabel, ...], int]] = []
-        """Of each label written here: its task, what counted before, and the length of the file."""
+        """For each label written here: its task, what counted before, and the length of the file."""
         try:
             with ExitStack() as opened:
                 opened.enter_context(only_writer(path, "freshstack label"))

@@ -55,7 +55,7 @@ class HostedModel(NamedTuple):
     name: str
     """With the provider's, as LiteLLM takes it."""
     section: str
-    """Of the configuration, where it is named."""
+    """The section of the configuration in which it is named."""
     api_base: str | None = None
     api_key: SecretStr | None = None
     concurrency: int = 8
@@ -357,7 +357,7 @@ def litellm_address(model: Model) -> dict[str, Any]:
 def _key_for(model: Model, base: str | None, found: Callable[[], bool]) -> str | None:
     """The configuration's key or the provider's variable; None leaves it to the client.
 
-    Of some providers, as `hosted_vllm`, the client reads no variable; of others it reads further
+    For some providers, as `hosted_vllm`, the client reads no variable; for others it reads further
     ones, and `found` tells whether one is set.
     """
     if model.api_key is not None:

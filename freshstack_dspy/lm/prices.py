@@ -30,7 +30,7 @@ class Price(Record):
     input: float = Field(ge=0)
     output: float = Field(default=0, ge=0)
     unit: float = Field(default=0, ge=0)
-    """Of a reranker's search unit: one text with up to a hundred passages, as Cohere counts."""
+    """The price of a reranker's search unit: one text with up to a hundred passages, as Cohere counts."""
     batch_input: float | None = Field(default=None, ge=0)
     """Through the provider's batch API; None where the table names no such price."""
     batch_output: float | None = Field(default=None, ge=0)

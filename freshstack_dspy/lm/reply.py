@@ -45,7 +45,7 @@ class _Entry(Record):
 
     key: str
     request: Any
-    """Of one of the types of `KeyedRequest`."""
+    """The request, of one of the types of `KeyedRequest`."""
     received_at: str
 
     @property
@@ -153,7 +153,7 @@ class Numbers(_Entry):
     values: str
     """Base64 of little-endian float32 (a vector) or float64 (scores, by the passages' hashes)."""
     tokens: int = Field(ge=0, le=MOST_TOKENS)
-    """Of the request; of a text that was sent with others, its share by length."""
+    """Tokens of the request; for a text that was sent with others, its share by length."""
     counted: bool
     """Whether the provider counted the tokens; else they are estimated."""
     cost: float | None = Field(default=None, ge=0, le=MOST_DOLLARS)

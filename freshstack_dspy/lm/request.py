@@ -117,7 +117,7 @@ class EmbeddingRequest(KeyedRequest):
     model: str
     endpoint: str
     dimensions: int | None = None
-    """Of the vector, where the model is asked to shorten it."""
+    """The length of the vector, where the model is asked to shorten it."""
     input_type: str | None = None
     """What the text is to the model (`search_query`), where the provider needs to know."""
     text: Hash
@@ -191,7 +191,7 @@ def chat_request(request: "Request", *, endpoint: str, sample: int | None) -> Ch
 def endpoint_identity(model: str, api_base: str | None, section: str = "[model]") -> str:
     """Say where requests go, without credentials: a normalised URL, or the provider's own endpoint.
 
-    Of the embedded baseline it is the version: what it answers changes with nothing else.
+    For the built-in baseline it is the version: what it answers changes with nothing else.
     A provider's `…_API_BASE` or `…_BASE_URL` variable in the environment counts as `api_base`.
     """
     if model == BASELINE:

@@ -22,7 +22,7 @@ _LONGEST_WAIT = 60.0
 _NOT_TODAY = 300.0
 """Seconds; a provider that asks to wait for longer is not waited for at all."""
 _MOST_REJECTIONS = 20
-"""Of one request by rate limits, beyond its retries, while fewer and fewer are in flight."""
+"""How often rate limits may reject one request, beyond its retries, while fewer and fewer are in flight."""
 _OUTAGE = 3
 """So many unanswered requests in a row, or refused ones where nothing was ever answered, stop the
 build."""

@@ -437,7 +437,7 @@ class ReplyStore(Recorded):
 
 
 def _checksum(name: str, text: str | bytes) -> str:
-    """Of a row's text and its name: a row that is found in another's place is damaged too."""
+    """The checksum of a row's text and its name: a row that is found in another's place is damaged too."""
     data = text.encode() if isinstance(text, str) else text
     return hashlib.sha256(b"%b\0%b" % (name.encode(), data)).hexdigest()
 

@@ -39,7 +39,7 @@ STEP = "embeddings"
 RERANK_STEP = "reranking"
 """What the ledger enters them under, whichever step of a recipe needs them."""
 MOST_BYTES = 300_000
-"""Of the texts of one request. OpenAI takes 300,000 tokens, and no token is less than a byte."""
+"""The most bytes in the texts of one request. OpenAI takes 300,000 tokens, and no token is less than a byte."""
 _ADDED = 8
 """Tokens that a model may put around a text, as its beginning and end."""
 _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500

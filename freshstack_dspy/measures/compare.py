@@ -160,7 +160,7 @@ class Comparison(Record, Shown):
     dry_run: bool = False
     """Whether a word counter made labels: then there is no verdict."""
     evaluations: dict[str, Evaluation] = Field(exclude=True, repr=False)
-    """Of the runs, by name; written nowhere."""
+    """The evaluations of the runs, by name; they are not written."""
 
     def by_pair(self) -> dict[str, Evaluation]:
         """Give the differences of each pair as if a run had them as values, for `grouped`."""

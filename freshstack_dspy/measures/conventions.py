@@ -82,7 +82,7 @@ class Conventions:
 
     name: str
     order: Order = field(default_factory=Order)
-    """Of the chunks, for measures without an order of their own."""
+    """The order of the chunks, for measures without an order of their own."""
     orders: Mapping[str, Order] = field(default_factory=dict)
     """By family, where the program has another order for it."""
     absent: Literal["zero", "skip"] = "zero"

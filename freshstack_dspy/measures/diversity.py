@@ -248,7 +248,7 @@ def coverage(
 ) -> float | None:
     """Compute Coverage@k: the share of nuggets that a chunk of the top k supports.
 
-    Of the answerable ones, which some judged chunk supports, it is StRecall. None where there is no
+    Over the answerable sub-questions, which some judged chunk supports, it is StRecall. None where there is no
     nugget of these.
 
     Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, equation 1 (all nuggets); of

@@ -44,7 +44,7 @@ class Unjudged(Record):
     fewer) that are not judged: no label, or none of support and a failed judgment. Of a run of
     passages, the mean share of the bytes of each that are in no judged chunk."""
     mean: float | None
-    """Of these shares; None where no query has results."""
+    """The mean of these shares; None where no query has results."""
     failed: dict[str, int]
     """By query, how many failed judgments (nugget, chunk) of chunks in its top k were met; queries
     without one are left out."""
@@ -95,7 +95,7 @@ class Evaluation(Record, Shown):
     unknown_chunks: int = 0
     """How many results were dropped, as the corpus does not have them."""
     most_results: int = 0
-    """Of all its queries in the judgments; where a cut-off is deeper, the run may have been cut."""
+    """The most results of any of its judged queries; a cut-off that is deeper may be past the run's own."""
     tied: tuple[str, ...] = ()
     """Queries all of whose chunks, two or more, have one score: their order is that of the ids and
     not of the retriever."""
@@ -105,7 +105,7 @@ class Evaluation(Record, Shown):
     """For each cut-off among the measures, smallest first, those in tokens last, what the top has
     that was not judged."""
     passages: PassageNotes | None = None
-    """Of a run of passages."""
+    """Notes on a run of passages."""
     dry_run: bool = False
     """Whether a word counter made labels, so that nothing is concluded of the values."""
     judged_only: dict[str, dict[str, float]] = Field(default_factory=dict, exclude=True, repr=False)
@@ -154,7 +154,7 @@ class Evaluation(Record, Shown):
     def to_pandas(self) -> "pd.DataFrame":
         """Give a table with a row for each query and a column for each measure.
 
-        Of a collection, the first column is the question's text.
+        For a collection, the first column is the question's text.
         """
         pd = load_pandas()
         table = pd.DataFrame.from_dict(self.per_query, orient="index", columns=[*self.measures])

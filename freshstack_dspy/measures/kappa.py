@@ -70,7 +70,7 @@ def kappa(tables: Tables, weights: Weights | None = None) -> Values:
     ranks = np.arange(tables.shape[-1])
     differences = np.abs(ranks[:, None] - ranks)
     distance = differences ** {None: 0, "linear": 1, "quadratic": 2}[weights] * (differences > 0)
-    # Of counts, whole numbers until the division, so that chance agreement is exactly 0.
+    # Counts are whole numbers until the division, so that chance agreement is exactly 0.
     found = (tables * distance).sum((-1, -2)) * tables.sum((-1, -2))
     expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
     chance = (expected * distance).sum((-1, -2))
@@ -174,7 +174,7 @@ lower end of kappa was too high up to 10 times in 100), and `disagreement_bound`
 def disagreement_bound(weights: Sequence[float], disagreeing: Sequence[float] = ()) -> float:
     """Bound the share of disagreements from above, at 97.5 %, where none or few were seen.
 
-    Of units drawn independently, of weights w, where none disagrees: the largest sum of w d / sum of
+    For units drawn independently, of weights w, where none disagrees: the largest sum of w d / sum of
     w over all chances d of a disagreement for which seeing none still has a probability of .025, the
     product of 1 - d. Of n equal weights it is Clopper and Pearson's 1 - .025^(1/n), about 3.7 / n.
     Where some do, it is the upper end of `rare_sum`.

@@ -125,7 +125,7 @@ FAMILIES: dict[str, Family] = {
 OTHER_FAMILIES = Registry(
     "freshstack_dspy.measures", "measure", {}, lambda one: callable(one) or isinstance(one, Family)
 )
-"""Of other packages: a `Family`, or a function as that of one."""
+"""Measures of other packages: a `Family`, or a function as that of one."""
 
 _BY_ANY_NAME = {
     name.casefold(): family for family, of in FAMILIES.items() for name in (family, *of.aliases)
@@ -160,7 +160,7 @@ class Measure:
     budget: int | None = None
     """How many tokens the chunks that are looked at have together at most."""
     function: Callable[[Sequence[str], Judged], float | None] | None = None
-    """Of a measure of one's own, which is of no family."""
+    """The function of a custom measure, which has no family."""
 
     @cached_property
     def name(self) -> str:

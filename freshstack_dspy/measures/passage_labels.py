@@ -20,7 +20,7 @@ from freshstack_dspy.measures.spans import ByteScores, Span, byte_scores, shared
 def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run | PassageRun:
     """Give a run in any form; a file of passages only with the judgments of a collection.
 
-    Of a file of searches it is all that was shown, in its order.
+    For a file of searches it is all that was shown, in its order.
 
     Raises:
         CollectionError: It cannot be read, or the judgments are not of a collection.

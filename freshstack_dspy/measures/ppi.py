@@ -242,7 +242,7 @@ class _Sample:
         if queries is not None:
             code = np.unique(np.asarray(queries), return_inverse=True)[1]
             moved = np.bincount(code, moved)
-        # Of a sample labelled in part, whole queries are missing.
+        # In a sample labelled in part, whole queries are missing.
         freedom = len(np.unique(code[self.labelled])) - 1 if queries is not None else len(code) - 1
         return float(len(moved) * moved.var(ddof=1)) if freedom else 0.0, freedom
 

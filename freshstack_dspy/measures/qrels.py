@@ -279,7 +279,7 @@ class About(Record):
     measured: int = 0
     """How many queries there are to measure."""
     query_ids: frozenset[str] = frozenset()
-    """Of all queries, measured or not."""
+    """The ids of all queries, measured or not."""
     left_out: str = ""
     """What of the collection was left out, in a line; empty where nothing was."""
     labels_by: str = ""
@@ -330,7 +330,7 @@ class NuggetQrels:
     spans: Spans | None = field(default=None, compare=False)
     """Where chunks and evidence are in the files of the collection; None where there is none."""
     passages: PassageLabels | None = field(default=None, compare=False)
-    """Of the documents of a run of passages, what the measures ask besides."""
+    """What measures also ask of the documents of a run of passages."""
 
     def __post_init__(self) -> None:
         if self.threshold < 1:

@@ -30,7 +30,7 @@ class Hit(NamedTuple):
     chunk_id: str | None = None
     source: str | None = None
     path: str | None = None
-    """Of the file, as far as it is known: whole, absolute, or its last parts."""
+    """The path of the file, as far as it is known: whole, absolute, or its last parts."""
     text: str | None = None
     start: int | None = None
     end: int | None = None

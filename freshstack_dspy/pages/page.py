@@ -124,7 +124,7 @@ def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 Cell: TypeAlias = str | int | float | Value | Span | tuple[str | Value | Span, ...] | None
-"""Of a table. None is shown as –; the members of a tuple stand below each other where there is
+"""A cell of a table. None is shown as –; the members of a tuple stand below each other where there is
 room, and next to each other where there is not; so do the lines of a text, and a value and its
 interval."""
 
@@ -224,7 +224,7 @@ class Table:
         return [[cell_lines(cell, self.digits) for cell in row] for row in self.rows]
 
     def flush_right(self) -> list[bool]:
-        """Of each column but keys and ids, whether it holds numbers."""
+        """For each column but keys and ids, whether it holds numbers."""
         texts = self.texts()
         return [
             column >= self.keys

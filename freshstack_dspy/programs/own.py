@@ -62,7 +62,7 @@ def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
 
 def check_takes(program: dspy.Module, own: dspy.Module, what: str) -> None:
     """Raise a ConfigError where a program does not take what ours takes, in whose place it is."""
-    # Of the classes: DSPy warns of whoever looks at an object's `forward`.
+    # Classes are compared: DSPy warns of whoever looks at an object's `forward`.
     kind: Any = type(program)
     ours: Any = type(own)
     _, *taken = inspect.signature(ours.forward).parameters.values()

@@ -48,9 +48,9 @@ class SavedPredictor(_Saved):
 
     signature: SavedSignature
     demos: list[dict[str, Any]]
-    """Of any form: adapters show those that have fields of the signature."""
+    """Demonstrations of any form: adapters show those that have fields of the signature."""
     fields: dict[str, dict[str, Any]] = {}
-    """Of its decision outputs, as cuts and thresholds that DSPy's ReAnchor fits."""
+    """The settings of its decision outputs, as cuts and thresholds that DSPy's ReAnchor fits."""
     config: dict[str, Any] = {}
     """What its requests set, as a temperature."""
     traces: list[Any] = []

@@ -35,7 +35,7 @@ class ChunkPart(NamedTuple):
     part: int = 1
     """Which part, from 1."""
     parts: int = 1
-    """Of how many."""
+    """How many parts the chunk has."""
 
     @property
     def chunk_id(self) -> str:

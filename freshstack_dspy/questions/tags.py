@@ -22,7 +22,7 @@ class TagCount(Record):
     questions: int
     """How many questions have it."""
     share: float
-    """Of all questions."""
+    """The share of all questions."""
     added: int
     """How many questions have it and none of the tags before it in the list."""
     coverage: float
@@ -47,7 +47,7 @@ def question_tags(
 ) -> list[tuple[str, ...]]:
     """Give the tags of each question that passes the filters, but for `limit`.
 
-    Of a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
+    In a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
     duplicates do not count. Of other sources it is the queries that would be read, and those without
     an answer.
     """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _REASONS_SHOWN = 3
 _BATCH_FILES, _BATCH_BYTES = 256, 1 << 20
-"""Of files that are cut together, in about a second."""
+"""Files, and their bytes, that are cut together, in about a second."""
 _FEW_FAULTS, _SHARE_OF_FAULTS = 10, 0.05
 """So many files of a corpus may be left out because they cannot be cut."""
 _CHUNKS, _ABOUT = "chunks.parquet", "chunks.json"
@@ -49,7 +49,7 @@ class IndexedFile(NamedTuple):
     source: str
     path: str
     sha256: str
-    """Of the file's bytes, in hexadecimal."""
+    """The hash of the file's bytes, in hexadecimal."""
     encoding: str = "utf-8"
     """How they are read; see `SourceFile.encoding`."""
 

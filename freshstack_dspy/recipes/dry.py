@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SAMPLE = 50
 """Most questions that are run."""
 TYPICAL_TOKENS = 300
-"""Of a closed-book answer, and of answers to questions that are not ours. The baseline's replies to the other steps are about as long as those of
+"""Tokens of a closed-book answer, and of answers to questions that are not ours. The baseline's replies to the other steps are about as long as those of
 models (73 tokens for a nugget with its quote, 49 for the verdict on a chunk); this one is not."""
 
 

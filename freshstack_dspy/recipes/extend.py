@@ -71,7 +71,7 @@ class RunTop(NamedTuple):
     name: str
     """The run's own name: the last field of its lines; of passages, the file's."""
     sha256: str
-    """Of its file; where it has none, of the top."""
+    """The hash of its file; of its top results where it has none."""
     top: Mapping[tuple[str, str], RunRank]
     """By query id and chunk id, the ranks of the chunks in the top; of several passages in one
     chunk, the best."""

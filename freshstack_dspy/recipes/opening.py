@@ -75,7 +75,7 @@ def configured(
 ) -> BuildConfig:
     """Take a configuration, or read that of a file; one without a model has that of DSPy.
 
-    Of a model of `connect` it has store, caps and prices too, and `options` its mode, where nothing
+    For a model of `connect` it has store, caps and prices too, and `options` its mode, where nothing
     is said of them. The `models` of the options are put into the configuration.
 
     Raises:

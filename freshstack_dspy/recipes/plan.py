@@ -36,9 +36,9 @@ class PlannedStep(Record):
     """All, recorded or not; re-asks left out."""
     recorded: int = Field(ge=0)
     input_tokens: int = Field(ge=0)
-    """Of the requests that are not recorded, as are all the following; by OpenAI's cl100k_base."""
+    """Input tokens of the requests that are not recorded, by OpenAI's cl100k_base; the counts below are of these requests too."""
     output_tokens: int = Field(ge=0)
-    """Of typical replies; reasoning is not in it."""
+    """Output tokens of typical replies; reasoning is not included."""
     cost: float | None
     """US dollars; None where the model's price is not known."""
     batch_cost: float | None

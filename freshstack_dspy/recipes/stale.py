@@ -98,7 +98,7 @@ class Stale(Record, Shown):
     elsewhere: int
     """Those kept whose chunk is at another place of its file, with another id."""
     share: float = Field(ge=0, le=1)
-    """Of the labels of support, those that do not hold any more."""
+    """The share of support labels that no longer hold."""
     others: int
     """Labels without support that are lost; nothing is measured by them."""
     labels: tuple[StaleLabel, ...]
@@ -236,7 +236,7 @@ class _New:
     def place_of(self, judgment: Judgment) -> str | None:
         """The new chunk where the evidence of a label is, or its beginning; None: nowhere.
 
-        Of a label without evidence all of its chunk is looked for.
+        For a label without evidence, its whole chunk is looked for.
         """
         old = self._old[judgment.chunk_id]
         pooled = self._pooled.get(judgment.query_id, ())

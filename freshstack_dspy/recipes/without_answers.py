@@ -46,7 +46,7 @@ call rates (TREC RAG 2024)."""
 CREATED = 30
 """Most nuggets of the list while it is made; `[nuggets] limit` of them are kept."""
 _NUGGET_TOKENS = 40
-"""Of room that is left for each nugget of the list."""
+"""Tokens of room that are left for each nugget of the list."""
 
 
 def pool_questions(work: Work, made: Contents) -> Contents:

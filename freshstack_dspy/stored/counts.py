@@ -54,7 +54,7 @@ class ContaminationCounts(Record):
     scored: int = Field(ge=0)
     """Queries whose closed-book answer was judged."""
     nuggets: int = Field(ge=0)
-    """Of these queries."""
+    """The nuggets of these queries."""
     known: int = Field(ge=0)
     """Those of them that the closed-book answers support."""
     contaminated: int = Field(ge=0)

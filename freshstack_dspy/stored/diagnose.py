@@ -49,7 +49,7 @@ class SelfAgreement(Record):
     """The votes of a collection's judge, in other orders of the chunks."""
 
     pairs: int
-    """Of nugget and chunk, with at least two labels."""
+    """Pairs of nugget and chunk with at least two labels."""
     agreement: Estimate
     """The mean over these of the share of agreeing pairs of votes; see `vote_agreement`."""
     unanimous: Estimate
@@ -490,7 +490,7 @@ class Diagnosis(Record, Shown):
     pooled: int
     """(Query, chunk) pairs that a technique pooled."""
     relevant: int
-    """Of these, those where the chunk supports a nugget."""
+    """The pairs among these where the chunk supports a nugget."""
     outside: dict[CandidateOrigin, int]
     """Candidates that no technique pooled, by how they came in."""
     relevant_outside: int

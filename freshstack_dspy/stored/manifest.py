@@ -30,7 +30,7 @@ class Extension(Record):
 
     run: str
     sha256: str
-    """Of the run file; of one that was handed over in Python, of its top."""
+    """The hash of the run file; for a run from Python, of its top results."""
     depth: int = Field(ge=1)
     """How many chunks of each ranking were looked at."""
     judged: int = Field(ge=0)
@@ -53,7 +53,7 @@ class Trust(Record):
     """Whether the lower end of kappa's interval reaches `min_kappa`."""
     min_kappa: float
     kappa: Kappa | None = None
-    """Of the judge and people, of labels read as support or none."""
+    """The kappa of judge and people, for labels read as support or none."""
     ceiling: Kappa | None = None
     """That of people among themselves; None where no pair was labelled by two."""
     labels: int = 0

@@ -13,7 +13,7 @@ from freshstack_dspy.text import denials, jaccard, terms
 MOST_LISTED = 20
 """Ids for each text; a thousand that say the same would have a thousand lists of all."""
 LEAST_TERMS = 10
-"""Of a body that is compared without its title: "Please help, thanks" is in many questions."""
+"""The fewest terms of a body that is compared without its title: "Please help, thanks" is common."""
 NEARLY_THE_SAME = 0.9
 """From which Jaccard index of their runs of three words on two chunks say nearly the same."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")

@@ -162,7 +162,7 @@ class Files:
         if hit.text is None:
             named = exact or named
         files = [(key, self.text(*key)) for key in named]
-        # Of many files of one name most differ by the text alone, which is quick.
+        # Among many files of one name most differ by the text alone, which is quick.
         if hit.text is not None and len(files) > 1:
             files = [one for one in files if hit.text in one[1].text] or files
         found = [

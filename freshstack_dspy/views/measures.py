@@ -31,7 +31,7 @@ from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import DEPENDS, DRY_RUN
 
 FEW_QUERIES = 30
-"""Of fewer, a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
+"""With fewer queries a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
 _EXTENDED = 20
 """How many results of each ranking `extend` judges by default."""
 

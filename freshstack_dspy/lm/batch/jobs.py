@@ -57,7 +57,7 @@ class Job(Record):
     model: str
     endpoint: str
     keys: tuple[str, ...] = Field(min_length=1)
-    """Of the requests, in the order in which they were sent."""
+    """The keys of the requests, in the order in which they were sent."""
     upper_bound: Spent
     """The most that it can cost; reserved until it has ended."""
     begun_at: datetime
@@ -65,10 +65,10 @@ class Job(Record):
     """When the provider was last asked to create the batch."""
     step: JobState = "intended"
     file_id: str | None = None
-    """Of the uploaded requests, where the provider takes them as a file."""
+    """The id of the file of uploaded requests, where the provider takes them as a file."""
     batch_id: str | None = None
     status: str = ""
-    """Of the batch, in the provider's word."""
+    """The status of the batch, in the provider's word."""
     completed: int = 0
     failed: int = 0
     faults: tuple[str, ...] = ()

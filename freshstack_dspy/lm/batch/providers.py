@@ -44,7 +44,7 @@ class Batch(Record):
     submission: str | None = None
     """Ours, where the provider keeps it."""
     file_id: str | None = None
-    """Of the requests."""
+    """The id of the file of requests."""
     outputs: tuple[str, ...] = ()
     """Ids of the files of replies and errors."""
     faults: tuple[str, ...] = ()
