@@ -151,7 +151,7 @@ class QueriesConfig(Section):
     """For `stackexchange`: what becomes of questions that were closed as duplicates of another
     (PostLinks.xml)."""
     count: int | None = Field(default=None, ge=1, le=100_000)
-    """For `synthetic`: how many queries to make, exactly so many."""
+    """For `synthetic`: exactly how many queries to make."""
     per_seed: int = Field(default=2, ge=1, le=20)
     """For `synthetic`: questions asked for in one request."""
     seed: int = 0

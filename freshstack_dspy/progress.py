@@ -34,7 +34,7 @@ class Progress(Protocol):
     """Is notified of how the work goes on; `ProgressBars` is one."""
 
     def start(self, step: str, total: int) -> None:
-        """A step begins, of so many parts; 0: it is not known of how many."""
+        """A step begins; `total` is its number of parts, 0 where that is not known."""
 
     def advance(self, step: str, note: str = "") -> None:
         """One part is done, by any thread; the note says what was asked and spent until now."""

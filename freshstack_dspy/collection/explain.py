@@ -1,4 +1,4 @@
-"""What was judged of a query and a chunk: what found the chunk, who judged it, and what came of it."""
+"""What was judged of a query and a chunk: what found the chunk, who judged it, and the verdict."""
 
 from collections import Counter
 from collections.abc import Collection as Ids

@@ -23,7 +23,7 @@ class Step(Record):
 
     step: int
     searches: int
-    """Queries with so many searches."""
+    """How many queries have a search at this step."""
     alone: float
     """Mean share of the nuggets of these that this search alone supports."""
     union: float

@@ -58,7 +58,7 @@ def merged(runs: Sequence[Iterable["pa.RecordBatch | pa.Table"]]) -> Iterator["p
 
 
 def regrouped(tables: Iterable["pa.Table"], rows: int) -> Iterator["pa.Table"]:
-    """Give the same rows in tables of so many, the last of fewer."""
+    """Give the same rows in tables of this size; the last may be smaller."""
     import pyarrow as pa
 
     held: list[pa.Table] = []

@@ -25,7 +25,7 @@ LINK = Skip("link", "a symbolic link; links are not followed")
 
 
 class TreeEntry(NamedTuple):
-    """One file, or something that is none."""
+    """An entry of a folder: a file, or something else."""
 
     path: str
     """Relative, with forward slashes."""
@@ -53,7 +53,7 @@ class FileTree(ABC):
 
     @abstractmethod
     def read(self, entry: TreeEntry, most: int) -> bytes | Skip:
-        """Read at most so many bytes of a file, or say why it cannot be read."""
+        """Read the first bytes of a file, up to a limit, or say why it cannot be read."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
         """Let go of what reading needed."""
@@ -143,7 +143,7 @@ class Folder(FileTree):
 
 
 def read_file(path: Path, most: int) -> bytes | Skip:
-    """Read at most so many bytes of a file."""
+    """Read the first bytes of a file, up to a limit."""
     try:
         with path.open("rb") as file:
             return file.read(most)
@@ -171,7 +171,7 @@ class Glob(NamedTuple):
 
 
 def glob_of(text: str) -> Glob:
-    """Compile a glob; one that is none, as `[z-a]`, is a ValueError."""
+    """Compile a glob; raise ValueError for an invalid one, as `[z-a]`."""
     literal = text.rstrip("/")
     escaped = f"\\{literal}" if literal.startswith(("!", "#")) else literal
     try:

@@ -9,7 +9,7 @@ Worth = tuple[Callable[[str], float], Callable[[str], None]]
 
 
 def within_budget(ranking: Sequence[str], judged: Judged, tokens: int) -> Sequence[str]:
-    """Give the longest top of a ranking that has at most so many tokens.
+    """Give the longest top of a ranking that fits a budget of tokens.
 
     The first document that does not fit is left out, with all after it, as a context is filled
     in the order of its ranking.

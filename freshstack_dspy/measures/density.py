@@ -127,7 +127,7 @@ def oracle_context(judged: Judged) -> list[str]:
 
 
 def density_of(covered: int, tokens: int, judged: Judged, w: float = 0.5) -> float:
-    """Compute the density of a text of so many tokens that supports so many answerable nuggets."""
+    """Compute the density of a text from its tokens and the answerable nuggets that it supports."""
     required = sum(map(judged.of.length, oracle_context(judged)))
     if not covered:
         return 0.0

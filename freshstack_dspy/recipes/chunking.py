@@ -145,10 +145,10 @@ def _nothing_in(corpus: CorpusConfig, skipped: Sequence[SkippedFile]) -> SourceE
 
 
 def check_faults(faults: Sequence[SkippedFile], files: Mapping[str, int]) -> None:
-    """Check that the files that cannot be cut are few, of so many from each source.
+    """Check that few of the files of each source cannot be cut.
 
     Raises:
-        SourceError: They are so many that something else is wrong.
+        SourceError: Too many cannot be cut: something else is wrong.
     """
     for source, count in Counter(one.source for one in faults).items():
         if count > max(_FEW_FAULTS, _SHARE_OF_FAULTS * files[source]):

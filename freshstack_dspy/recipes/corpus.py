@@ -83,7 +83,7 @@ def check_index(config: BuildConfig) -> None:
 
 
 def check_retrievers(config: BuildConfig, chunks: int) -> None:
-    """Check that a pool can be made of so many chunks, before anything is paid for.
+    """Check that there are enough chunks for a pool, before anything is paid for.
 
     Raises:
         IndexingError: They are too many for `lsa`.

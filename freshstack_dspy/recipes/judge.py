@@ -334,7 +334,7 @@ def judge_calls(
 
 
 def even(items: Sequence[Item], count: int) -> list[Sequence[Item]]:
-    """Cut items into so many runs, as even as can be."""
+    """Cut items into a number of runs that are as even as possible."""
     bounds = [len(items) * number // count for number in range(count + 1)] if count else [0]
     return [items[start:end] for start, end in pairwise(bounds)]
 

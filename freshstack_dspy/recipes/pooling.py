@@ -262,7 +262,7 @@ def _found(
 
 
 def _capped(ranking: Sequence[ScoredChunk], index: HybridIndex, per_file: int) -> list[ScoredChunk]:
-    """A ranking without the chunks of files that have so many above them."""
+    """A ranking with at most `per_file` chunks from each file."""
     above: Counter[tuple[str, str]] = Counter()
     kept = []
     for found in ranking:

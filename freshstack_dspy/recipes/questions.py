@@ -18,7 +18,7 @@ _NAMED = 10
 
 
 def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
-    """At most so many of the queries, evenly spread; None: all."""
+    """At most `most` of the queries, evenly spread; None: all."""
     every = -(-len(queries) // most) or 1 if most else 1
     return queries[(every - 1) // 2 :: every]
 

@@ -131,7 +131,7 @@ def _candidates(settings: BuildConfig, opened: ExitStack, chunks: int) -> list[_
 
 
 def _all_of(settings: BuildConfig, chunks: int) -> list[RetrieverConfig]:
-    """All retrievers of an index of so many chunks with these models."""
+    """All retrievers of an index of this size with these models."""
     has_lsa = settings.index.lexical == "bm25s" and chunks <= MOST_CHUNKS
     names = [BM25, *[LSA] * has_lsa, *(one.name for one in settings.embedder), HYBRID]
     names += [RERANKED] * (settings.reranker is not None)

@@ -86,7 +86,7 @@ class Synthesis:
         Raises:
             DeferredError: A reply is missing; once it is recorded, the next run goes on.
             FatalModelError: No seed gave a question.
-            SourceError: All seeds were tried, and they gave fewer than `exactly` so many.
+            SourceError: All seeds were tried, and they gave fewer than `exactly`.
         """
         refused: Counter[str] = Counter()
         kept, per_seed, size = self._kept, self._queries.per_seed, self._queries.chunks

@@ -51,7 +51,7 @@ _OF_PAIRS = ("support_judge", "nuggetizer", "comparer")
 
 @page_of.register
 def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
-    """Give the page of a judge compared with people, with so many of the worst disagreements."""
+    """Give the page of a judge compared with people, with its worst disagreements."""
     people = counted(len(report.annotators), "annotator")
     title = (
         f"{_WHAT[report.kind].format(people=people)}: {counted(report.pairs, 'pair')}, "
@@ -268,7 +268,7 @@ def _sample_lines(sample: Sample) -> Iterator[str]:
 
 
 def _tells(sample: Sample) -> str:
-    """Say in a line what so many labels will tell."""
+    """Say in a line what the sampled labels will tell."""
     about, number = f"about ±{sample.half_width:.2f}", len(sample.tasks)
     hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"
     not_runs = "they do not tell the value of a run, which takes --for runs"

@@ -67,7 +67,7 @@ def collection_page(collection: Collection, *, authors: bool = True) -> Page:
 
 @page_of.register
 def difference_page(difference: Difference, title: str = "what differs", limit: int = 5) -> Page:
-    """Give what differs, with so many changes of each kind."""
+    """Give what differs, with the first changes of each kind."""
     slices = Counter(
         f"{change.slice_before} → {change.slice_after}"
         for change in difference.changes

@@ -334,7 +334,7 @@ def comparison_page(
 
     Args:
         comparison: Of runs.
-        limit: Also list so many queries of each difference, the largest.
+        limit: Also list this many queries of each difference, the largest.
         paths: The files of the runs, for what to type next.
         groups: The mean differences by group, of `comparison.by_pair`.
     """

@@ -162,7 +162,7 @@ def _named(ids: Sequence[str], what: str) -> Iterator[str]:
 
 @page_of.register
 def stale_page(stale: Stale, limit: int = 10) -> Page:
-    """Give which labels and nuggets are stale, and what a refresh would ask; so many of each kind."""
+    """Give which labels and nuggets are stale, and what a refresh would ask, with the first of each kind."""
     return Page(
         f"{stale.name}: {part(len(stale.labels), stale.supported)} of the labels of support are stale",
         (
