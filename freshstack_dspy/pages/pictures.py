@@ -161,7 +161,8 @@ class _Scale:
 
     def __init__(self, values: Sequence[float]) -> None:
         low, high = min(values, default=0.0), max(values, default=1.0)
-        span = high - low or abs(high) or 1.0
+        # A difference in the last digits of a float is none that can be marked.
+        span = max(high - low or abs(high) or 1.0, 1e-12 * abs(high), 1e-12)
         power = 10 ** math.floor(math.log10(span / 4))
         step = next(power * by for by in (1, 2, 5, 10) if span / (power * by) <= 5)
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -20,6 +20,8 @@ def drawn(picture: Picture) -> "etree._Element":
 
 
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=6), st.booleans())
+@example([(0.0, 0.0, 5e-324)], False)
+@example([(1e6, 1e6, 999999.9999999999)], False)
 def test_dots_lie_within_the_picture_and_on_their_intervals(
     rows: list[tuple[float, float, float]], zero: bool
 ) -> None:
