@@ -6,86 +6,55 @@ import typer
 from typer.core import TyperGroup
 
 from freshstack_dspy.cli import (
-    agree,
-    analyze,
-    answer,
+    answering,
     build,
-    contexts,
     exchange,
     labelling,
-    labels,
     look,
     measure,
     people,
     replies,
-    report,
-    score,
     search,
     sources,
 )
 
-COMMANDS: dict[str, dict[str, Any]] = {
-    "Build": {
-        "init": build.init,
-        "suggest": sources.suggest,
-        "plan": build.plan,
-        "build": build.build,
-        "extend": build.extend,
-        "stale": build.stale,
-        "refresh": build.refresh,
-        "rejudge": build.rejudge,
-        "rechunk": build.rechunk,
-        "synthesize": sources.synthesize,
-        "decontextualize": sources.decontextualize,
-    },
-    "Search": {
-        "index": search.index,
-        "search": search.search,
-        "retrieve": search.retrieve,
-        "topics": search.topics,
-    },
-    "Measure": {
-        "evaluate": measure.evaluate,
-        "compare": measure.compare,
-        "analyze": analyze.analyze,
-        "steps": analyze.steps,
-        "answer": answer.answer,
-        "contexts": contexts.contexts,
-        "score": score.score,
-        "leaderboard": exchange.leaderboard,
-        "report": report.report,
-    },
-    "Look": {
-        "show": look.show,
-        "explain": look.explain,
-        "diagnose": look.diagnose,
-        "diff": look.diff,
-    },
-    "Exchange": {
-        "export": exchange.export,
-        "import": exchange.import_,
-        "validate": exchange.validate,
-    },
-    "People": {
-        "sample": labels.sample,
-        "label": labelling.label,
-        "import-labels": labels.import_labels,
-        "agree": agree.agree,
-        "optimize": people.optimize,
-    },
-    "Replies": {"replies": replies.replies, "requests": replies.requests},
+_GROUPS: dict[str, list[Any]] = {
+    "Build": [
+        *(build.init, sources.suggest, build.plan, build.build, build.extend, build.stale),
+        *(build.refresh, build.rejudge, build.rechunk),
+        *(sources.synthesize, sources.decontextualize),
+    ],
+    "Search": [search.index, search.search, search.retrieve, search.topics],
+    "Measure": [
+        *(measure.evaluate, measure.compare, measure.analyze, measure.steps),
+        *(answering.answer, answering.contexts, answering.score),
+        *(exchange.leaderboard, measure.report),
+    ],
+    "Look": [look.show, look.explain, look.diagnose, look.diff],
+    "Exchange": [exchange.export, exchange.import_, exchange.validate],
+    "People": [
+        *(people.sample, labelling.label, people.import_labels, people.agree, people.optimize),
+    ],
+    "Replies": [replies.replies, replies.requests],
 }
-"""By the groups that the help shows: functions, or apps with commands of their own."""
+"""Functions, or apps with commands of their own."""
+
+
+def _name(each: Any) -> str:
+    name = each.info.name if isinstance(each, typer.Typer) else each.__name__
+    return str(name).strip("_").replace("_", "-")
 
 
 class _Grouped(TyperGroup):
     """Lists the commands below the name of their group."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for group, names in COMMANDS.items():
-            commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in names}
+        for group, commands in _GROUPS.items():
+            found: dict[str, Any] = {
+                _name(each): self.get_command(ctx, _name(each)) for each in commands
+            }
             with formatter.section(group):
-                rows = [(name, one.get_short_help_str(76)) for name, one in commands.items()]
+                rows = [(name, each.get_short_help_str(200)) for name, each in found.items()]
                 formatter.write_dl(rows, col_max=16)
 
     def invoke(self, ctx: Any) -> Any:
@@ -104,14 +73,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-for _commands in COMMANDS.values():
-    for _name, _command in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name)
-        else:
-            app.command(_name)(_command)
+for _each in (each for commands in _GROUPS.values() for each in commands):
+    if isinstance(_each, typer.Typer):
+        app.add_typer(_each)
+    else:
+        app.command(_name(_each))(_each)
 
 
 @app.callback(invoke_without_command=True)

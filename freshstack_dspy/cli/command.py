@@ -1,18 +1,23 @@
-"""What makes a function a command: it returns a result, which is printed in the form that is asked for.
+"""What makes a function a command.
 
-Texts of others (names of runs, questions, files) are printed without control characters, so that
-nothing in them moves the cursor.
+Its positional parameters are the arguments and its keyword-only ones the options; the section `Args:`
+of its docstring, or `options.HELP` for those that several commands share, is their help. What it
+returns is printed in the form that is asked for, without control characters, so that no text of others
+(names of runs, questions, files) moves the cursor.
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import wraps
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
 
+from freshstack_dspy.cli.options import HELP
 from freshstack_dspy.pages.data import page_csv, page_json, page_latex
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
@@ -31,7 +36,7 @@ _WRITERS: dict[Form | None, Callable[[Page], str]] = {
 }
 _FORMAT = Annotated[
     Literal["markdown", "html", "latex", "csv"] | None,
-    typer.Option("--format", help="Print it to be pasted elsewhere; of csv and latex the tables."),
+    typer.Option("--format", help="Print it in this form; csv and latex have the tables alone."),
 ]
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
@@ -48,46 +53,75 @@ class Outcome(NamedTuple):
     """The exit code."""
 
 
-def command(run: Callable[..., Outcome | Page | Shown]) -> Callable[..., None]:
-    """Make a command of a function: with `--format` and `--json`, which print what it returns.
+def command(run: Callable[..., Any]) -> Callable[..., None]:
+    """Make a command of a function.
 
-    A function that has a parameter `form` is given the form: None on a screen. One that has a
-    `--format` of its own has `--json` alone.
+    One that returns something has `--format` and `--json`, which print it; one that has a
+    `--format` of its own has `--json` alone. A parameter `form` is given the form: None on a screen.
     """
     signature = inspect.signature(run)
-    given = dict(signature.parameters)
-    takes_form = given.pop("form", None) is not None
-    added = {"as_json": _JSON} if "format" in given else {"as_form": _FORMAT, "as_json": _JSON}
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None if name == "as_form" else False,
-            annotation=annotation,
-        )
-        for name, annotation in added.items()
-    ]
+    about, _, rest = inspect.cleandoc(run.__doc__ or "").partition("\n\nArgs:\n")
+    own = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", rest, re.MULTILINE)
+    helps = HELP | {name: " ".join(text.split()) for name, text in own}
+    parameters = {
+        name: _declared(parameter, helps)
+        for name, parameter in signature.parameters.items()
+        if name != "form"
+    }
+    prints = signature.return_annotation is not None
+    if prints and "format" not in parameters:
+        parameters["as_form"] = _option("as_form", _FORMAT, None)
+    if prints:
+        parameters["as_json"] = _option("as_json", _JSON, default=False)
 
     @wraps(run)
     def call(*, as_form: Form | None = None, as_json: bool = False, **words: Any) -> None:
-        form = "json" if as_json else as_form
-        returned = run(**words, **({"form": form} if takes_form else {}))
-        outcome = returned if isinstance(returned, Outcome) else Outcome(returned)
-        shown = outcome.shown
-        page = shown if isinstance(shown, Page) else shown.page()
-        if form is None:
-            page = replace(page, parts=(*page.parts, *outcome.hints))
-        print(_WRITERS[form](page), end="")
-        for line in outcome.complaints:
-            complain(line)
-        raise typer.Exit(outcome.code)
+        form: Form | None = "json" if as_json else as_form
+        if "form" in signature.parameters:
+            words["form"] = form
+        returned = run(**words)
+        if returned is not None:
+            _show(returned if isinstance(returned, Outcome) else Outcome(returned), form)
 
-    call.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*given.values(), *options], return_annotation=None
-    )
-    kept = {name: kind for name, kind in run.__annotations__.items() if name in given}
-    call.__annotations__ = {**kept, **added}
+    call.__doc__ = about
+    call.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
+    call.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return call
+
+
+def _declared(parameter: inspect.Parameter, helps: dict[str, str]) -> inspect.Parameter:
+    """Give a parameter its declaration for Typer: with its help, and a flag without a `--no-`."""
+    name, kind, declared = parameter.name, parameter.annotation, None
+    optional = [each for each in get_args(kind) if get_origin(each) is Annotated]
+    if get_origin(kind) is Annotated:
+        kind, declared = get_args(kind)
+    elif optional:  # Annotated[int, …] | None
+        kind, declared = get_args(optional[0])
+        kind |= None
+    if declared is None and parameter.kind is not parameter.KEYWORD_ONLY:
+        declared = typer.Argument()
+    elif declared is None:
+        declared = typer.Option(*([f"--{name.replace('_', '-')}"] if kind is bool else []))
+    declared = copy(declared)
+    declared.help = helps[name]
+    return _option(name, Annotated[kind, declared], parameter.default)
+
+
+def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _show(outcome: Outcome, form: Form | None) -> None:
+    """Print what a command returned, and end it."""
+    shown = outcome.shown
+    page = shown if isinstance(shown, Page) else shown.page()
+    if form is None:
+        page = replace(page, parts=(*page.parts, *outcome.hints))
+    print(_WRITERS[form](page), end="")
+    for line in outcome.complaints:
+        complain(line)
+    raise typer.Exit(outcome.code)
 
 
 def to_type(what: str, typed: str) -> Text:

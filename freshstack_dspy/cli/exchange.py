@@ -6,68 +6,55 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+import freshstack_dspy as fs
 from freshstack_dspy.cli.command import Outcome, command, complain, say, say_wrapped
 from freshstack_dspy.cli.options import (
-    CollectionArgument,
-    NuggetsOption,
-    OutOption,
-    ReplaceOption,
-    SlicesOption,
-    one_of,
+    HELP,
+    AtLeastOne,
+    Nuggets,
+    Share,
+    SlicesNamed,
+    UnknownIds,
+    check_out,
+    name_in,
     slices_named,
 )
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.pages.page import Page, Text, counted
+from freshstack_dspy.progress import ProgressBars
 
-_FORMATS = f"{', '.join(FORMATS.ours)}, or one of an installed package (a wrong name lists all)"
+HELP["format"] = (
+    f"The layout: {', '.join(FORMATS.ours)}, or one of an installed package (a wrong name lists all)."
+)
+FormatName = Annotated[str, name_in(FORMATS.names)]
 
 
+@command
 def export(
-    collection: CollectionArgument,
-    out: OutOption = None,
-    format: Annotated[  # noqa: A002
-        str,
-        typer.Option(
-            metavar="NAME", callback=one_of(FORMATS.names), help=f"The layout to write: {_FORMATS}."
-        ),
-    ] = "freshstack",
-    replace: ReplaceOption = False,
-    slices: SlicesOption = None,
-    nuggets: NuggetsOption = "supported",
-    push: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OWNER/NAME",
-            help="With hf: upload to this data set of the Hugging Face hub, which is private if "
-            "it is new; the token is read from HF_TOKEN.",
-        ),
-    ] = None,
-    test: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="With triples: how much of the questions is held out, 0.2 by default; nothing that "
-            "is held out, or gives it away, is in the training data.",
-        ),
-    ] = None,
-    measured: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="With triples: hold out the questions of this run, collection or leaderboard "
-            "instead; may be repeated."
-        ),
-    ] = None,
-    unjudged: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN",
-            help="With triples: take unjudged chunks of a run's first 10 for negatives too, marked.",
-        ),
-    ] = None,
+    collection: Path,
+    *,
+    out: Path | None = None,
+    format: FormatName = "freshstack",  # noqa: A002
+    replace: bool = False,
+    slices: SlicesNamed = None,
+    nuggets: Nuggets = "supported",
+    push: Annotated[str | None, typer.Option(metavar="OWNER/NAME")] = None,
+    test: Share | None = None,
+    measured: list[Path] | None = None,
+    unjudged: Annotated[Path | None, typer.Option(metavar="RUN")] = None,
 ) -> None:
-    """Export a collection to another tool's layout, or as training data."""
+    """Export a collection to another tool's layout, or as training data.
+
+    Args:
+        push: With hf: upload to this data set of the Hugging Face hub, which is private if it is
+            new; the token is read from HF_TOKEN.
+        test: With triples: how much of the questions is held out, 0.2 by default; nothing that is
+            held out, or gives it away, is in the training data.
+        measured: With triples: hold out the questions of this run, collection or leaderboard
+            instead; may be repeated.
+        unjudged: With triples: take unjudged chunks of a run's first 10 for negatives too, marked.
+    """
     from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.formats.exports import export_collection
     from freshstack_dspy.formats.hugging_face import push_collection
 
     if (out is None) == (push is None) or (push and format != "hf"):
@@ -78,71 +65,51 @@ def export(
     options: Any = {name: value for name, value in given.items() if value is not None}
     if options and format != "triples":
         raise ConfigError(f"--{next(iter(options))} is for --format triples")
-    chosen = slices_named(slices)
-    if push is not None:
+    how: Any = {"slices": slices_named(slices), "nuggets": nuggets, "replace": replace}
+    if out is None:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
-        address = push_collection(collection, push, slices=chosen, nuggets=nuggets, replace=replace)
-        say(f"{address}: {collection} was pushed")
+        say(f"{push_collection(collection, push or '', **how)}: {collection} was pushed")
         return
-    assert out is not None
-    layout: Any = format
-    if options:
-        from freshstack_dspy.formats.triples import triples
-
-        layout = triples(**options)
-    done = export_collection(
-        collection, layout, out, slices=chosen, nuggets=nuggets, replace=replace
-    )
-    say(f"{out}: {done.counts['queries']:,} queries and {done.counts['chunks']:,} chunks")
-    for line in done.notes:
+    layout: Any = fs.triples(**options) if options else format
+    exported = fs.export_collection(collection, layout, out, **how)
+    say(f"{out}: {exported.counts['queries']:,} queries and {exported.counts['chunks']:,} chunks")
+    for line in (*exported.notes, exported.agreement):
         say_wrapped(line)
-    say_wrapped(done.agreement)
-    for line in done.left_out:
+    for line in exported.left_out:
         complain(line)
     if (ids := out / "ids.json").exists():
         say(f"{ids}: ids that had to change, and what they were")
 
 
+@command
 def import_(
-    path: Annotated[Path, typer.Argument(help="Folder or file of a collection of others.")],
-    format: Annotated[  # noqa: A002
-        str,
-        typer.Option(
-            metavar="NAME", callback=one_of(FORMATS.names), help=f"Its layout: {_FORMATS}."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of the new collection, which has its name.")],
-    replace: ReplaceOption = False,
-    corpus: Annotated[
-        Path | None, typer.Option(help="File or folder of the corpus, if not in PATH.")
-    ] = None,
-    threshold: Annotated[
-        int | None, typer.Option(min=1, help="The lowest label that counts as support.")
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Of beir: which qrels, where there are several.")
-    ] = None,
-    unknown_ids: Annotated[
-        Literal["error", "drop"],
-        typer.Option(help="Judgments of queries or documents that do not exist: stop, or drop."),
-    ] = "error",
+    path: Path,
+    *,
+    format: FormatName,  # noqa: A002
+    out: Path,
+    replace: bool = False,
+    corpus: Path | None = None,
+    threshold: AtLeastOne | None = None,
+    split: str | None = None,
+    unknown_ids: UnknownIds = "error",
 ) -> None:
-    """Make a collection of another's, to evaluate on, extend or judge again."""
-    from freshstack_dspy.cli.options import check_out
-    from freshstack_dspy.collection.importing import import_collection
+    """Make a collection of another's, to evaluate on, extend or judge again.
+
+    Args:
+        path: Folder or file of a collection of others.
+        out: Folder of the new collection, which has its name.
+        corpus: File or folder of the corpus, if not in PATH.
+        threshold: The lowest label that counts as support.
+        split: Of beir: which qrels, where there are several.
+        unknown_ids: Judgments of queries or documents that do not exist: stop, or drop.
+    """
     from freshstack_dspy.formats.imported import NO_TEXT
     from freshstack_dspy.stored.counts import listed
 
     check_out(out, replace=replace, folder=True)
-    collection = import_collection(
-        format,
-        path,
-        out,
-        corpus=corpus,
-        threshold=threshold,
-        split=split,
-        unknown_ids=unknown_ids,
-        replace=replace,
+    options: Any = {"corpus": corpus, "threshold": threshold, "split": split}
+    collection = fs.import_collection(
+        format, path, out, unknown_ids=unknown_ids, replace=replace, **options
     )
     counts, scale = collection.manifest.counts, collection.manifest.scale
     say_wrapped(
@@ -154,8 +121,8 @@ def import_(
     say(f"slices: {listed(counts.slices)}")
     if collection.plain:
         complain(f"{format} has no nuggets: each query is its own one, by its text")
-    made: Any = collection.manifest.config["import"]
-    if highest := made.get("highest_grade"):
+    imported: Any = collection.manifest.config["import"]
+    if highest := imported.get("highest_grade"):
         complain(
             f"grades go up to {highest}, which no scale holds: those from {threshold} on became 1, "
             "all others 0, and nDCG differs; for that of the grades: freshstack evaluate QRELS RUN"
@@ -178,16 +145,15 @@ def import_(
 
 @command
 def validate(
-    path: Annotated[Path, typer.Argument(help="Folder of a collection or of an export.")],
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 where a pair or a step failed, too.")
-    ] = False,
-    require: Annotated[
-        Literal["calibrated"] | None,
-        typer.Option(help="Exit with 1 where labels do not agree with people as [trust] asks."),
-    ] = None,
+    path: Path, *, strict: bool = False, require: Literal["calibrated"] | None = None
 ) -> Outcome:
-    """Check every reference, count and hash; list all faults."""
+    """Check every reference, count and hash; list all faults.
+
+    Args:
+        path: Folder of a collection or of an export.
+        strict: Exit with 1 where a pair or a step failed, too.
+        require: Exit with 1 where labels do not agree with people as [trust] asks.
+    """
     from freshstack_dspy.formats.validate import validate as find
 
     report = find(path)
@@ -202,16 +168,13 @@ def validate(
 
 
 @command
-def leaderboard(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder with leaderboard.toml and the run files it names.")
-    ],
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Write nothing; fail where leaderboard.json differs."),
-    ] = False,
-) -> Outcome:
-    """Compute a leaderboard from its stored runs; write leaderboard.json."""
+def leaderboard(folder: Path, *, check: bool = False) -> Outcome:
+    """Compute a leaderboard from its stored runs; write leaderboard.json.
+
+    Args:
+        folder: Folder with leaderboard.toml and the run files it names.
+        check: Write nothing; fail where leaderboard.json differs.
+    """
     from freshstack_dspy.collection.leaderboard import (
         RESULTS_FILE,
         compute,
@@ -219,7 +182,6 @@ def leaderboard(
         read_board,
         write_results,
     )
-    from freshstack_dspy.progress import ProgressBars
 
     with ProgressBars() as bars:
         bars.start("runs", sum(len(entry.runs) for entry in read_board(folder).entries))

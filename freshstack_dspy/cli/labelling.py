@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from freshstack_dspy.cli.command import complain
+from freshstack_dspy.cli.command import command, complain
 from freshstack_dspy.cli.options import check_out
 from freshstack_dspy.pages.page import counted
 
@@ -22,46 +22,33 @@ if TYPE_CHECKING:
     from freshstack_dspy.labelling.tasks import Tasks
 
 
+@command
 def label(
-    target: Annotated[
-        Path,
-        typer.Argument(
-            metavar="COLLECTION|TASKS",
-            help="Tasks that `freshstack sample` drew, to label; or a collection, to look at its "
-            "judgments and correct them.",
-        ),
-    ],
-    annotator: Annotated[
-        str | None,
-        typer.Option(
-            help="Who labels; written with every label. Without it a collection is only looked at."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Labels file, to begin or go on with; labels-ANNOTATOR.jsonl if not said."
-        ),
-    ] = None,
-    labels: Annotated[
-        list[Path] | None,
-        typer.Option(help="Of a collection: labels of people to show too; may be repeated."),
-    ] = None,
-    query: Annotated[
-        str, typer.Option(help="Of a collection: a query, or words of questions, to begin with.")
-    ] = "",
-    port: Annotated[int, typer.Option(help="0: any that is free.", min=0, max=65535)] = 0,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address only.")
-    ] = False,
-    blind: Annotated[
-        bool, typer.Option("--blind", help="Of tasks: never show the judge's labels.")
-    ] = False,
+    target: Annotated[Path, typer.Argument(metavar="COLLECTION|TASKS")],
+    *,
+    annotator: str | None = None,
+    out: Path | None = None,
+    labels: list[Path] | None = None,
+    query: str = "",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    no_browser: bool = False,
+    blind: bool = False,
 ) -> None:
     """Label pairs, nuggets or answers on a page in the browser; look at a collection's judgments.
 
     Each label is on the disk before the page shows the next task; the same command goes on where
     it was left.
+
+    Args:
+        target: Tasks that `freshstack sample` drew, to label; or a collection, to look at its
+            judgments and correct them.
+        annotator: Who labels; written with every label. Without it a collection is only looked at.
+        out: Labels file, to begin or go on with; labels-ANNOTATOR.jsonl if not said.
+        labels: Of a collection: labels of people to show too; may be repeated.
+        query: Of a collection: a query, or words of questions, to begin with.
+        port: 0: any that is free.
+        no_browser: Print the address only.
+        blind: Of tasks: never show the judge's labels.
     """
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.labelling.label_file import LabelFile
@@ -73,12 +60,12 @@ def label(
     if annotator is not None:
         check_out(out, replace=True)
     tasks = _opened(target, labels, query, annotator, blind=blind)
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         file = None
         if annotator is not None:
             out.parent.mkdir(parents=True, exist_ok=True)
             file = LabelFile(out, annotator, tasks.by_id, tasks.collection)
-            opened.callback(file.close)
+            stack.callback(file.close)
         try:
             listener = socket.create_server((ADDRESS, port))
         except OSError as error:
@@ -89,7 +76,7 @@ def label(
         print(address, flush=True)
         if not no_browser:
             # Everybody on this machine can read the arguments of a process, and the browser is one.
-            leads = opened.enter_context(NamedTemporaryFile("w", suffix=".html"))
+            leads = stack.enter_context(NamedTemporaryFile("w", suffix=".html"))
             leads.write(f'<meta http-equiv="refresh" content="0; url={escape(address)}">')
             leads.flush()
             shown = [Path(leads.name).as_uri()]

@@ -1,106 +1,53 @@
-"""`freshstack evaluate` and `compare`: means of runs with intervals, and which differences hold."""
+"""`freshstack evaluate`, `compare`, `analyze`, `steps` and `report`: what runs are worth, and why."""
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from freshstack_dspy.cli.command import Form, Outcome, command, complain
+import freshstack_dspy as fs
+from freshstack_dspy.cli.command import Form, Outcome, command, complain, say, to_type
 from freshstack_dspy.cli.options import (
-    ConventionsOption,
-    NuggetsOption,
-    SlicesOption,
+    AtLeastOne,
+    Conventions,
+    Measures,
+    Nuggets,
+    Share,
+    SlicesNamed,
+    UnknownIds,
+    check_out,
     slices_named,
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.page import Page, Text
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.correction import Correction
-    from freshstack_dspy.cli.options import NuggetsName
-    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.groups import QueryGroups
-    from freshstack_dspy.measures.qrels import NuggetQrels
     from freshstack_dspy.stored.slices import Slices
 
-JudgmentsArgument = Annotated[
-    Path, typer.Argument(help="Folder of a collection, or a file of TREC or BEIR qrels.")
-]
-RunsArgument = Annotated[
-    list[Path],
-    typer.Argument(help="Run files, in TREC's format, or passages or searches as JSON Lines."),
-]
-MeasureOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--measure",
-        "-m",
-        help="As alpha_nDCG@10, Coverage@20, AP, Recall@2000tok; may be repeated.",
-    ),
-]
-ByOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, "
-        "difficulty, origin, language, cross_language, query, a column of the questions' table, or "
-        "a CSV or TSV file of query_id and group; may be repeated."
-    ),
-]
-CoveredOption = Annotated[
-    float,
-    typer.Option(
-        metavar="SHARE",
-        help="Of runs of passages: the share of the evidence for a nugget that a passage must hold "
-        "to support it; above 0.",
-    ),
-]
-UnknownIdsOption = Annotated[
-    Literal["error", "drop"],
-    typer.Option(help="Where a run has chunk ids that the corpus does not have."),
-]
-ContaminatedOption = Annotated[
-    float | None,
-    typer.Option(
-        "--exclude-contaminated",
-        min=0,
-        max=1,
-        metavar="SHARE",
-        help="Leave out queries of which the model knows this share of the nuggets without the "
-        "corpus, as 0.5.",
-    ),
-]
-LabelsOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="Labels of people: also print what it would be, had people made all; may be repeated."
-    ),
-]
-FailUnderOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MEASURE=BOUND",
-        help="Exit with 1 where a run's mean is below, as alpha_nDCG@10=.45; may be repeated.",
-    ),
-]
+Covered = Annotated[float, typer.Option(metavar="SHARE")]
 
-_LISTED = 20
+_LISTED, _LISTED_QUERIES = 20, 5
+"""How many groups and queries are listed, if not said."""
 
 
 class _Judgments(NamedTuple):
     """What runs are measured on."""
 
-    qrels: "NuggetQrels"
+    qrels: "fs.NuggetQrels"
     slices: "Slices"
-    nuggets: "NuggetsName" = "supported"
+    nuggets: Nuggets = "supported"
     excluded: tuple[str, ...] = ()
     """Queries left out as contaminated."""
-    collection: "Collection | None" = None
+    collection: "fs.Collection | None" = None
     """None of a file of qrels."""
 
     @property
@@ -119,7 +66,6 @@ class _Judgments(NamedTuple):
         **rules: Any,
     ) -> "Correction | None":
         """Estimate what the values would be by people's labels, where there are some."""
-        from freshstack_dspy.calibration.correction import correct
         from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
 
         if not labels:
@@ -130,14 +76,12 @@ class _Judgments(NamedTuple):
         if form == "csv" or rules.pop("conventions", "ours") != "ours":
             raise ConfigError("--labels is for the conventions ours, and not for csv: take --json")
         rules |= {"slices": self.slices, "nuggets": self.nuggets, "excluded": self.excluded}
-        measures = measures or FRESHSTACK_MEASURES
-        return correct(self.collection, labels, runs, measures, **rules)
+        return fs.correct(self.collection, labels, runs, measures or FRESHSTACK_MEASURES, **rules)
 
 
 def _judgments(
-    path: Path, slices: "Slices", nuggets: "NuggetsName", exclude: float | None = None
+    path: Path, slices: "Slices", nuggets: Nuggets, exclude: float | None = None
 ) -> _Judgments:
-    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.evaluating import qrels_of_file, without_contaminated
     from freshstack_dspy.formats.description import EXPORT_FILE
     from freshstack_dspy.measures.qrels import About
@@ -158,127 +102,49 @@ def _judgments(
             f"{path} is an export, not a collection; name its file of qrels, or make a collection "
             "of it with freshstack import"
         )
-    collection = Collection.load(path)
+    collection = fs.Collection.load(path)
     qrels = collection.qrels(slices, nuggets)
     qrels, excluded = without_contaminated(collection, qrels, exclude)
     about = qrels.about.model_copy(update={"path": path})
     return _Judgments(replace(qrels, about=about), slices, nuggets, excluded, collection)
 
 
+def _names(runs: Sequence[Path]) -> list[str]:
+    """Name runs by their files; those of one name by their paths."""
+    names = [path.name for path in runs]
+    return [path.name if names.count(path.name) == 1 else str(path) for path in runs]
+
+
+@contextmanager
+def _warnings_printed(of: str = "") -> Iterator[None]:
+    """Print each warning in a line."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        yield
+    for line in dict.fromkeys(str(each.message) for each in warned):
+        complain(f"warning: {of}{line}")
+
+
 def _evaluations(
     runs: Sequence[Path], judgments: _Judgments, measures: Sequence[str] | None, **rules: Any
 ) -> "dict[str, Evaluation]":
-    """Evaluate runs, by the name of their file; by its path where two have one name."""
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
     from freshstack_dspy.measures.passage_labels import read_run_of
 
-    file_names = [path.name for path in runs]
-    found: dict[str, Evaluation] = {}
-    for path in runs:
-        name = path.name if file_names.count(path.name) == 1 else str(path)
-        if name in found:
+    evaluations: dict[str, Evaluation] = {}
+    for path, name in zip(runs, _names(runs), strict=True):
+        if name in evaluations:
             raise ConfigError(f"{path}: the run is named twice; name each run once")
         run = read_run_of(judgments.qrels, path).without(judgments.excluded)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            try:
-                found[name] = evaluate(
-                    judgments.qrels,
-                    run,
-                    measures or FRESHSTACK_MEASURES,
-                    judged_only=len(runs) > 1,
-                    **rules,
+        rules |= {"judged_only": len(runs) > 1}
+        try:
+            with _warnings_printed(f"{name}: "):
+                evaluations[name] = evaluate(
+                    judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules
                 )
-            except CollectionError as error:
-                raise CollectionError(f"{path}: {error}") from None
-        for one in warned:
-            complain(f"warning: {name}: {one.message}")
-    return found
-
-
-# evaluate
-
-
-@command
-def evaluate(
-    judgments: JudgmentsArgument,
-    runs: RunsArgument,
-    measure: MeasureOption = None,
-    by: ByOption = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --by: list at most so many groups, the largest; 20."),
-    ] = None,
-    slices: SlicesOption = None,
-    nuggets: NuggetsOption = "supported",
-    conventions: ConventionsOption = "ours",
-    unknown_ids: UnknownIdsOption = "error",
-    exclude_contaminated: ContaminatedOption = None,
-    covered: CoveredOption = 1.0,
-    labels: LabelsOption = None,
-    fail_under: FailUnderOption = None,
-    form: Form | None = None,
-) -> Outcome:
-    """Evaluate runs on a collection, or on qrels."""
-    from freshstack_dspy.measures.compare import best_of, compare_evaluations
-    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
-    from freshstack_dspy.measures.groups import grouped
-    from freshstack_dspy.views.measures import evaluation_page, unjudged_parts
-
-    bounds = [_bound(each) for each in fail_under or ()]
-    measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
-    measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
-    groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
-    rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
-    if limit is None and form not in ("csv", "json"):
-        limit = _LISTED
-    found = _evaluations(runs, measured_on, measure, **rules)
-    groups = {
-        name: [grouped(of, each, limit=limit) for each in groupings] for name, of in found.items()
-    }
-    by_name = dict(zip(found, runs, strict=True))
-    correction = measured_on.corrected(labels, by_name, measure, form, **rules)
-    page = evaluation_page(found, groups, by_name)
-    if len(found) > 1:
-        comparison = compare_evaluations(found, baseline=best_of(found))
-        page = replace(page, parts=(*unjudged_parts(comparison, by_name), *page.parts))
-    faults = [
-        f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under{measured_on.gate})"
-        for name, run in found.items()
-        for measure, bound in bounds
-        if (mean := run.means[measure]) < bound
-    ]
-    return _gated(_with_correction(page, correction), faults)
-
-
-def _with_correction(page: Page, correction: "Correction | None") -> Page:
-    """Add what the values would be by people's labels, where there are some."""
-    if correction is None:
-        return page
-    data = {**page.data, "corrected": correction}
-    return replace(page, parts=(*page.parts, correction.page()), data=data)
-
-
-def _bound(given: str) -> tuple[str, float]:
-    """Read the name of a measure and the lowest mean that is good enough."""
-    from freshstack_dspy.measures.measure import parse_measure
-
-    measure, _, least = given.rpartition("=")  # parameters of a measure have an = too
-    try:
-        bound = float(least)
-        if not 0 < bound < math.inf:
-            raise ValueError  # noqa: TRY301 - nan too
-    except ValueError:
-        raise ConfigError(
-            f"--fail-under {given}: allowed: MEASURE=BOUND with a bound above 0, as alpha_nDCG@10=.45"
-        ) from None
-    return parse_measure(measure).name, bound
-
-
-def _gated(page: Page, faults: Sequence[str], notes: Sequence[str] = ()) -> Outcome:
-    """End with 1, and name the faults in one line, where there are any."""
-    failed = [f"failed: {'; '.join(faults)}"] if faults else []
-    return Outcome(page, complaints=[*notes, *failed], code=len(failed))
+        except CollectionError as error:
+            raise CollectionError(f"{path}: {error}") from None
+    return evaluations
 
 
 def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
@@ -305,42 +171,121 @@ def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
     return judgments.collection.groups(kind, at=at or None)
 
 
-# compare
+def _gated(
+    page: Page,
+    correction: "Correction | None",
+    faults: Sequence[str],
+    notes: Sequence[str] = (),
+) -> Outcome:
+    """Add what the values would be by people's labels; end with 1 where there are faults."""
+    if correction is not None:
+        data = {**page.data, "corrected": correction}
+        page = replace(page, parts=(*page.parts, correction.page()), data=data)
+    failed = [f"failed: {'; '.join(faults)}"] if faults else []
+    return Outcome(page, complaints=[*notes, *failed], code=len(failed))
+
+
+@command
+def evaluate(
+    judgments: Path,
+    runs: list[Path],
+    *,
+    measure: Measures = None,
+    by: list[str] | None = None,
+    limit: AtLeastOne | None = None,
+    slices: SlicesNamed = None,
+    nuggets: Nuggets = "supported",
+    conventions: Conventions = "ours",
+    unknown_ids: UnknownIds = "error",
+    exclude_contaminated: Share | None = None,
+    covered: Covered = 1.0,
+    labels: list[Path] | None = None,
+    fail_under: Annotated[list[str] | None, typer.Option(metavar="MEASURE=BOUND")] = None,
+    form: Form | None = None,
+) -> Outcome:
+    """Evaluate runs on a collection, or on qrels.
+
+    Args:
+        judgments: Folder of a collection, or a file of TREC or BEIR qrels.
+        limit: With --by: list at most so many groups, the largest; 20.
+        conventions: Whose rules for ties, absent and empty queries, and rounding.
+        fail_under: Exit with 1 where a run's mean is below, as alpha_nDCG@10=.45; may be repeated.
+    """
+    from freshstack_dspy.measures.compare import best_of, compare_evaluations
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
+    from freshstack_dspy.measures.groups import grouped
+    from freshstack_dspy.views.measures import evaluation_page, unjudged_parts
+
+    bounds = [_bound(each) for each in fail_under or ()]
+    measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
+    measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
+    groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
+    rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
+    if limit is None and form not in ("csv", "json"):
+        limit = _LISTED
+    evaluations = _evaluations(runs, measured_on, measure, **rules)
+    groups = {
+        name: [grouped(evaluation, each, limit=limit) for each in groupings]
+        for name, evaluation in evaluations.items()
+    }
+    by_name = dict(zip(evaluations, runs, strict=True))
+    correction = measured_on.corrected(labels, by_name, measure, form, **rules)
+    page = evaluation_page(evaluations, groups, by_name)
+    if len(evaluations) > 1:
+        comparison = compare_evaluations(evaluations, baseline=best_of(evaluations))
+        page = replace(page, parts=(*unjudged_parts(comparison, by_name), *page.parts))
+    faults = [
+        f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under{measured_on.gate})"
+        for name, run in evaluations.items()
+        for measure, bound in bounds
+        if (mean := run.means[measure]) < bound
+    ]
+    return _gated(page, correction, faults)
+
+
+def _bound(given: str) -> tuple[str, float]:
+    """Read the name of a measure and the lowest mean that is good enough."""
+    from freshstack_dspy.measures.measure import parse_measure
+
+    measure, _, least = given.rpartition("=")  # parameters of a measure have an = too
+    try:
+        bound = float(least)
+        if not 0 < bound < math.inf:
+            raise ValueError  # noqa: TRY301 - nan too
+    except ValueError:
+        raise ConfigError(
+            f"--fail-under {given}: allowed: MEASURE=BOUND with a bound above 0, as alpha_nDCG@10=.45"
+        ) from None
+    return parse_measure(measure).name, bound
 
 
 @command
 def compare(
-    judgments: JudgmentsArgument,
-    runs: RunsArgument,
-    measure: MeasureOption = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            help="The run that all others are compared with, a file or the name of one of these; by "
-            "default every two are."
-        ),
-    ] = None,
-    by: ByOption = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Also list so many queries, of the largest differences."),
-    ] = None,
-    slices: SlicesOption = None,
-    nuggets: NuggetsOption = "supported",
-    unknown_ids: UnknownIdsOption = "error",
-    exclude_contaminated: ContaminatedOption = None,
-    covered: CoveredOption = 1.0,
-    labels: LabelsOption = None,
-    fail_on_regression: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-regression",
-            help="Exit with 1 where a run is found to be worse than --baseline.",
-        ),
-    ] = False,
+    judgments: Path,
+    runs: list[Path],
+    *,
+    measure: Measures = None,
+    baseline: Path | None = None,
+    by: list[str] | None = None,
+    limit: AtLeastOne | None = None,
+    slices: SlicesNamed = None,
+    nuggets: Nuggets = "supported",
+    unknown_ids: UnknownIds = "error",
+    exclude_contaminated: Share | None = None,
+    covered: Covered = 1.0,
+    labels: list[Path] | None = None,
+    fail_on_regression: bool = False,
     form: Form | None = None,
 ) -> Outcome:
-    """Compare runs on a collection, or on qrels: differences, intervals, tests."""
+    """Compare runs on a collection, or on qrels: differences, intervals, tests.
+
+    Args:
+        judgments: Folder of a collection, or a file of TREC or BEIR qrels.
+        baseline: The run that all others are compared with, a file or the name of one of these; by
+            default every two are.
+        limit: Also list so many queries, of the largest differences.
+        fail_on_regression: Exit with 1 where a run is found to be worse than --baseline.
+    """
     from freshstack_dspy.measures.compare import compare_evaluations
     from freshstack_dspy.measures.groups import grouped
     from freshstack_dspy.pages.page import p_value
@@ -358,25 +303,19 @@ def compare(
     measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
     rules = {"unknown_ids": unknown_ids, "covered": covered}
     evaluations = _evaluations(runs, measured_on, measure, **rules)
-    names = dict(zip(runs, evaluations, strict=True))
+    by_name = dict(zip(evaluations, runs, strict=True))
+    names = {path: name for name, path in by_name.items()}
     comparison = compare_evaluations(
         evaluations, baseline=None if baseline is None else names[baseline]
     )
-    pairs = dict.fromkeys((each.run, each.against) for each in comparison.differences)
-    by_name = {name: path for path, name in names.items()}
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
-    groups = (
-        {
-            pair: [
-                grouped(of, each, limit=None if form == "json" else _LISTED) for each in groupings
-            ]
-            for pair, of in comparison.by_pair().items()
-        }
-        if groupings
-        else {}
-    )
+    listed = None if form == "json" else _LISTED
+    groups = {
+        pair: [grouped(differences, each, limit=listed) for each in groupings]
+        for pair, differences in (comparison.by_pair() if groupings else {}).items()
+    }
+    pairs = dict.fromkeys((each.run, each.against) for each in comparison.differences)
     correction = measured_on.corrected(labels, by_name, measure, form, pairs=pairs, **rules)
-    page = _with_correction(comparison_page(comparison, limit or 0, by_name, groups), correction)
     gated = comparison.differences if fail_on_regression else ()
     undecided = [
         f"not decided: {each.run}, {each.measure}: {each.conclusion}"
@@ -390,4 +329,108 @@ def compare(
         for each in gated
         if each.verdict == "lower"
     ]
-    return _gated(page, worse, undecided)
+    page = comparison_page(comparison, limit or 0, by_name, groups)
+    return _gated(page, correction, worse, undecided)
+
+
+@command
+def analyze(
+    collection: Path,
+    run: Path,
+    *,
+    against: Path | None = None,
+    measure: Annotated[str, typer.Option("--measure", "-m")] = "alpha_nDCG@10",
+    limit: AtLeastOne | None = None,
+    query: str | None = None,
+    covered: Covered = 1.0,
+    form: Form | None = None,
+) -> Outcome:
+    """Say which queries a run fails, the worst first, and why.
+
+    Args:
+        run: Run file, in TREC's format, or passages.
+        against: Another run, as the one in use: what RUN lost against it comes first.
+        measure: What queries are ordered by, and how deep their top is.
+        limit: How many queries are listed; 5.
+        query: This query alone, with the evidence in its chunks.
+    """
+    from freshstack_dspy.measures.searches import is_searches
+
+    if limit is None and form not in ("csv", "json"):
+        limit = _LISTED_QUERIES
+    loaded = fs.Collection.load(collection)
+    analysis = fs.analyze(
+        loaded, run, against, measure=measure, covered=covered, limit=limit, query_id=query
+    )
+    if against is not None:
+        names = dict(zip(("run", "against"), _names([run, against]), strict=True))
+        analysis = analysis.model_copy(update=names)
+    hints = [Text(loaded.labels_by)]
+    if query is None:
+        hints.append(to_type("one query", f"freshstack analyze {collection} {run} --query ID"))
+    if is_searches(run):
+        typed = f"freshstack steps {collection} {run} --query {query or 'ID'}"
+        hints.append(to_type("search by search", typed))
+    return Outcome(analysis.page(query), hints)
+
+
+@command
+def steps(
+    collection: Path,
+    run: Path,
+    *,
+    query: str | None = None,
+    slices: SlicesNamed = None,
+    covered: Covered = 1.0,
+) -> Outcome:
+    """Say what each search of an agent adds.
+
+    Args:
+        run: Searches of an agent: JSON Lines of query_id, search, results (chunk ids or passages),
+            step, cost; or OpenTelemetry spans.
+        query: The searches of this query, one by one.
+    """
+    loaded = fs.Collection.load(collection)
+    trajectories = fs.steps(loaded, run, slices=slices_named(slices), covered=covered)
+    hints = [Text(loaded.labels_by)]
+    if query is None:
+        typed = f"freshstack steps {collection} {run} --query ID"
+        hints.append(to_type("search by search", typed))
+    return Outcome(trajectories.page(query), hints)
+
+
+@command
+def report(
+    collection: Path,
+    runs: list[Path] | None = None,
+    *,
+    out: Path = Path("report.html"),
+    labels: list[Path] | None = None,
+    answers: Path | None = None,
+    measure: Measures = None,
+    exclude_contaminated: Share | None = None,
+    replace: bool = False,
+) -> None:
+    """Write a report: may I trust it, which retriever, where does it lose, what next.
+
+    Args:
+        runs: Run files, in TREC's format, or passages; none: the collection alone.
+        out: HTML file to write.
+        labels: Labels of support by people; may be repeated.
+        answers: Folder that freshstack answer wrote, of these runs.
+    """
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
+
+    check_out(out, replace=replace)
+    paths = list(dict.fromkeys(runs or ()))
+    with _warnings_printed():
+        found = fs.report(
+            collection,
+            dict(zip(_names(paths), paths, strict=True)),
+            measure or FRESHSTACK_MEASURES,
+            labels=labels or (),
+            answers=answers,
+            exclude_contaminated=exclude_contaminated,
+        )
+    found.save(out)
+    say(str(out))

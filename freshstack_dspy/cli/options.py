@@ -1,4 +1,4 @@
-"""Options that several commands have, and the session of those that ask a model."""
+"""The options that several commands share, and the session of those that ask a model."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -9,69 +9,50 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.progress import ProgressBars
     from freshstack_dspy.recipes.opening import SessionOptions
     from freshstack_dspy.recipes.session import Session
     from freshstack_dspy.stored.slices import Slices
 
-CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
-ConfigArgument = Annotated[
-    Path, typer.Argument(help="TOML file of a build; `freshstack init` writes an example.")
-]
-RunsArgument = Annotated[
-    list[Path], typer.Argument(help="Run files, in TREC's format, or of searches with chunk ids.")
-]
+AtLeastOne = Annotated[int, typer.Option(min=1)]
+FromZero = Annotated[int, typer.Option(min=0)]
+Share = Annotated[float, typer.Option(metavar="SHARE", min=0, max=1)]
+Mode = Literal["live", "replay", "defer", "rerecord"]
+Nuggets = Literal["supported", "all"]
+Conventions = Literal["ours", "trec_eval", "ndeval", "ndeval-traditional", "pyndeval", "freshstack"]
+UnknownIds = Literal["error", "drop"]
+Measures = Annotated[list[str] | None, typer.Option("--measure", "-m")]
+SlicesNamed = Annotated[list[str] | None, typer.Option(metavar="NAME")]
 
-ModeName = Literal["live", "replay", "defer", "rerecord"]
-ModeOption = Annotated[
-    ModeName,
-    typer.Option(
-        help="live: ask for what is not recorded. replay: recorded replies only, no network. "
-        "defer: write missing requests to a file. rerecord: ask everything again."
-    ),
-]
-FailedOption = Annotated[
-    bool, typer.Option("--failed", help="With --mode rerecord: ask again only for what failed.")
-]
-EngineName = Literal["local", "ray"]
-EngineOption = Annotated[
-    EngineName | None,
-    typer.Option(help="Where it is done, in place of [engine] name: here, or over a cluster."),
-]
-PlanOption = Annotated[
-    bool, typer.Option("--plan", help="Say what it would ask for and cost; nothing is sent.")
-]
-LogOption = Annotated[
-    Path | None, typer.Option(help="Append one JSON line for each request to this file.")
-]
-
-SlicesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="Which queries: supported, those with a supported nugget; all; answerable, those whose "
-        "every nugget is (the paper's filter); partly_supported, unanswerable, undetermined or "
-        "without_nuggets; may be repeated.",
-    ),
-]
-NuggetsName = Literal["supported", "all"]
-NuggetsOption = Annotated[
-    NuggetsName,
-    typer.Option(
-        help="Which nuggets of a query: those that the corpus supports, or all, of which the "
-        "unsupported are never found."
-    ),
-]
-ConventionsName = Literal[
-    "ours", "trec_eval", "ndeval", "ndeval-traditional", "pyndeval", "freshstack"
-]
-ConventionsOption = Annotated[
-    ConventionsName,
-    typer.Option(help="Whose rules for ties, absent and empty queries, and rounding."),
-]
-OutOption = Annotated[Path | None, typer.Option(help="File or folder to write.")]
-ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is at --out.")]
+HELP = {
+    "collection": "Folder of a collection.",
+    "config": "TOML file of a build; `freshstack init` writes an example.",
+    "runs": "Run files, in TREC's format, or passages or searches as JSON Lines.",
+    "out": "File or folder to write.",
+    "replace": "Replace what is at --out.",
+    "mode": "live: ask for what is not recorded. replay: recorded replies only, no network. "
+    "defer: write missing requests to a file. rerecord: ask everything again.",
+    "failed": "With --mode rerecord: ask again only for what failed.",
+    "log": "Append one JSON line for each request to this file.",
+    "plan": "Say what it would ask for and cost; nothing is sent.",
+    "keep_labels": "Keep labels that another judge made.",
+    "slices": "Which queries: supported, those with a supported nugget; all; answerable, those whose "
+    "every nugget is (the paper's filter); partly_supported, unanswerable, undetermined or "
+    "without_nuggets; may be repeated.",
+    "nuggets": "Which nuggets of a query: those that the corpus supports, or all, of which the "
+    "unsupported are never found.",
+    "measure": "As alpha_nDCG@10, Coverage@20, AP, Recall@2000tok; may be repeated.",
+    "by": "Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, difficulty, "
+    "origin, language, cross_language, query, a column of the questions' table, or a CSV or TSV "
+    "file of query_id and group; may be repeated.",
+    "covered": "Of runs of passages: the share of the evidence for a nugget that a passage must hold "
+    "to support it; above 0.",
+    "unknown_ids": "Where a run has chunk ids that the corpus does not have.",
+    "exclude_contaminated": "Leave out queries of which the model knows this share of the nuggets "
+    "without the corpus, as 0.5.",
+    "labels": "Labels of people: also print what it would be, had people made all; may be repeated.",
+}
+"""The help of arguments and options that commands share; a docstring says what is otherwise."""
 
 
 def slices_named(given: list[str] | None) -> "Slices":
@@ -80,22 +61,15 @@ def slices_named(given: list[str] | None) -> "Slices":
     return named  # type: ignore[no-any-return]
 
 
-def one_of(names: Callable[[], Sequence[str]]) -> Callable[[str], str]:
-    """Check an option's name among those of ours and of installed packages."""
+def name_in(names: Callable[[], Sequence[str]]) -> Any:
+    """Give an option that takes a name among ours and those of installed packages."""
 
     def check(name: str) -> str:
         if name not in (known := names()):
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
         return name
 
-    return check
-
-
-def at_engine(config: "BuildConfig", name: EngineName | None) -> "BuildConfig":
-    """Put the engine that an option names in place of the configuration's."""
-    if name is None:
-        return config
-    return config.model_copy(update={"engine": config.engine.model_copy(update={"name": name})})
+    return typer.Option(metavar="NAME", callback=check)
 
 
 def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = False) -> None:
@@ -125,7 +99,7 @@ def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = F
 
 @contextmanager
 def asking(
-    mode: ModeName, log: Path | None = None, *, failed: bool = False
+    mode: Mode, log: Path | None = None, *, failed: bool = False
 ) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
     """Show progress, and write each request as a line of JSON to a log; give a session's options."""
     from freshstack_dspy.lm.events import event_log
@@ -138,14 +112,13 @@ def asking(
 @contextmanager
 def judging(
     config: Path,
-    mode: ModeName = "live",
+    mode: Mode = "live",
     *,
     failed: bool = False,
     log: Path | None = None,
     out: Path | None = None,
-    searching: bool = False,
 ) -> Iterator["Session"]:
-    """Open a session for a configuration's model, and its embedders if searching, with progress.
+    """Open a session for a configuration's model, with progress.
 
     Another process is kept from asking for the same `out`.
     """
@@ -155,12 +128,11 @@ def judging(
     from freshstack_dspy.recipes.opening import open_session
 
     settings = load_judging(config)
+    by = f"freshstack {sys.argv[1]}"
     with (
-        only_writer(out, " ".join(["freshstack", *sys.argv[1:2]]))
-        if out is not None
-        else nullcontext(),
+        only_writer(out, by) if out is not None else nullcontext(),
         asking(mode, log, failed=failed) as (options, _),
         span(sys.argv[1]),
-        open_session(settings, searching=searching, **options) as session,
+        open_session(settings, searching=False, **options) as session,
     ):
         yield session

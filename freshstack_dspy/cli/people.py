@@ -1,105 +1,231 @@
-"""`freshstack optimize`: a program tuned on people's labels."""
+"""`freshstack sample`, `import-labels`, `agree` and `optimize`: what people say, and what it is for."""
 
 import io
+from collections import Counter
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from freshstack_dspy.cli.command import command
-from freshstack_dspy.cli.options import (
-    LogOption,
-    ReplaceOption,
-    check_out,
-    judging,
-)
-from freshstack_dspy.pages.page import Page
+import freshstack_dspy as fs
+from freshstack_dspy.cli.command import Outcome, command, complain, say, to_type
+from freshstack_dspy.cli.options import AtLeastOne, FromZero, check_out, judging, name_in
+from freshstack_dspy.pages.page import Page, counted
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import Role
     from freshstack_dspy.recipes.session import Session
 
+TaskKind = Literal["support", "answerability", "nuggets", "answer"]
+Purpose = Literal["agreement", "share", "runs"]
 _KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
 _ROLES: dict[str, "Role"] = {"support_judge": "judge", "nuggetizer": "nuggets", "comparer": "judge"}
 
 
 @command
-def optimize(
-    config: Annotated[
-        Path,
-        typer.Argument(help="TOML file; its [model], [judge] scale, [nuggets], [budget], [cache]."),
-    ],
-    labels: Annotated[
-        Path, typer.Argument(help="JSON Lines of people's labels, or of what a metric reads.")
-    ],
-    out: Annotated[Path, typer.Option(help="Program file to write.")],
-    program: Annotated[
-        str,
-        typer.Option(
-            help="support_judge, nuggetizer or comparer, tuned on labels of kind support, "
-            "nugget_list or answer, as is MODULE:NAME of a subclass; or another of the recipe's, "
-            "or any MODULE:NAME, or recipe, all of it, on lines with the query_id of a query of "
-            "--collection."
-        ),
-    ] = "support_judge",
-    optimizer: Annotated[
-        str,
-        typer.Option(
-            help="DSPy's LabeledFewShot (labeled), BootstrapFewShot (bootstrap), "
-            "BootstrapFewShotWithRandomSearch (bootstrap_random), MIPROv2 (mipro), GEPA (gepa) or "
-            "SIMBA (simba), of which the last three let the model write instructions; or "
-            "MODULE:NAME of one, or of what makes it from metric=."
-        ),
-    ] = "bootstrap",
-    prompt_model: Annotated[
-        Path | None,
-        typer.Option(help="TOML file whose [model] writes instructions, in place of CONFIG's."),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="By which a program is chosen: kappa (the default), agreement, f1 (of nuggetizer "
-            "the default), balanced_accuracy or expected_cost; or MODULE:NAME of a function."
-        ),
-    ] = None,
-    miss_cost: Annotated[
-        float, typer.Option(min=0, help="Of expected_cost: a miss, where a false one costs 1.")
-    ] = 1.0,
-    collection: Annotated[
-        Path | None, typer.Option(help="Where the labels' texts are, if not in the labels.")
-    ] = None,
-    mode: Annotated[
-        Literal["live", "replay", "rerecord"],
-        typer.Option(help="live: ask for what is not recorded. replay: no network."),
-    ] = "live",
-    log: LogOption = None,
-    replace: ReplaceOption = False,
+def sample(
+    collection: Path,
+    *,
+    out: Path,
+    kind: TaskKind = "support",
+    purpose: Annotated[Purpose, typer.Option("--for")] = "agreement",
+    limit: AtLeastOne | None = None,
+    against: Path | None = None,
+    answers: Path | None = None,
+    seed: int = 0,
+    format: Literal["freshstack", "csv", "label-studio"] = "freshstack",  # noqa: A002
+) -> Outcome:
+    """Draw judgments for people to label, and say what so many labels will tell.
+
+    Args:
+        out: File of tasks; to those that are in it more are added.
+        kind: What people are asked: how well a passage supports a nugget, whether it answers it at
+            all (CRUX), which nuggets a query should have, or whether an answer agrees with the gold
+            one.
+        purpose: What labels of pairs are for: agreement of judge and people, the share of pairs
+            that support, or the values of runs, which takes whole queries.
+        limit: How many tasks of this kind, 200 by default; for runs queries, 20.
+        against: The collection as another judge judged it: more where they differ.
+        answers: Of kind answer: folder of `freshstack answer`.
+        seed: Of the random order.
+        format: The others have the texts, and are new files.
+    """
+    from freshstack_dspy.calibration.label_files import tasks_as
+    from freshstack_dspy.calibration.sampling import draw
+    from freshstack_dspy.files import write_file
+
+    options: Any = {"purpose": purpose, "seed": seed, "answers": answers}
+    options["against"] = fs.Collection.load(against) if against else None
+    if format == "freshstack":
+        drawn = fs.sample(collection, out, kind, limit, **options)
+        hint = to_type("label them", f"freshstack label {out} --annotator NAME")
+        return Outcome(drawn.page(str(out)), [hint])
+    check_out(out)
+    loaded = fs.Collection.load(collection)
+    drawn = draw(loaded, kind, limit, **options)
+    write_file(out, tasks_as(format, drawn.tasks, loaded))
+    return Outcome(drawn.page(str(out)))
+
+
+def _label_formats() -> tuple[str, ...]:
+    from freshstack_dspy.calibration.label_files import label_formats
+
+    return label_formats()
+
+
+@command
+def import_labels(
+    files: list[Path],
+    *,
+    collection: Path,
+    format: Annotated[str, name_in(_label_formats)] = "freshstack",  # noqa: A002
+    out: Path | None = None,
+    tasks: Path | None = None,
+    annotator: str | None = None,
+    replace: bool = False,
+) -> None:
+    """Read labels of other tools, and check them against the collection.
+
+    Args:
+        files: Files of labels, of one format.
+        collection: Folder of the collection that was labelled.
+        format: Of which tool they are: freshstack, csv, json, label-studio, argilla,
+            autojudge-annotate, nuggetizer, trec-support, or one of an installed package (a wrong
+            name lists all).
+        out: JSON Lines of labels; without it they are only checked.
+        tasks: File of `freshstack sample`, to count what is labelled.
+        annotator: Who labelled, where the files do not say.
+    """
+    from freshstack_dspy.calibration.labels import labelled
+    from freshstack_dspy.calibration.sampling import read_tasks
+    from freshstack_dspy.files import encode_records, write_file
+
+    check_out(out, replace=replace)
+    loaded = fs.Collection.load(collection)
+    asked = read_tasks(tasks, loaded)[1] if tasks else ()
+    imported = fs.import_labels(files, format, loaded, annotator=annotator, tasks=asked)
+    if out is not None:
+        write_file(out, encode_records(imported.labels))
+    say(f"{out or loaded.name}: {counted(len(imported.labels), 'label')}")
+    kinds = Counter((label.annotator, label.kind) for label in imported.labels)
+    for (name, kind), number in sorted(kinds.items()):
+        say(f"  {name}: {number:,} of kind {kind}")
+    if tasks is not None:
+        for name, number in labelled(imported.labels, asked).items():
+            say(f"{number:,} of {counted(len(asked), 'task')} labelled by {name}")
+    for what, number in imported.left_out.items():
+        complain(f"left out: {number:,} {what}")
+
+
+@command
+def agree(
+    collection: Path,
+    labels: list[Path],
+    *,
+    by: str | None = None,
+    disagreements: FromZero = 0,
+    answers: Path | None = None,
 ) -> Page:
-    """Tune a program against what people say, tested on queries it never saw."""
+    """Compare a collection's judge with people, and people with each other.
+
+    Args:
+        labels: JSON Lines of labels, of one or several people.
+        by: Also on parts of the pairs: kind (code or prose), length, position in the judge's call,
+            duplicate, languages (of question and chunk), or tag, slice, date and the like, as
+            evaluate --by.
+        disagreements: Show so many of the worst disagreements, with both reasons.
+        answers: Folder of `freshstack answer`, for labels of its answers.
+    """
+    from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_ratings
+    from freshstack_dspy.calibration.labels import all_labels
+    from freshstack_dspy.errors import CollectionError
+    from freshstack_dspy.views.calibration import pages_together
+
+    loaded = fs.Collection.load(collection)
+    given: dict[str, Any] = {}
+    for _, label in all_labels(labels):
+        given.setdefault(label.kind, []).append(label)
+    pages: dict[str, Page] = {
+        kind: fs.agree(loaded, given[kind], by=by).page(disagreements)
+        for kind in ("support", "answerability")
+        if kind in given
+    }
+    if answers and "answer" in given:
+        pages["answer"] = agree_on_answers(answers, given["answer"]).page(disagreements)
+    if "nugget" in given:
+        lists = given.get("nugget_list", ())
+        pages["nugget"] = nugget_ratings(loaded, given["nugget"], lists).page()
+    if not pages:
+        kinds = ", ".join(f"{len(each)} of kind {kind}" for kind, each in sorted(given.items()))
+        what = f"the labels are {kinds}" if kinds else f"no label in {', '.join(map(str, labels))}"
+        hint = "; name the folder of the answers with --answers" if "answer" in given else ""
+        raise CollectionError(f"nothing to compare: {what}{hint}")
+    return pages_together(f"{loaded.name}: agreement with people", pages)
+
+
+@command
+def optimize(
+    config: Path,
+    labels: Path,
+    *,
+    out: Path,
+    program: str = "support_judge",
+    optimizer: str = "bootstrap",
+    prompt_model: Path | None = None,
+    metric: str | None = None,
+    miss_cost: Annotated[float, typer.Option(min=0)] = 1.0,
+    collection: Path | None = None,
+    mode: Literal["live", "replay", "rerecord"] = "live",
+    log: Path | None = None,
+    replace: bool = False,
+) -> Page:
+    """Tune a program against what people say, tested on queries it never saw.
+
+    Args:
+        config: TOML file; its [model], [judge] scale, [nuggets], [budget], [cache].
+        labels: JSON Lines of people's labels, or of what a metric reads.
+        out: Program file to write.
+        program: support_judge, nuggetizer or comparer, tuned on labels of kind support,
+            nugget_list or answer, as is MODULE:NAME of a subclass; or another of the recipe's, or
+            any MODULE:NAME, or recipe, all of it, on lines with the query_id of a query of
+            --collection.
+        optimizer: DSPy's LabeledFewShot (labeled), BootstrapFewShot (bootstrap),
+            BootstrapFewShotWithRandomSearch (bootstrap_random), MIPROv2 (mipro), GEPA (gepa) or
+            SIMBA (simba), of which the last three let the model write instructions; or MODULE:NAME
+            of one, or of what makes it from metric=.
+        prompt_model: TOML file whose [model] writes instructions, in place of CONFIG's.
+        metric: By which a program is chosen: kappa (the default), agreement, f1 (of nuggetizer the
+            default), balanced_accuracy or expected_cost; or MODULE:NAME of a function.
+        miss_cost: Of expected_cost: a miss, where a false one costs 1.
+        collection: Where the labels' texts are, if not in the labels.
+        mode: live: ask for what is not recorded. replay: no network.
+    """
     import dspy
 
     from freshstack_dspy.calibration.examples import read_examples
-    from freshstack_dspy.calibration.labels import read_labels
-    from freshstack_dspy.calibration.optimization import optimize as compile_program
-    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.programs.saved import save_program
+    from freshstack_dspy.registry import imported, is_imported
+
+    def own(name: Any, option: str) -> Any:
+        """What a name is of, where it is one of an object to import."""
+        return imported(name, option, config.parent) if is_imported(name) else name
 
     check_out(out, replace=replace)
-    module = _own(program, "--program", config.parent)
+    module = own(program, "--program")
     module = module() if isinstance(module, type) else module
     kind = _KINDS.get(program) or _kind_of(module)
-    texts = Collection.load(collection) if collection else None
-    given = read_labels(labels, kind) if kind else ()
+    texts = fs.Collection.load(collection) if collection else None
+    examples = fs.read_labels(labels, kind) if kind else ()
     dspy.disable_logging()
     # DSPy's optimizers print what they do; what they found is in the report.
     with judging(config, mode, log=log, out=out) as session, redirect_stdout(io.StringIO()):
-        optimized = compile_program(
-            given or read_examples(labels, texts),
+        optimized = fs.optimize(
+            examples or read_examples(labels, texts),
             session.lm_of(_ROLES.get(program)),
             program=_program(session, program) if module is program else module,
-            optimizer=_own(optimizer, "--optimizer", config.parent),
-            metric=_own(metric, "--metric", config.parent),
+            optimizer=own(optimizer, "--optimizer"),
+            metric=own(metric, "--metric"),
             miss_cost=miss_cost,
             collection=texts,
             scale=session.config.judge.graded,
@@ -111,21 +237,14 @@ def optimize(
     return optimized.report.page(program, out)
 
 
-def _own(name: Any, option: str, folder: Path) -> Any:
-    """What a name is of, where it is one of an object to import."""
-    from freshstack_dspy.registry import imported, is_imported
-
-    return imported(name, option, folder) if is_imported(name) else name
-
-
 def _kind_of(module: Any) -> str | None:
     """The kind of the labels that one of our programs, or a subclass, is tuned on."""
-    from freshstack_dspy.programs.answers import AnswerComparer
-    from freshstack_dspy.programs.nuggetizer import Nuggetizer
-    from freshstack_dspy.programs.support_judge import SupportJudge
-
-    kinds = {SupportJudge: "support", Nuggetizer: "nugget_list", AnswerComparer: "answer"}
-    return next((kind for of, kind in kinds.items() if isinstance(module, of)), None)
+    kinds = {
+        fs.SupportJudge: "support",
+        fs.Nuggetizer: "nugget_list",
+        fs.AnswerComparer: "answer",
+    }
+    return next((kind for program, kind in kinds.items() if isinstance(module, program)), None)
 
 
 def _prompt_model(session: "Session", path: Path | None) -> Any:
@@ -146,9 +265,9 @@ def _program(session: "Session", name: str) -> Any:
     recipe = session.recipe
     if name == "comparer":
         return answer_comparer(session, "yes_no")
-    found = recipe if name == "recipe" else getattr(recipe, name, None)
-    if not isinstance(found, dspy.Module):
-        there = {key for key, one in vars(recipe).items() if isinstance(one, dspy.Module)}
-        allowed = ", ".join(sorted({*_KINDS, *there, "recipe"}))
+    program = recipe if name == "recipe" else getattr(recipe, name, None)
+    if not isinstance(program, dspy.Module):
+        programs = {key for key, each in vars(recipe).items() if isinstance(each, dspy.Module)}
+        allowed = ", ".join(sorted({*_KINDS, *programs, "recipe"}))
         raise ConfigError(f"no program {name!r}; allowed: {allowed}, or MODULE:NAME")
-    return found
+    return program

@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import freshstack_dspy as fs
 from freshstack_dspy.cli.command import Form, Outcome, command, complain, say, to_type
-from freshstack_dspy.cli.options import (
-    ConfigArgument,
-    LogOption,
-    OutOption,
-    ReplaceOption,
-    asking,
-    check_out,
-)
+from freshstack_dspy.cli.options import asking, check_out
 from freshstack_dspy.pages.page import Page, Text, counted
 
 if TYPE_CHECKING:
@@ -28,35 +22,38 @@ LONGEST_WAIT = 300.0
 _STILL_WAITING = 3
 _MOST_REASONS = 20
 
-replies = typer.Typer(help="Recorded replies: bundles out and in, and a check.")
-requests = typer.Typer(help="Deferred requests: answered here, as batches, or elsewhere.")
+replies = typer.Typer(name="replies", help="Recorded replies: bundles out and in, and a check.")
+requests = typer.Typer(
+    name="requests", help="Deferred requests: answered here, as batches, or elsewhere."
+)
 
 
 @replies.command("export")
+@command
 def export_replies(
-    config: ConfigArgument,
-    out: OutOption = None,
-    replace: ReplaceOption = False,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="All that the store holds, also for answer and contexts."),
-    ] = False,
+    config: Path,
+    *,
+    out: Path | None = None,
+    replace: bool = False,
+    everything: Annotated[bool, typer.Option("--all")] = False,
 ) -> None:
     """Write what the built collection used as a bundle: replies, searches, vectors and scores.
 
     With it `freshstack build CONFIG --mode replay` needs nothing else. Without --out it is
     NAME.jsonl.zst here; a name that ends in .zst is compressed.
+
+    Args:
+        everything: All that the store holds, also for answer and contexts.
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.bundle import write_bundle
-    from freshstack_dspy.lm.store import ReplyStore
     from freshstack_dspy.recipes import provenance
 
     settings = load_judging(config)
     out = out or Path(f"{settings.name}.jsonl.zst")
     check_out(out, replace=replace)
     if everything:
-        with closing(ReplyStore(settings.cache.path, read_only=True)) as store:
+        with closing(fs.ReplyStore(settings.cache.path, read_only=True)) as store:
             written = write_bundle((key for key, _ in store.lines()), store, out)
     else:
         written = provenance.export_replies(settings, out)
@@ -64,23 +61,20 @@ def export_replies(
 
 
 @replies.command("import")
-def import_bundle(
-    bundle: Annotated[Path, typer.Argument(help="Recorded replies: JSON Lines, or .zst.")],
-    config: ConfigArgument,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace other replies, which stay under a number.")
-    ] = False,
-) -> None:
+@command
+def import_bundle(bundle: Path, config: Path, *, replace: bool = False) -> None:
     """Take the replies of a bundle into the build's store.
 
     Where the store has another reply to a request, that one stays, and the exit code is 1.
-    """
-    from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.bundle import Bundle, merge_bundle
-    from freshstack_dspy.lm.store import ReplyStore
 
-    settings = load_config(config)
-    with closing(Bundle(bundle)) as given, closing(ReplyStore(settings.cache.path)) as store:
+    Args:
+        bundle: Recorded replies: JSON Lines, or .zst.
+        replace: Replace other replies, which stay under a number.
+    """
+    from freshstack_dspy.lm.bundle import Bundle, merge_bundle
+
+    settings = fs.load_config(config)
+    with closing(Bundle(bundle)) as given, closing(fs.ReplyStore(settings.cache.path)) as store:
         report = merge_bundle(given, store, replace=replace)
     say(str(report))
     if report.conflicts:
@@ -89,18 +83,17 @@ def import_bundle(
 
 @replies.command("verify")
 @command
-def verify_replies(
-    path: Annotated[
-        Path, typer.Argument(help="A store's folder, a bundle, or a build's TOML file for its own.")
-    ],
-) -> Outcome:
-    """Check every recorded reply; the exit code is 1 if one is damaged."""
-    from freshstack_dspy.config import load_config
+def verify_replies(path: Path) -> Outcome:
+    """Check every recorded reply; the exit code is 1 if one is damaged.
+
+    Args:
+        path: A store's folder, a bundle, or a build's TOML file for its own.
+    """
     from freshstack_dspy.lm.bundle import verify
     from freshstack_dspy.lm.store import holds_store
 
     if path.suffix == ".toml":
-        cache = load_config(path).cache
+        cache = fs.load_config(path).cache
         stores = [cache.path] if holds_store(cache.path) or not cache.bundles else []
         reports = [verify(each) for each in (*stores, *cache.bundles)]
     else:
@@ -111,23 +104,23 @@ def verify_replies(
 
 
 @requests.command("import")
+@command
 def import_answers(
-    answers: Annotated[
-        Path, typer.Argument(metavar="REPLIES", help="The replies: a batch's output, or by hand.")
-    ],
-    config: ConfigArgument,
+    answers: Annotated[Path, typer.Argument(metavar="REPLIES")], config: Path
 ) -> None:
     """Record replies to deferred requests.
 
     Each line is {"custom_id": …, "content": …}, a text or the JSON object that was asked for, which
     replaces what was recorded; or what a batch API gives back. The exit code is 1 if a line brought no reply.
+
+    Args:
+        answers: The replies: a batch's output, or by hand.
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.deferred import import_replies
-    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
-    with closing(ReplyStore(settings.cache.path)) as store:
+    with closing(fs.ReplyStore(settings.cache.path)) as store:
         report = import_replies(
             store, answers, settings.prices, account=settings.name, model=settings.model
         )
@@ -140,7 +133,8 @@ def import_answers(
 
 
 @requests.command()
-def answer(config: ConfigArgument, log: LogOption = None) -> None:
+@command
+def answer(config: Path, *, log: Path | None = None) -> None:
     """Send the requests that the last deferred build wrote to [model], and record the replies.
 
     What is recorded is not sent again. The exit code is 1 if a request has no reply for good.
@@ -159,22 +153,20 @@ def answer(config: ConfigArgument, log: LogOption = None) -> None:
 
 
 @requests.command()
-def submit(
-    config: ConfigArgument,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what it would send and cost, and stop.")
-    ] = False,
-) -> None:
+@command
+def submit(config: Path, *, dry_run: bool = False) -> None:
     """Send the requests that the last deferred build wrote to the provider's batch API.
 
     What is underway already is not sent again. With a [budget], the most that it can cost must fit.
+
+    Args:
+        dry_run: Print what it would send and cost, and stop.
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.jobs import Batches
-    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
-    with closing(ReplyStore(settings.cache.path)) as store:
+    with closing(fs.ReplyStore(settings.cache.path)) as store:
         sent = 0
         for model in settings.models:
             batches = Batches(settings, store, model)
@@ -195,25 +187,23 @@ def submit(
 
 @requests.command()
 @command
-def status(
-    config: ConfigArgument,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until every batch has ended.")] = False,
-    form: Form | None = None,
-) -> Outcome:
+def status(config: Path, *, wait: bool = False, form: Form | None = None) -> Outcome:
     """Ask for the status of the submitted batches, and import what has ended.
 
     Exit code 3: batches are underway; 1: something failed, and waits again.
+
+    Args:
+        wait: Wait until every batch has ended.
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.errors import TransientModelError
     from freshstack_dspy.lm.batch.jobs import Batches
-    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
     pause = FIRST_WAIT
     shown: dict[str, str] = {}
     jobs: list[Job] = []
-    with closing(ReplyStore(settings.cache.path)) as store:
+    with closing(fs.ReplyStore(settings.cache.path)) as store:
         batches = Batches(settings, store)
         submitted = {one.model for one in batches.folder.pending()}
         asked = [settings.model, *(one for one in settings.models[1:] if one.name in submitted)]

@@ -7,18 +7,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import freshstack_dspy as fs
 from freshstack_dspy.cli.command import command, complain, say
-from freshstack_dspy.cli.options import (
-    CollectionArgument,
-    ConfigArgument,
-    OutOption,
-    ReplaceOption,
-    check_out,
-)
+from freshstack_dspy.cli.options import AtLeastOne, check_out
 from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.progress import ProgressBars
 
@@ -27,13 +22,10 @@ if TYPE_CHECKING:
     from freshstack_dspy.index.hybrid import HybridIndex
     from freshstack_dspy.recipes.chunking import ChunkedCorpora
 
-RetrieverHelp = "bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank."
-
 
 @command
-def index(config: ConfigArgument) -> Page:
+def index(config: Path) -> Page:
     """Bring the index of a build's corpora up to date, and print what is in it."""
-    from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.chunking import chunk_corpora
     from freshstack_dspy.recipes.corpus import (
         check_index,
@@ -42,104 +34,110 @@ def index(config: ConfigArgument) -> Page:
         with_repositories,
     )
 
-    settings = load_config(config)
+    settings = fs.load_config(config)
     with search_models(settings) as models, ProgressBars() as bars:
         check_index(settings)
         settings = with_repositories(settings, "live", bars)
         corpora = chunk_corpora(settings, bars)
-        made = index_corpora(settings, corpora, models=models, progress=bars)
-    described = made.manifest.model_dump(mode="json")
+        indexed = index_corpora(settings, corpora, models=models, progress=bars)
+    described = indexed.manifest.model_dump(mode="json")
     files = {"files": len(corpora.files), "skipped": len(corpora.skipped)}
-    lines = map(Text, _index_lines(made, corpora))
-    return Page("", tuple(lines), {"path": made.path, **described, **files})
+    lines = map(Text, _index_lines(indexed, corpora))
+    return Page("", tuple(lines), {"path": indexed.path, **described, **files})
+
+
+def _index_lines(indexed: "HybridIndex", corpora: "ChunkedCorpora") -> Iterator[str]:
+    from freshstack_dspy.stored.counts import count_kinds, listed
+
+    manifest = indexed.manifest
+    yield (
+        f"{indexed.path}: {counted(manifest.chunks, 'chunk')} of "
+        f"{counted(len(corpora.files), 'file')}, {counted(manifest.tokens, 'token')}"
+    )
+    for source, revision in manifest.revisions.items():
+        yield f"{source}: {revision or 'no revision'}"
+    for column in manifest.vectors:
+        yield f"{column.name}: {column.dimensions} dimensions"
+    yield f"retrievers: {', '.join(indexed.retrievers)}"
+    if corpora.skipped:
+        skipped = counted(len(corpora.skipped), "file")
+        yield f"{skipped} skipped ({listed(count_kinds(corpora.skipped))})"
+        for file in corpora.skipped:
+            if file.kind in ("undecodable", "unreadable"):
+                yield f"not read: {file.source}/{file.path}: {file.reason}"
+    if corpora.licences:
+        yield f"{counted(len(corpora.licences), 'licence file')} kept apart"
 
 
 @command
-def search(
-    config: ConfigArgument,
-    text: Annotated[list[str], typer.Argument(help="What to search for.")],
-    retriever: Annotated[str, typer.Option(help=RetrieverHelp)] = "hybrid",
-    k: Annotated[int, typer.Option("--k", min=1, help="Chunks to show.")] = 10,
-) -> Page:
-    """Search the index of a build for a text."""
-    from freshstack_dspy.config import load_config
+def search(config: Path, text: list[str], *, retriever: str = "hybrid", k: AtLeastOne = 10) -> Page:
+    """Search the index of a build for a text.
+
+    Args:
+        text: What to search for.
+        retriever: bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank.
+        k: Chunks to show.
+    """
     from freshstack_dspy.recipes.corpus import open_index, search_models
     from freshstack_dspy.views.searching import search_page
 
-    settings = _without_unused(load_config(config), retriever)
-    searched = " ".join(text)
+    settings = _without_unused(fs.load_config(config), retriever)
+    words = " ".join(text)
     with search_models(settings) as models:
         opened = open_index(settings, models)
-        (ranking,) = opened.search(retriever, [searched], k, fusion=settings.fusion)
+        (ranking,) = opened.search(retriever, [words], k, fusion=settings.fusion)
         chunks = opened.chunks_by_id(chunk_id for chunk_id, _ in ranking)
     scored_by = ""
     if retriever == "hybrid":
         fused = (name for name in opened.retrievers if not name.startswith("hybrid"))
         scored_by = f"{settings.fusion.method} of {' and '.join(fused)}"
-    return search_page(searched, ranking, chunks, scored_by)
+    return search_page(words, ranking, chunks, scored_by)
 
 
+@command
 def retrieve(
-    collection: CollectionArgument,
-    retriever: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{RetrieverHelp} By default hybrid, or that of --embedder. package.module:name "
-            "is one of your own: an object, a function from a text to results, or what can be "
-            "called without arguments and gives one."
-        ),
-    ] = None,
-    k: Annotated[int, typer.Option("--k", min=1, help="Most results for each query.")] = 100,
-    embedder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|MODEL",
-            help="A sentence-transformers folder, or a model as LiteLLM names it.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of a build: its [[embedder]], [reranker] and [fusion]."),
-    ] = None,
-    shortlist: Annotated[
-        Path | None,
-        typer.Option(
-            "--all",
-            metavar="CONFIG",
-            help="TOML file of a build: run each [[retriever]], or without any all that there are, "
-            "into the folder --out.",
-        ),
-    ] = None,
-    out: OutOption = None,
-    replace: ReplaceOption = False,
+    collection: Path,
+    *,
+    retriever: str | None = None,
+    k: AtLeastOne = 100,
+    embedder: Annotated[str | None, typer.Option(metavar="PATH|MODEL")] = None,
+    config: Path | None = None,
+    shortlist: Annotated[Path | None, typer.Option("--all", metavar="CONFIG")] = None,
+    out: Path | None = None,
+    replace: bool = False,
 ) -> None:
-    """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl)."""
+    """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl).
+
+    Args:
+        retriever: bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank.
+            By default hybrid, or that of --embedder. package.module:name is one of your own: an
+            object, a function from a text to results, or what can be called without arguments and
+            gives one.
+        k: Most results for each query.
+        embedder: A sentence-transformers folder, or a model as LiteLLM names it.
+        config: TOML file of a build: its [[embedder]], [reranker] and [fusion].
+        shortlist: TOML file of a build: run each [[retriever]], or without any all that there are,
+            into the folder --out.
+    """
     if shortlist is not None:
         alone = retriever or embedder or config
         _retrieve_all(collection, shortlist, out, k, replace=replace, alone=alone)
         return
-    from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.retrieve import retrieve as run_retriever
     from freshstack_dspy.collection.retrievers import own_retriever
-    from freshstack_dspy.measures.run import PassageRun, Run, write_run
     from freshstack_dspy.recipes.corpus import search_models
     from freshstack_dspy.stored.passage_runs import passages_of, write_passages
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
     module, _, own = name.rpartition(":")
-    run_path = out or Path(f"{own}.run")
-    passages_path = out or Path(f"{own}.jsonl")
+    run_path, passages_path = out or Path(f"{own}.run"), out or Path(f"{own}.jsonl")
     check_out(run_path, replace=replace)
     if module:
         check_out(passages_path, replace=replace)
-    searched = Collection.load(collection)
-    with (
-        search_models(_without_unused(settings, name)) as models,
-        _warnings_at_end(),
-        ProgressBars() as bars,
-    ):
-        run: Run | PassageRun = run_retriever(
+    searched = fs.Collection.load(collection)
+    models_of = search_models(_without_unused(settings, name))
+    with models_of as models, _warnings_at_end(), ProgressBars() as bars:
+        run: Any = fs.retrieve(
             searched,
             own_retriever(name, "--retriever", Path.cwd()) if module else name,
             depth=k,
@@ -148,20 +146,22 @@ def retrieve(
             index_path=settings.index.path,
             progress=bars,
         )
-    if isinstance(run, Run) and out is not None and out.suffix == ".jsonl":
+    if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
         run = passages_of(searched.chunks(), run)
-    if isinstance(run, PassageRun):
-        write_passages(run, path := passages_path)
-        found = {
-            query: len(of) + len(run.unplaced.get(query, ())) for query, of in run.passages.items()
-        }
-    else:
+    if isinstance(run, fs.Run):
         path, run = run_path, dataclasses.replace(run, name=own if module else run.name)
-        write_run(run, path)
-        found = {query: len(ranking) for query, ranking in run.rankings.items()}
-    line = f"{path}: {counted(len(found), 'query', 'queries')} by {own if module else run.name}"
+        fs.write_run(run, path)
+        results = {query: len(ranking) for query, ranking in run.rankings.items()}
+    else:
+        path = passages_path
+        write_passages(run, path)
+        results = {
+            query: len(passages) + len(run.unplaced.get(query, ()))
+            for query, passages in run.passages.items()
+        }
+    line = f"{path}: {counted(len(results), 'query', 'queries')} by {own if module else run.name}"
     if module:  # where the retriever decides, it may be fewer than measures look at
-        line += f", at most {counted(max(found.values()), 'result')} each"
+        line += f", at most {counted(max(results.values()), 'result')} each"
     say(line)
     say(f"measure it: freshstack evaluate {collection} {path}")
 
@@ -173,52 +173,22 @@ def _warnings_at_end() -> Iterator[None]:
         warnings.simplefilter("ignore")  # a framework may have many about itself
         warnings.simplefilter("always", UserWarning)
         yield
-    for message in dict.fromkeys(str(one.message) for one in warned):
+    for message in dict.fromkeys(str(each.message) for each in warned):
         complain(f"warning: {message}")
 
 
 def _retrieve_all(
     collection: Path, config: Path, out: Path | None, k: int, *, replace: bool, alone: object
 ) -> None:
-    from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.recipes.shortlist import retrieve_all
-
     if alone is not None or out is None:
-        wrong = (
-            "needs --out, a folder"
-            if out is None
-            else "takes no --retriever, --embedder or --config"
-        )
-        raise ConfigError(f"--all {wrong}")
+        takes = "takes no --retriever, --embedder or --config"
+        wrong = "needs --out, a folder" if out is None else takes
+        raise typer.BadParameter(f"--all {wrong}")
     with _warnings_at_end(), ProgressBars() as bars:
-        files = retrieve_all(collection, config, out, depth=k, replace=replace, progress=bars)
+        files = fs.retrieve_all(collection, config, out, depth=k, replace=replace, progress=bars)
     for name, file in files.items():
         say(f"{file}: {name}")
     say(f"compare them: freshstack compare {collection} {out}/*")
-
-
-def topics(
-    collection: CollectionArgument, out: OutOption = None, replace: ReplaceOption = False
-) -> None:
-    """Write the queries for a system elsewhere: JSON Lines, or a table for --out FILE.tsv."""
-    from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.retrieve import queries_of
-    from freshstack_dspy.files import write_file
-
-    check_out(out, replace=replace)
-    queries = queries_of(Collection.load(collection))
-    if out is not None and out.suffix == ".tsv":
-        lines = [f"{query.query_id}\t{' '.join(query.text.split())}" for query in queries]
-    else:
-        lines = [
-            json.dumps({"query_id": query.query_id, "text": query.text}, ensure_ascii=False)
-            for query in queries
-        ]
-    if out is None:
-        print("\n".join(lines))
-        return
-    write_file(out, "".join(f"{line}\n" for line in lines))
-    say(f"{out}: {counted(len(queries), 'query', 'queries')}")
 
 
 def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":
@@ -242,24 +212,23 @@ def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
     return settings
 
 
-def _index_lines(made: "HybridIndex", corpora: "ChunkedCorpora") -> Iterator[str]:
-    from freshstack_dspy.stored.counts import count_kinds, listed
+@command
+def topics(collection: Path, *, out: Path | None = None, replace: bool = False) -> None:
+    """Write the queries for a system elsewhere: JSON Lines, or a table for --out FILE.tsv."""
+    from freshstack_dspy.collection.retrieve import queries_of
+    from freshstack_dspy.files import write_file
 
-    held = made.manifest
-    yield (
-        f"{made.path}: {counted(held.chunks, 'chunk')} of {counted(len(corpora.files), 'file')}, "
-        f"{counted(held.tokens, 'token')}"
-    )
-    for source, revision in held.revisions.items():
-        yield f"{source}: {revision or 'no revision'}"
-    for column in held.vectors:
-        yield f"{column.name}: {column.dimensions} dimensions"
-    yield f"retrievers: {', '.join(made.retrievers)}"
-    if corpora.skipped:
-        skipped = counted(len(corpora.skipped), "file")
-        yield f"{skipped} skipped ({listed(count_kinds(corpora.skipped))})"
-        for file in corpora.skipped:
-            if file.kind in ("undecodable", "unreadable"):
-                yield f"not read: {file.source}/{file.path}: {file.reason}"
-    if corpora.licences:
-        yield f"{counted(len(corpora.licences), 'licence file')} kept apart"
+    check_out(out, replace=replace)
+    queries = queries_of(fs.Collection.load(collection))
+    if out is not None and out.suffix == ".tsv":
+        lines = [f"{query.query_id}\t{' '.join(query.text.split())}" for query in queries]
+    else:
+        lines = [
+            json.dumps({"query_id": query.query_id, "text": query.text}, ensure_ascii=False)
+            for query in queries
+        ]
+    if out is None:
+        print("\n".join(lines))
+        return
+    write_file(out, "".join(f"{line}\n" for line in lines))
+    say(f"{out}: {counted(len(queries), 'query', 'queries')}")

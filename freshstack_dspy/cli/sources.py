@@ -7,46 +7,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from freshstack_dspy.cli.command import command, complain, say
-from freshstack_dspy.cli.options import (
-    LogOption,
-    ReplaceOption,
-    check_out,
-    judging,
-)
+from freshstack_dspy.cli.options import AtLeastOne, check_out, judging
 from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
     from freshstack_dspy.recipes.documents import Harvest
 
-DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
-ConfigOption = Annotated[Path, typer.Option(help="TOML file; its [model], [budget] and [cache].")]
-LinesOption = Annotated[Path, typer.Option(help="JSON Lines file to write.")]
-EachOption = Annotated[
-    int, typer.Option("--limit", min=1, max=20, help="Most for each piece of a document.")
-]
+UpTo20 = Annotated[int, typer.Option(min=1, max=20)]
 
 
 @command
 def suggest(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A Stack Exchange dump, unpacked: Posts.xml or its folder; or a configuration, whose "
-            "[queries] are taken."
-        ),
-    ],
-    tag: Annotated[
-        list[str] | None, typer.Option(help="Only questions with any of these. Repeat it.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="Do not list this tag, as too general. Repeat it.")
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, help="List at most so many of each: those that add the most.")
-    ] = 10,
+    source: Path,
+    *,
+    tag: list[str] | None = None,
+    ignore: list[str] | None = None,
+    limit: AtLeastOne = 10,
 ) -> Page:
-    """List the tags, repositories, packages and sites of a topic's questions, for a corpus."""
+    """List the tags, repositories, packages and sites of a topic's questions, for a corpus.
+
+    Args:
+        source: A Stack Exchange dump, unpacked: Posts.xml or its folder; or a configuration, whose
+            [queries] are taken.
+        tag: Only questions with any of these. Repeat it.
+        ignore: Do not list this tag, as too general. Repeat it.
+        limit: List at most so many of each: those that add the most.
+    """
     from importlib.metadata import packages_distributions
 
     from rich.console import Console
@@ -62,54 +49,24 @@ def suggest(
     if tag:
         config = config.model_copy(update={"tags": tuple(tag)})
     topic = (*config.tags, *config.all_tags)
-    screen = sys.stderr.isatty()
-    bars = Progress(console=Console(stderr=True), transient=True, disable=not screen)
-    with file_named(source), bars as bar:
+    console = Console(stderr=True)
+    with (
+        file_named(source),
+        Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar,
+    ):
         task = bar.add_task(str(source), total=None)
         tags = question_tags(config, lambda done, of: bar.update(task, completed=done, total=of))
-    found = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
-    if not found.questions:
+    covered = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
+    if not covered.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
     of_dump = config.source == "stackexchange"
     with file_named(source):
         unlimited = config.model_copy(update={"limit": None})
-        read = read_queries(unlimited, answered=of_dump).queries
-    linked = link_coverage(read, limit=limit)
+        queries = read_queries(unlimited, answered=of_dump).queries
+    linked = link_coverage(queries, limit=limit)
     entries = corpus_entries(linked, packages_distributions())
-    answered = sum(bool(one.answer) for one in read)
-    return suggest_page(found, linked, entries, topic=topic, answered=answered, of_dump=of_dump)
-
-
-def synthesize(
-    path: DocumentsArgument,
-    config: ConfigOption,
-    out: LinesOption,
-    limit: EachOption = 3,
-    log: LogOption = None,
-    replace: ReplaceOption = False,
-) -> None:
-    """Make questions with answers from documents."""
-    from freshstack_dspy.recipes.documents import synthesize as from_documents
-
-    check_out(out, replace=replace)
-    with judging(config, log=log, out=out) as session:
-        _write(from_documents(session, path, limit=limit), out, "questions")
-
-
-def decontextualize(
-    path: DocumentsArgument,
-    config: ConfigOption,
-    out: LinesOption,
-    limit: EachOption = 3,
-    log: LogOption = None,
-    replace: ReplaceOption = False,
-) -> None:
-    """Break documents into passages that can be read alone."""
-    from freshstack_dspy.recipes.documents import decontextualize as from_documents
-
-    check_out(out, replace=replace)
-    with judging(config, log=log, out=out) as session:
-        _write(from_documents(session, path, limit=limit), out, "passages")
+    answered = sum(bool(query.answer) for query in queries)
+    return suggest_page(covered, linked, entries, topic=topic, answered=answered, of_dump=of_dump)
 
 
 def _queries(source: Path) -> "QueriesConfig":
@@ -131,6 +88,56 @@ def _queries(source: Path) -> "QueriesConfig":
             "dump, or a configuration that reads questions"
         )
     return config
+
+
+@command
+def synthesize(
+    path: Path,
+    *,
+    config: Path,
+    out: Path,
+    limit: UpTo20 = 3,
+    log: Path | None = None,
+    replace: bool = False,
+) -> None:
+    """Make questions with answers from documents.
+
+    Args:
+        path: A file or a folder.
+        config: TOML file; its [model], [budget] and [cache].
+        out: JSON Lines file to write.
+        limit: Most for each piece of a document.
+    """
+    from freshstack_dspy.recipes.documents import synthesize as harvest
+
+    check_out(out, replace=replace)
+    with judging(config, log=log, out=out) as session:
+        _write(harvest(session, path, limit=limit), out, "questions")
+
+
+@command
+def decontextualize(
+    path: Path,
+    *,
+    config: Path,
+    out: Path,
+    limit: UpTo20 = 3,
+    log: Path | None = None,
+    replace: bool = False,
+) -> None:
+    """Break documents into passages that can be read alone.
+
+    Args:
+        path: A file or a folder.
+        config: TOML file; its [model], [budget] and [cache].
+        out: JSON Lines file to write.
+        limit: Most for each piece of a document.
+    """
+    from freshstack_dspy.recipes.documents import decontextualize as harvest
+
+    check_out(out, replace=replace)
+    with judging(config, log=log, out=out) as session:
+        _write(harvest(session, path, limit=limit), out, "passages")
 
 
 def _write(harvest: "Harvest", out: Path, what: str) -> None:

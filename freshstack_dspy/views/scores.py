@@ -2,23 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from freshstack_dspy.answering.scores import RunScore, Scores
-from freshstack_dspy.pages.page import (
-    Cell,
-    Page,
-    Table,
-    Text,
-    counted,
-    cut,
-    interval,
-    names_by,
-    notes,
-)
+from freshstack_dspy.answering.scores import Scores
+from freshstack_dspy.pages.page import Page, Table, counted, cut, interval, names_by, notes
 from freshstack_dspy.pages.shown import page_of
 
 By = Literal["run", "answer"]
+GOLD = "gold"
+"""The name of the run of answers from gold chunks."""
 _REASONS = 5
 """How many reasons for missing values are listed."""
 
@@ -40,84 +32,64 @@ def scores_page(
         by: What has a row.
     """
     measures = measures or scores.measures
-    queries = {one.query_id for one in scores.answers}.union(*(one.absent for one in scores.runs))
+    queries = {each.query_id for each in scores.answers}.union(*(run.absent for run in scores.runs))
     number = counted(len(queries), "query", "queries")
     title = f"{counted(len(scores.runs), 'run')}, {number}; each query the same weight"
-    if by == "answer":
-        parts: list[Table | Text] = list(_of_answers(scores, measures, counts))
-    else:
-        parts = list(scores_tables(scores, measures, counts))
+    if by == "run":
         title += "; with 95% bootstrap intervals"
-    lines = list(missing_lines(scores, measures))
-    return Page(
-        title,
-        (*parts, *notes(*lines)),
-        data=dict(scores),
-        rows=_rows(scores, measures, counts, by),
-    )
+        tables = [*run_tables(scores, measures, counts)]
+        rows = Table.of(scores.runs, _run_columns(measures, counts))
+    else:
+        keys: dict[str, Any] = {"run": "run", "query_id": "query_id"}
+        values = {name.replace("_", " "): _value_of(name) for name in measures}
+        numbers = {name: _count_of(name) for name in counts}
+        tables = [Table.of(scores.answers, keys | values, keys=2, ids=(0, 1))]
+        if counts:
+            tables.append(Table.of(scores.answers, keys | numbers, keys=2, ids=(0, 1)))
+        exact = {name: _value_of(name) for name in measures}
+        rows = Table.of(scores.answers, keys | exact | numbers)
+    return Page(title, (*tables, *notes(*missing_lines(scores, measures))), dict(scores), rows)
 
 
-def scores_tables(
-    scores: Scores,
-    measures: Sequence[str],
-    counts: Sequence[str],
-    *,
-    last: str = "",
-) -> Iterator[Table]:
-    """Give the means by measure and run, and what was counted by run; run `last` is below all."""
-    runs = sorted(scores.runs, key=lambda one: (one.run == last, by_depth(one.run)))
+def _value_of(measure: str) -> Any:
+    return lambda answer: answer.values.get(measure)
+
+
+def _count_of(name: str) -> Any:
+    return lambda scored: scored.counts.get(name, 0)
+
+
+def _run_columns(measures: Sequence[str], counts: Sequence[str]) -> dict[str, Any]:
+    """The columns of a table of runs with all digits."""
+
+    def end(measure: str, name: str) -> Any:
+        return lambda run: getattr(run.means[measure], name)
+
+    columns: dict[str, Any] = {"run": "run", "answers": "answers"}
+    for measure in measures:
+        columns[measure] = end(measure, "value")
+        columns |= {f"{measure}_{name}": end(measure, name) for name in ("low", "high")}
+    columns |= {name: _count_of(name) for name in counts}
+    return columns | {"absent": lambda run: len(run.absent)}
+
+
+def run_tables(scores: Scores, measures: Sequence[str], counts: Sequence[str]) -> Iterator[Table]:
+    """Give the means by measure and run, and what was counted by run; the gold answers last."""
+    runs = sorted(scores.runs, key=lambda run: (run.run == GOLD, _by_depth(run.run)))
     values = [
-        (name, one.run, mean.number, mean.interval)
+        (name, run.run, mean.number, mean.interval)
         for name in measures
-        for one in runs
-        for mean in [interval(one.means[name])]
+        for run in runs
+        for mean in [interval(run.means[name])]
     ]
     yield Table(("measure", "run", "mean", "95 %"), values, keys=2, ids=(1,))
-    yield Table(
-        ("run", "answers", *counts, "absent"), [_counted(one, counts) for one in runs], ids=(0,)
-    )
+    yield Table.of(runs, _run_columns((), counts), ids=(0,))
 
 
-def by_depth(run: str) -> tuple[str, int]:
+def _by_depth(run: str) -> tuple[str, int]:
     """Order NAME@5 before NAME@10."""
     name, _, depth = run.rpartition("@")
     return (name, int(depth)) if depth.isdecimal() else (run, 0)
-
-
-def _counted(one: RunScore, counts: Sequence[str]) -> tuple[Cell, ...]:
-    return (one.run, one.answers, *(one.counts.get(name, 0) for name in counts), len(one.absent))
-
-
-def _of_answers(scores: Scores, measures: Sequence[str], counts: Sequence[str]) -> Iterator[Table]:
-    keys = ("run", "query_id")
-    values: list[tuple[Cell, ...]] = [
-        (one.run, one.query_id, *map(one.values.get, measures)) for one in scores.answers
-    ]
-    numbers: list[tuple[Cell, ...]] = [
-        (one.run, one.query_id, *(one.counts.get(name, 0) for name in counts))
-        for one in scores.answers
-    ]
-    names = (name.replace("_", " ") for name in measures)
-    yield Table((*keys, *names), values, keys=2, ids=(0, 1))
-    if counts:
-        yield Table((*keys, *counts), numbers, keys=2, ids=(0, 1))
-
-
-def _rows(scores: Scores, measures: Sequence[str], counts: Sequence[str], by: By) -> Table:
-    """A row for each run or answer, with all digits."""
-    rows: list[list[Cell]] = []
-    if by == "answer":
-        for each in scores.answers:
-            values = (*map(each.values.get, measures), *map(each.counts.get, counts))
-            rows.append([each.run, each.query_id, *values])
-        return Table(("run", "query_id", *measures, *counts), rows)
-    for one in scores.runs:
-        name, answers, *numbers = _counted(one, counts)
-        means = (one.means[measure] for measure in measures)
-        ends = (end for mean in means for end in (mean.value, mean.low, mean.high))
-        rows.append([name, answers, *ends, *numbers])
-    columns = (f"{name}{end}" for name in measures for end in ("", "_low", "_high"))
-    return Table(("run", "answers", *columns, *counts, "absent"), rows)
 
 
 def missing_lines(scores: Scores, measures: Sequence[str]) -> Iterator[str]:
@@ -134,11 +106,11 @@ def missing_lines(scores: Scores, measures: Sequence[str]) -> Iterator[str]:
     ):
         if number:
             yield f"{number:,} {what}"
-    pairs = [(run.run, query) for run in scores.runs for query in run.absent]
-    if pairs:
+    absent = [(run.run, query) for run in scores.runs for query in run.absent]
+    if absent:
         yield (
             f"absent, of queries that other runs answer or that nothing was retrieved for: "
-            f"{len(pairs):,}; they do not count, as of {pairs[0][0]!r} to query {pairs[0][1]!r}"
+            f"{len(absent):,}; they do not count, as of {absent[0][0]!r} to query {absent[0][1]!r}"
         )
     reasons = names_by(
         (cut(reason, 200), f"{name} of {answer.run}")

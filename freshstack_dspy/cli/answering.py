@@ -1,0 +1,212 @@
+"""`freshstack answer`, `contexts` and `score`: the retriever through the answers written from it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import freshstack_dspy as fs
+from freshstack_dspy.cli.command import Outcome, command
+from freshstack_dspy.cli.options import AtLeastOne, Mode, check_out, judging
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
+from freshstack_dspy.progress import ProgressBars
+
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.session import Session
+
+_COUNTED = {
+    "assignments": ("nuggets", "failed", "missing"),
+    "citations": ("uncited", "unlabelled", "outside"),
+    "agreement": ("agree", "disagree", "undecided"),
+    "leaderboard": (),
+}
+
+
+@command
+def answer(
+    collection: Path,
+    runs: list[Path],
+    *,
+    config: Path,
+    out: Path,
+    k: Annotated[list[int] | None, typer.Option("--k", min=1)] = None,
+    gold_answers: Annotated[int, typer.Option(min=1, max=15)] = 1,
+    comparer: Annotated[list[str] | None, typer.Option(metavar="NAME[=THRESHOLD]")] = None,
+    replace: bool = False,
+    mode: Mode = "live",
+    failed: bool = False,
+    log: Path | None = None,
+    plan: bool = False,
+) -> Outcome | Shown:
+    """Answer from runs and from gold chunks; say how often both agree.
+
+    Args:
+        runs: Run files, in TREC's format, or of searches with chunk ids.
+        config: TOML file; its [generator] answers, its [judge] compares and judges.
+        out: Folder of the answers and their judgments.
+        k: Chunks that an answer is written from, by default 10; repeatable.
+        gold_answers: Answers from the gold chunks, of which one has to agree; several are drawn at
+            temperature 0.5.
+        comparer: What compares answers: yes_no or graded (the model), exact_match, token_f1, or
+            one of an installed package; the score from which on they agree. Repeatable: the first
+            decides. By default yes_no, and what needs no model.
+    """
+    from freshstack_dspy.measures.searches import read_chunk_run
+
+    check_out(out, replace=replace, folder=True)
+    comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1"])
+    loaded = fs.Collection.load(collection)
+    read = [read_chunk_run(path) for path in runs]
+    how: dict[str, Any] = {"k": k or [10], "gold_answers": gold_answers, "comparers": comparers}
+
+    def answered(session: "Session") -> Any:
+        from freshstack_dspy.answering.reteval import answer_from_runs
+
+        return answer_from_runs(session, loaded, read, **how)
+
+    if plan:
+        return _plan(config, loaded, answered)
+    with judging(config, mode, failed=failed, log=log, out=out) as session:
+        from freshstack_dspy.answering.metrics import (
+            answer_metrics,
+            answering_account,
+            write_answers,
+        )
+
+        answers = answered(session)
+        account = answering_account(session, loaded, answers, **how)
+    metrics = answer_metrics(answers, account, loaded, read)
+    write_answers(out, answers, account, metrics.cases)
+    return Outcome(metrics.page(out), code=int(bool(answers.failures)))
+
+
+def _comparers(given: Sequence[str]) -> dict[str, float]:
+    """Read comparers, each with its threshold."""
+    from freshstack_dspy.answering.comparing import COMPARERS, comparer_names
+    from freshstack_dspy.errors import ConfigError
+
+    known, comparers = comparer_names(), {}
+    for each in given:
+        name, _, threshold = each.partition("=")
+        try:
+            default = COMPARERS.get(known[known.index(name)], 0.5)
+            comparers[name] = float(threshold) if threshold else default
+        except ValueError:
+            raise ConfigError(
+                f"--comparer {each}: give one of {', '.join(known)}, and perhaps its threshold, "
+                "as token_f1=0.6"
+            ) from None
+    return comparers
+
+
+def _plan(config: Path, collection: "fs.Collection", ask: "Callable[[Session], object]") -> Shown:
+    """Plan what a function would ask for that asks about the queries of a collection."""
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.plan import plan_asking
+
+    settings, queries = load_judging(config), len(collection.qrels().nuggets)
+    with ProgressBars() as bars:
+        return plan_asking(settings, ask, name=collection.name, queries=queries, progress=bars)
+
+
+@command
+def contexts(
+    collection: Path,
+    runs: list[Path],
+    *,
+    config: Path | None = None,
+    k: AtLeastOne | None = None,
+    tokens: AtLeastOne | None = None,
+    out: Path | None = None,
+    replace: bool = False,
+    mode: Mode = "live",
+    failed: bool = False,
+    log: Path | None = None,
+    plan: bool = False,
+) -> Outcome | Shown:
+    """Measure contexts and the reports from them, next to the bounds of CRUX.
+
+    Args:
+        runs: Run files, in TREC's format, or of searches with chunk ids.
+        config: TOML file; its [generator] writes a report from each context, its [judge] rates it.
+            Without one no model is asked.
+        k: Chunks of a context. By default as many as the oracle context has.
+        tokens: Or the most tokens that its chunks have.
+    """
+    from freshstack_dspy.files import encode_records, write_file
+    from freshstack_dspy.measures.searches import read_chunk_run
+
+    check_out(out, replace=replace)
+    if k is not None and tokens is not None:
+        raise typer.BadParameter("a context has --k chunks or --tokens tokens, not both")
+    loaded = fs.Collection.load(collection)
+    read = [read_chunk_run(path) for path in runs]
+
+    def evaluated(session: "Session | None") -> Any:
+        from freshstack_dspy.answering.contexts import evaluate_contexts
+
+        return evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
+
+    if plan and config is None:
+        raise typer.BadParameter("without --config nothing is asked, so there is no plan")
+    if plan and config is not None:
+        return _plan(config, loaded, evaluated)
+    asked = judging(config, mode, failed=failed, log=log, out=out) if config else nullcontext()
+    with asked as session:
+        table = evaluated(session)
+    if out is not None:
+        write_file(out, encode_records(table.reports))
+    unrated = any(report.coverage is None for report in table.reports)
+    return Outcome(table, code=int(unrated))
+
+
+@command
+def score(
+    kind: Literal["assignments", "citations", "agreement", "leaderboard"],
+    files: list[Path],
+    *,
+    by: Literal["run", "answer"] = "run",
+    leaderboard: Path | None = None,
+    compare: bool = False,
+) -> Page:
+    """Score answers and citations, from the labels of judges or people.
+
+    Args:
+        kind: assignments: nugget recall, from assignments as nuggetizer writes them. citations:
+            citation support, from labels as the TREC RAG track has them. agreement: agreement with
+            answers from gold chunks (LLM-retEval), from run_id, query_id, agrees, reason.
+            leaderboard: the values of TREC Auto-Judge, as lines `run topic measure value`.
+        files: JSON Lines, JSON or Parquet; leaderboards are text.
+        by: A row for each run, or each answer.
+        leaderboard: Also write the values as TREC Auto-Judge has them.
+        compare: Compare every two runs instead, with tests.
+    """
+    from freshstack_dspy.answering import reading
+    from freshstack_dspy.answering import scores as scoring
+    from freshstack_dspy.files import write_file
+    from freshstack_dspy.views.scores import scores_page
+
+    check_out(leaderboard)
+    shown: Sequence[str] = ()
+    if kind == "assignments":
+        scores = scoring.score_assignments(reading.read_assignments(files))
+    elif kind == "citations":
+        scores = scoring.score_citations(reading.read_citations(files))
+        shown = [name for name in scores.measures if name.endswith("_first")]
+    elif kind == "agreement":
+        scores = scoring.score_agreement(reading.read_agreement(files))
+    else:
+        scores = scoring.score_values(reading.read_leaderboard(files))
+    if leaderboard is not None:
+        lines = (
+            f"{run}\t{topic}\t{name}\t{value}\n"
+            for run, topic, values in scoring.leaderboard_rows(scores)
+            for name, value in values.items()
+        )
+        write_file(leaderboard, "".join(lines))
+    if compare:
+        return scores.compare().page()
+    return scores_page(scores, shown, _COUNTED[kind], by=by)
