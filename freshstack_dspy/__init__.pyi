@@ -33,10 +33,10 @@ from .measures.run import read_run as read_run
 from .measures.run import write_run as write_run
 from .programs.answers import AnswerComparer as AnswerComparer
 from .programs.answers import AnswerGenerator as AnswerGenerator
+from .programs.answers import ClosedBookAnswerer as ClosedBookAnswerer
+from .programs.answers import QuestionDecomposer as QuestionDecomposer
 from .programs.documents import PassageDecontextualizer as PassageDecontextualizer
 from .programs.documents import QuerySynthesizer as QuerySynthesizer
-from .programs.expansion import ClosedBookAnswerer as ClosedBookAnswerer
-from .programs.expansion import QuestionDecomposer as QuestionDecomposer
 from .programs.nuggetizer import Nuggetizer as Nuggetizer
 from .programs.support_judge import SupportJudge as SupportJudge
 from .programs.without_answers import ImportanceRater as ImportanceRater

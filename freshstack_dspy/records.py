@@ -33,6 +33,10 @@ class Record(BaseModel):
             pass
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 _STRICT = ConfigDict(extra="forbid")
 """For the parts of records: there are many, so that they take no more memory than their fields."""
 
@@ -153,6 +157,8 @@ class Judgment(Record):
     """In how many parts the chunk was judged; its label is the highest of theirs."""
     votes: tuple[Vote, ...] = ()
     """All of them, where there are several."""
+    probability: float | None = Field(default=None, ge=0, le=1, exclude_if=_is_none)
+    """How probable support is, where the judge says it."""
 
     @model_validator(mode="after")
     def _label_only_when_ok(self) -> Self:

@@ -67,7 +67,7 @@ def test_judgments_of_a_collection_are_pickled() -> None:
     ("typed", "named"),
     [
         (lambda: fs.SupportJudge("bogus"), "no scale 'bogus'; allowed: binary"),  # type: ignore[arg-type]
-        (lambda: fs.Nuggetizer()(query="text"), r"the query is 'text'; give a Query"),
+        (lambda: fs.Nuggetizer()(query="text"), r"the query is 'text'; give a Query"),  # type: ignore[call-overload]
         (lambda: fs.build({"name": "x"}), "dict; give a BuildConfig"),  # type: ignore[arg-type]
         (lambda: fs.connect(NAME, mode="online"), "allowed: live, replay"),  # type: ignore[arg-type]
     ],

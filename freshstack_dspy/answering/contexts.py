@@ -23,7 +23,7 @@ from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
+from freshstack_dspy.programs.documents import ReportWriter, writer_inputs
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Answer,

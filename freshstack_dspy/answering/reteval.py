@@ -19,7 +19,8 @@ from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.measures.density import REQUIRED, required_chunks
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.programs.answers import AnswerGenerator, generator_inputs
+from freshstack_dspy.programs.answers import AnswerGenerator
+from freshstack_dspy.programs.support_judge import passage_inputs
 from freshstack_dspy.recipes.judge import Window
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -109,7 +110,7 @@ def answer_from_runs(
     check_comparers(comparers)
 
     generator = AnswerGenerator()
-    show = partial(shown_contexts, program=generator, inputs=generator_inputs)
+    show = partial(shown_contexts, program=generator, inputs=passage_inputs)
     golds = show(session, collection, {GOLD: gold}, queries, samples=gold_answers)
     contexts = show(session, collection, tops, queries)
     ask = partial(answered, partial(_generated, generator))

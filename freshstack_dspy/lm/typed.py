@@ -9,13 +9,25 @@ other adapter is configured.
 
 import dataclasses
 import functools
+import inspect
 import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Annotated, Any, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    overload,
+)
 
 import dspy
 from dspy.lm15 import Config, Message, Request
@@ -38,7 +50,7 @@ from freshstack_dspy.lm.reask import (
 )
 from freshstack_dspy.lm.reply import status_of
 from freshstack_dspy.lm.schemas import call_schema, without_marks, without_titles
-from freshstack_dspy.records import Status
+from freshstack_dspy.records import Status, as_query
 
 ACCEPT_LESSER_FAULTS = "accept lesser faults"
 """Set in the validation context where no better reply came: faults that are worth a re-ask, but not
@@ -61,6 +73,8 @@ _context: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_context", d
 _log = logging.getLogger(__name__)
 
 SignatureT = TypeVar("SignatureT")
+P = ParamSpec("P")
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,6 +163,33 @@ class TypedAdapter(dspy.Adapter):
         return outputs
 
 
+if TYPE_CHECKING:
+
+    @dataclass_transform(kw_only_default=True)
+    class Prediction:
+        """The base of what programs return: a `dspy.Prediction` whose fields have types."""
+
+        def get(self, name: str, default: Any = None) -> Any:
+            """A field by its name."""
+else:
+    Prediction = dspy.Prediction
+
+
+class Answered(NamedTuple):
+    """An item of an answer, and the key of the reply that has it."""
+
+    item: Any
+    call_id: str
+
+
+class Forwards(Protocol[P, Result_co]):
+    """A program with a typed `forward`."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> Result_co:
+        """Run the program."""
+        ...
+
+
 class Program(dspy.Module):
     """A program that asks what one signature asks, by `TypedAdapter` unless another is configured.
 
@@ -163,20 +204,65 @@ class Program(dspy.Module):
         self.signature = signature
         self.predict: Any = dspy.Predict(signature)
 
+    @overload
+    def __call__(self: Forwards[P, Result_co], *args: P.args, **kwargs: P.kwargs) -> Result_co: ...
+    @overload
+    def __call__(self: Forwards[..., Result_co], *, question: str, **inputs: Any) -> Result_co: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program."""
-        with typed():
-            return super().__call__(*args, **kwargs)
+        """Run the program: it takes and returns what its `forward` does.
 
+        A `question`, and where no other answer is meant its `answer`, are plain texts that stand
+        for the `query`.
+        """
+        with typed():
+            return super().__call__(*args, **self._with_query(kwargs))
+
+    @overload
+    async def acall(
+        self: Forwards[P, Result_co], *args: P.args, **kwargs: P.kwargs
+    ) -> Result_co: ...
+    @overload
+    async def acall(
+        self: Forwards[..., Result_co], *, question: str, **inputs: Any
+    ) -> Result_co: ...
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program without blocking the event loop."""
         with typed():
-            return await super().acall(*args, **kwargs)
+            return await super().acall(*args, **self._with_query(kwargs))
+
+    def _with_query(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        if "question" not in inputs:
+            return inputs
+        taken = inspect.signature(getattr(type(self), "forward")).parameters  # noqa: B009
+        if "question" in taken:
+            return inputs
+        others = {**inputs}
+        query = as_query(others.pop("question"))
+        if "answer" not in taken:
+            query = query.model_copy(update={"answer": others.pop("answer", query.answer)})
+        return {"query": query, **others}
 
     async def aforward(self, *args: Any, **kwargs: Any) -> Any:
         """Run it in a thread: there is one implementation, and it is synchronous."""
         forward: Any = getattr(type(self), "forward")  # noqa: B009 - of the object, DSPy warns of it
         return await dspy.asyncify(forward)(self, *args, **kwargs)
+
+    def ask_each(self, **inputs: Any) -> "tuple[dict[int, Answered], IncompleteReplyError | None]":
+        """Ask for something about each item of a list; take what `ask` takes.
+
+        Returns:
+            What was answered, by the number of the item, and the error that says which items every
+            reply left out, or None.
+        """
+        error: IncompleteReplyError | None = None
+        try:
+            outputs: Any = self.ask(**inputs)
+        except IncompleteReplyError as incomplete:
+            outputs, error = incomplete.outputs, incomplete
+        name, each = itemized_output(self.signature) or ("", None)
+        assert each is not None
+        answered = zip(outputs[name], outputs["call_ids"], strict=True)
+        return {getattr(item, each.answered): Answered(item, key) for item, key in answered}, error
 
     def ask(self, *, config: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
         """Ask, with a `config` of DSPy's for this call, as `rollout_id`.

@@ -1,22 +1,28 @@
-"""Answer a question from the chunks of a context, with citations; compare answers."""
+"""Answer a question from a context or from memory, split it into parts, and compare answers."""
 
 from collections.abc import Sequence
 from typing import Any, get_args
 
-import dspy
-
-from freshstack_dspy.lm.typed import Program
-from freshstack_dspy.programs.support_judge import numbered, whole
-from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query, as_query
+from freshstack_dspy.lm.typed import Prediction, Program
+from freshstack_dspy.programs.support_judge import ChunkPart, parts_of, passage_inputs
+from freshstack_dspy.records import Answer, Chunk, CitedSentence, Expansion, Query, as_query
 from freshstack_dspy.signatures.answers import (
     AgreementGrade,
+    AnswerClosedBook,
     AnswerQuestion,
-    AnswerSentence,
     CompareAnswers,
+    DecomposeQuestion,
     GradeAgreement,
     ReferenceAnswer,
 )
 from freshstack_dspy.signatures.checks import ShownQuestion
+
+
+class GeneratedAnswer(Prediction):
+    """An answer from a context."""
+
+    answer: Answer
+    """Its references are the chunks. It has no sentences where they do not answer the question."""
 
 
 class AnswerGenerator(Program):
@@ -32,62 +38,62 @@ class AnswerGenerator(Program):
     def forward(
         self,
         query: Query | str,
-        chunks: Sequence[Chunk],
+        chunks: Sequence[Chunk | ChunkPart | str],
         *,
         run_id: str = "context",
         sample: int = 1,
         temperature: float | None = None,
-    ) -> dspy.Prediction:
+    ) -> GeneratedAnswer:
         """Answer.
 
         Args:
             query: What is asked; its own answer is not shown.
-            chunks: The context, in the order in which it is shown.
+            chunks: The context, in the order in which it is shown. Without any nothing is asked,
+                and the status of the answer is `not_retrieved`.
             run_id: Whose context it is.
-            sample: Of several answers from the same context which; every one is asked anew.
+            sample: Which of several answers from the same context; every one is asked anew.
             temperature: None: that of the model's configuration.
-
-        Returns:
-            A prediction with `answer`, an `Answer` whose references are the chunks. It has no
-            sentences where they do not answer the question. Without chunks nothing is asked, and
-            its status is `not_retrieved`.
         """
-        query = as_query(query)
-        sentences: Sequence[AnswerSentence] = ()
+        query, passages = as_query(query), parts_of(chunks)
+        sentences: tuple[CitedSentence, ...] = ()
         call_id = None
-        if chunks:
+        if passages:
             # The first sample is the plain request: asking once asks for nothing else.
             config: dict[str, Any] = {"rollout_id": sample} if sample > 1 else {}
             if temperature is not None:
                 config["temperature"] = temperature
-            reply = self.ask(**generator_inputs(query, chunks), config=config)
-            sentences, call_id = reply.sentences, reply.call_id
-        answer = Answer(
-            run_id=run_id,
-            topic_id=query.query_id,
-            topic=query.text,
-            references=tuple(chunk.chunk_id for chunk in chunks),
-            response_length=sum(len(sentence.text.split()) for sentence in sentences),
-            answer=tuple(
+            reply = self.ask(**passage_inputs(query, passages), config=config)
+            call_id = reply.call_id
+            sentences = tuple(
                 CitedSentence(
                     text=sentence.text.strip(),
                     citations=tuple(number - 1 for number in sentence.citations),
                 )
-                for sentence in sentences
-            ),
+                for sentence in reply.sentences
+            )
+        answer = Answer(
+            run_id=run_id,
+            topic_id=query.query_id,
+            topic=query.text,
+            references=tuple(passage.chunk_id for passage in passages),
+            response_length=sum(len(sentence.text.split()) for sentence in sentences),
+            answer=sentences,
             sample=sample,
-            status="ok" if chunks else "not_retrieved",
+            status="ok" if passages else "not_retrieved",
             call_id=call_id,
         )
-        return dspy.Prediction(answer=answer)
+        return GeneratedAnswer(answer=answer)
 
 
-def generator_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:
-    """The question that a generator is asked: numbers are those of the places, from 1."""
-    return {
-        "question": ShownQuestion.of(query),
-        "passages": numbered([whole(chunk) for chunk in chunks]),
-    }
+class Comparison(Prediction):
+    """Whether an answer agrees with reference answers."""
+
+    agrees: bool
+    """From yes, or grade 2, on."""
+    score: int
+    """The grade, or 1 for yes and 0 for no."""
+    reason: str
+    call_id: str
 
 
 class AnswerComparer(Program):
@@ -107,26 +113,67 @@ class AnswerComparer(Program):
         super().__init__(GradeAgreement if graded else CompareAnswers)
         self.graded = graded
 
-    def forward(
-        self, query: Query | str, references: Sequence[str], answer: str
-    ) -> dspy.Prediction:
-        """Compare; the query's own answer is not shown.
-
-        Returns:
-            A prediction with `agrees`, True or False, `score` (a grade, or 1 for yes and 0 for no),
-            `reason` and `call_id`. From grade 2 on an answer agrees.
-        """
-        query, numbered_from_1 = as_query(query), enumerate(references, 1)
+    def forward(self, query: Query | str, references: Sequence[str], answer: str) -> Comparison:
+        """Compare; the query's own answer is not shown."""
         reply = self.ask(
-            question=ShownQuestion.of(query),
-            references=[ReferenceAnswer(number=n, text=text) for n, text in numbered_from_1],
+            question=ShownQuestion.of(as_query(query)),
+            references=[
+                ReferenceAnswer(number=n, text=text) for n, text in enumerate(references, 1)
+            ],
             answer=answer,
         )
         grades: tuple[str, ...] = get_args(AgreementGrade) if self.graded else ("no", "yes")
         score = grades.index(reply.grade if self.graded else reply.agrees)
-        return dspy.Prediction(
+        return Comparison(
             agrees=score >= (2 if self.graded else 1),
             score=score,
             reason=reply.reason,
             call_id=reply.call_id,
+        )
+
+
+class Expanded(Prediction):
+    """What a question is searched for with."""
+
+    expansion: Expansion
+
+
+class QuestionDecomposer(Program):
+    """From a question, without its answer, to at most `limit` sub-questions (FreshStack §3.4)."""
+
+    def __init__(self, limit: int = 5) -> None:
+        super().__init__(DecomposeQuestion)
+        self.limit = limit
+
+    def forward(self, query: Query | str) -> Expanded:
+        """Return an expansion whose texts are the sub-questions."""
+        query = as_query(query)
+        reply = self.ask(question=ShownQuestion.of(query), limit=self.limit)
+        return Expanded(
+            expansion=Expansion(
+                query_id=query.query_id,
+                kind="sub_questions",
+                texts=tuple(reply.sub_questions),
+                call_id=reply.call_id,
+            )
+        )
+
+
+class ClosedBookAnswerer(Program):
+    """From a question to a hypothetical answer (FreshStack §3.4; HyDE, arXiv 2212.10496)."""
+
+    def __init__(self) -> None:
+        super().__init__(AnswerClosedBook)
+
+    def forward(self, query: Query | str) -> Expanded:
+        """Return an expansion whose one text is the answer."""
+        query = as_query(query)
+        reply = self.ask(question=ShownQuestion.of(query))
+        return Expanded(
+            expansion=Expansion(
+                query_id=query.query_id,
+                kind="closed_book_answer",
+                texts=(reply.answer,),
+                call_id=reply.call_id,
+            )
         )

@@ -1,21 +1,32 @@
-"""Passages that can be read by themselves, and queries with answers, made from documents."""
+"""What is made from documents: passages, queries, and reports with their sub-questions."""
 
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Any
 
-import dspy
-
-from freshstack_dspy.lm.typed import Program
-from freshstack_dspy.records import Chunk, Query
+from freshstack_dspy.lm.typed import Prediction, Program
+from freshstack_dspy.programs.nuggetizer import nugget_of
+from freshstack_dspy.programs.support_judge import ChunkPart, parts_of, passage_inputs
+from freshstack_dspy.records import Chunk, Nugget, Query
 from freshstack_dspy.signatures.documents import (
     DecontextualizePassages,
     SeedPassage,
     SynthesizedQuery,
     SynthesizeQueries,
+    WriteReport,
+    WriteReportRequest,
+    WriteSubQuestions,
 )
 
 _LONGEST_TITLE = 300
+
+
+class StandalonePassages(Prediction):
+    """What a document says, in passages that can be read by themselves."""
+
+    passages: list[str]
+    call_id: str
 
 
 class PassageDecontextualizer(Program):
@@ -25,13 +36,19 @@ class PassageDecontextualizer(Program):
         super().__init__(DecontextualizePassages)
         self.limit = limit
 
-    def forward(self, document: str, title: str = "") -> dspy.Prediction:
-        """Decontextualize.
+    def forward(self, document: str, title: str = "") -> StandalonePassages:
+        """Decontextualize."""
+        reply = self.ask(title=title, document=document, limit=self.limit)
+        return StandalonePassages(passages=reply.passages, call_id=reply.call_id)
 
-        Returns:
-            A prediction with `passages`, a list of str, and `call_id`.
-        """
-        return self.ask(title=title, document=document, limit=self.limit)
+
+class SynthesizedQueries(Prediction):
+    """Queries made from chunks."""
+
+    queries: tuple[Query, ...]
+    """In the order of the reply, each of origin `synthetic`. An id depends on the seeds and on the
+    question."""
+    call_id: str
 
 
 class QuerySynthesizer(Program):
@@ -42,40 +59,34 @@ class QuerySynthesizer(Program):
         self.limit = limit
 
     def forward(
-        self, chunks: Sequence[Chunk], style_examples: Sequence[str] = ()
-    ) -> dspy.Prediction:
+        self, chunks: Sequence[Chunk | ChunkPart | str], style_examples: Sequence[str] = ()
+    ) -> SynthesizedQueries:
         """Synthesize.
 
         Args:
             chunks: The seeds; of several, each question needs more than one.
             style_examples: Questions whose style and length to follow.
-
-        Returns:
-            A prediction with `queries`, a tuple of `Query` in the order of the reply, each of
-            origin `synthetic`, and `call_id`. An id depends on the seeds and on the question.
         """
+        passages = parts_of(chunks)
         reply = self.ask(
             passages=[
-                SeedPassage(
-                    path=f"{chunk.source}/{chunk.path}",
-                    headings=chunk.headings,
-                    text=chunk.passage,
-                )
-                for chunk in chunks
+                SeedPassage(path=passage.path, headings=passage.chunk.headings, text=passage.text)
+                for passage in passages
             ],
             style_examples=list(style_examples),
             limit=self.limit,
         )
-        seeds = tuple(chunk.chunk_id for chunk in chunks)
+        seeds = tuple(passage.chunk_id for passage in passages)
         queries = tuple(
-            _query(made, seeds, number, reply.call_id) for number, made in enumerate(reply.queries)
+            _query(query, seeds, number, reply.call_id)
+            for number, query in enumerate(reply.queries)
         )
-        return dspy.Prediction(queries=queries, call_id=reply.call_id)
+        return SynthesizedQueries(queries=queries, call_id=reply.call_id)
 
 
-def _query(made: SynthesizedQuery, seeds: tuple[str, ...], number: int, call_id: str) -> Query:
-    """A question of one line is a title; of a longer one that is its first line."""
-    question, answer = made.question.strip(), made.answer.strip()
+def _query(reply: SynthesizedQuery, seeds: tuple[str, ...], number: int, call_id: str) -> Query:
+    """A question of one line is a title; the first line of a longer one is its title."""
+    question, answer = reply.question.strip(), reply.answer.strip()
     title, _, body = question.partition("\n")
     if len(title) > _LONGEST_TITLE:
         title, body = "", question
@@ -89,3 +100,79 @@ def _query(made: SynthesizedQuery, seeds: tuple[str, ...], number: int, call_id:
         seed_chunk_ids=seeds,
         call_id=call_id,
     )
+
+
+# Reports, as in CRUX
+
+
+class WrittenRequest(Prediction):
+    """A query with the request that its answer, a report, was written for."""
+
+    query: Query
+
+
+class RequestWriter(Program):
+    """From a report to an open-ended query (CRUX §3.2)."""
+
+    def __init__(self) -> None:
+        super().__init__(WriteReportRequest)
+
+    def forward(self, query: Query) -> WrittenRequest:
+        """Write the request of a query's answer."""
+        reply = self.ask(report=query.answer)
+        update = {"body": reply.request.strip(), "origin": "synthetic", "call_id": reply.call_id}
+        return WrittenRequest(query=query.model_copy(update=update))
+
+
+class SubQuestions(Prediction):
+    """The sub-questions of a report."""
+
+    nuggets: tuple[Nugget, ...]
+    """Their texts are questions."""
+
+
+class SubQuestionWriter(Program):
+    """From a report to exactly `count` sub-questions, no two alike (CRUX §3.2)."""
+
+    def __init__(self, count: int = 10) -> None:
+        super().__init__(WriteSubQuestions)
+        self.count = count
+
+    def forward(self, query: Query) -> SubQuestions:
+        """Write the sub-questions of a query's answer."""
+        reply = self.ask(report=query.answer, count=self.count)
+        return SubQuestions(nuggets=sub_questions_of(query, reply.questions, reply.call_id))
+
+
+def sub_questions_of(query: Query, texts: Sequence[str], call_id: str | None) -> tuple[Nugget, ...]:
+    """Make the nuggets of a report from the texts of its sub-questions."""
+    return tuple(nugget_of(query, number, text, call_id) for number, text in enumerate(texts))
+
+
+class WrittenReport(Prediction):
+    """A report."""
+
+    report: str
+    call_id: str
+
+
+class ReportWriter(Program):
+    """From a request and a context to a report y = G(x, Z) (CRUX, equation 1)."""
+
+    def __init__(self) -> None:
+        super().__init__(WriteReport)
+
+    def forward(self, query: Query, chunks: Sequence[Chunk | ChunkPart | str]) -> WrittenReport:
+        """Write; without chunks it is direct prompting.
+
+        The report may have as many words as the query's own report, and at least 50.
+        """
+        reply = self.ask(**writer_inputs(query, chunks))
+        return WrittenReport(report=reply.report, call_id=reply.call_id)
+
+
+def writer_inputs(query: Query, chunks: Sequence[Chunk | ChunkPart | str]) -> dict[str, Any]:
+    """What a report is asked for with."""
+    inputs = passage_inputs(query, chunks)
+    words = max(50, len(query.answer.split()))
+    return {"request": inputs.pop("question"), **inputs, "words": words}

@@ -2,14 +2,23 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-import dspy
-
-from freshstack_dspy.lm.typed import Program
+from freshstack_dspy.lm.typed import Prediction, Program
 from freshstack_dspy.records import Failure, Nugget, Query
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, misquotations
 from freshstack_dspy.text import denies, find_quotation, jaccard, terms
+
+
+class Nuggets(Prediction):
+    """The nuggets of an answer."""
+
+    nuggets: tuple[Nugget, ...]
+    """Most important first, each with its place in the answer, its importance, and doubtful ones
+    and near-duplicates flagged; empty where the answer states no fact."""
+    failure: Failure | None
+    """Says which quotes are not in the answer: those nuggets count, but have no place."""
 
 
 class Nuggetizer(Program):
@@ -19,22 +28,15 @@ class Nuggetizer(Program):
         super().__init__(NuggetizeAnswer)
         self.limit = limit
 
-    def forward(self, query: Query) -> dspy.Prediction:
-        """Nuggetize.
-
-        Returns:
-            A prediction with `nuggets`, a tuple of `Nugget`, most important first, each with its
-            place in the answer, its importance, and doubtful ones and near-duplicates flagged; it
-            is empty where the answer states no fact. And with `failure`, a `Failure` if quotes are
-            not in the answer: the nuggets count, but their places are not known.
-        """
+    def forward(self, query: Query) -> Nuggets:
+        """Nuggetize the query's answer."""
         reply = self.ask(question=ShownQuestion.of(query), answer=query.answer, limit=self.limit)
         nuggets = tuple(
-            Nugget(
-                nugget_id=f"{query.query_id}_{number}",
-                query_id=query.query_id,
-                text=nugget.text.strip(),
-                call_id=reply.call_id,
+            nugget_of(
+                query,
+                number,
+                nugget.text,
+                reply.call_id,
                 answer_span=find_quotation(nugget.quote, query.answer),
                 importance=nugget.importance,
                 doubtful=nugget.doubtful,
@@ -51,7 +53,15 @@ class Nuggetizer(Program):
                 + "; ".join(wrong),
                 call_id=reply.call_id,
             )
-        return dspy.Prediction(nuggets=with_near_duplicates(nuggets), failure=failure)
+        return Nuggets(nuggets=with_near_duplicates(nuggets), failure=failure)
+
+
+def nugget_of(query: Query, number: int, text: str, call_id: str | None, **more: Any) -> Nugget:
+    """A nugget that a model wrote for a query; they are numbered from 0."""
+    nugget_id = f"{query.query_id}_{number}"
+    return Nugget(
+        nugget_id=nugget_id, query_id=query.query_id, text=text.strip(), call_id=call_id, **more
+    )
 
 
 NEARLY_THE_SAME = 0.8
@@ -71,23 +81,24 @@ def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
         The same nuggets, each with `duplicate_of` as the earliest such nugget, or None.
     """
     flagged = []
-    earlier: dict[str, list[Nugget]] = {}
+    by_query: dict[str, list[Nugget]] = {}
     for nugget in nuggets:
-        before = earlier.setdefault(nugget.query_id, [])
+        earlier = by_query.setdefault(nugget.query_id, [])
         same = (
-            one.nugget_id for one in before if likeness(one.text, nugget.text) >= NEARLY_THE_SAME
+            other.nugget_id
+            for other in earlier
+            if likeness(other.text, nugget.text) >= NEARLY_THE_SAME
         )
         flagged.append(nugget.model_copy(update={"duplicate_of": next(same, None)}))
-        before.append(nugget)
+        earlier.append(nugget)
     return tuple(flagged)
 
 
-def likeness(one: str, other: str) -> float:
+def likeness(text: str, other: str) -> float:
     """How alike two nuggets are: the Jaccard index of their terms, as in `with_near_duplicates`.
 
     It is 0 where they name different numbers, or one denies something and the other does not.
     """
-    differ = set(_NUMBER.findall(one)) != set(_NUMBER.findall(other)) or denies(one) != denies(
-        other
-    )
-    return 0.0 if differ else jaccard(set(terms(one)), set(terms(other)))
+    if set(_NUMBER.findall(text)) != set(_NUMBER.findall(other)) or denies(text) != denies(other):
+        return 0.0
+    return jaccard(set(terms(text)), set(terms(other)))

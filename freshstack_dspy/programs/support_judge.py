@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import dspy
-
 from freshstack_dspy.errors import ConfigError, ReplyError
-from freshstack_dspy.lm.reask import IncompleteReplyError
-from freshstack_dspy.lm.typed import Program
+from freshstack_dspy.lm.typed import Prediction, Program
 from freshstack_dspy.records import (
     Chunk,
     Failure,
@@ -78,11 +75,31 @@ def as_chunk(chunk_id: str, text: str) -> Chunk:
 
 def parts_of(chunks: Sequence[Chunk | ChunkPart | str]) -> list[ChunkPart]:
     """Chunks as they are shown, whole ones and plain texts too."""
-    of_texts = [
+    records = (
         as_chunk(f"chunk {number}", chunk) if isinstance(chunk, str) else chunk
         for number, chunk in enumerate(chunks, 1)
+    )
+    return [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in records]
+
+
+def as_nuggets(query: Query, nuggets: Sequence[Nugget | str]) -> list[Nugget]:
+    """Nuggets of a query, plain texts too, which are numbered from 1."""
+    return [
+        Nugget(nugget_id=f"nugget {number}", query_id=query.query_id, text=nugget, call_id=None)
+        if isinstance(nugget, str)
+        else nugget
+        for number, nugget in enumerate(nuggets, 1)
     ]
-    return [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in of_texts]
+
+
+class SupportJudgments(Prediction):
+    """What a judge says of a batch of chunks."""
+
+    judgments: tuple[Judgment, ...]
+    """For each chunk, in the given order, each nugget; without a label where every reply left the
+    chunk out."""
+    failure: Failure | None
+    """Says which chunks have no labels."""
 
 
 class SupportJudge(Program):
@@ -108,66 +125,51 @@ class SupportJudge(Program):
         *,
         vote: int = 1,
         step: StepName = "support",
-    ) -> dspy.Prediction:
+    ) -> SupportJudgments:
         """Judge records, or plain texts, which are numbered from 1.
 
         Args:
             query: Whose nuggets they are.
-            nuggets: All of them, or some.
+            nuggets: All of them, or some; without any, or without chunks, nothing is asked.
             chunks: In the order in which they are shown.
-            vote: Of several votes which; every one is asked anew, even in the same words.
+            vote: Which of several votes; every one is asked anew, even in the same words.
             step: What a failure is listed under.
-
-        Returns:
-            A prediction with `judgments`, a tuple of `Judgment`: for each chunk, in the given
-            order, each nugget, with a label of the scale and the reason given for the chunk.
-            Chunks that every reply left out have judgments without a label, and `failure` says
-            so; it is None otherwise. Without nuggets or chunks nothing is asked.
         """
         if not nuggets or not chunks:
-            return dspy.Prediction(judgments=(), failure=None)
+            return SupportJudgments(judgments=(), failure=None)
         query = as_query(query)
-        facts = [
-            Nugget(nugget_id=f"nugget {at}", query_id=query.query_id, text=nugget, call_id=None)
-            if isinstance(nugget, str)
-            else nugget
-            for at, nugget in enumerate(nuggets, 1)
-        ]
-        passages = parts_of(chunks)
+        facts, passages = as_nuggets(query, nuggets), parts_of(chunks)
         # The first vote is the plain request: judging once asks for nothing else.
         config = {"rollout_id": vote} if vote > 1 else {}
-        error: IncompleteReplyError | None = None
-        try:
-            outputs: Any = self.ask(**judge_inputs(query, facts, passages), config=config)
-        except IncompleteReplyError as incomplete:
-            outputs, error = incomplete.outputs, incomplete
-        verdicts = {
-            verdict.chunk: (verdict, call_id)
-            for verdict, call_id in zip(outputs["verdicts"], outputs["call_ids"], strict=True)
-        }
+        verdicts, error = self.ask_each(**judge_inputs(query, facts, passages), config=config)
         judgments: list[Judgment] = []
         left_out: list[Chunk] = []
         for number, passage in enumerate(passages, 1):
             if number in verdicts:
-                verdict, call_id = verdicts[number]
-                judgments += [
-                    Judgment(
-                        query_id=query.query_id,
-                        nugget_id=nugget.nugget_id,
-                        chunk_id=passage.chunk.chunk_id,
-                        label=verdict.label_of(place),
-                        status="ok",
-                        reason=verdict.reason,
-                        call_id=call_id,
-                        evidence=evidence(verdict.quotes_of(place), passage),
-                    )
-                    for place, nugget in enumerate(facts, 1)
-                ]
+                judgments += _judged(query, facts, passage, *verdicts[number])
             elif error is not None:
                 judgments += unjudged(query, facts, passage.chunk, error)
                 left_out.append(passage.chunk)
         failure = None if error is None else failure_of(query, step, error, left_out)
-        return dspy.Prediction(judgments=tuple(judgments), failure=failure)
+        return SupportJudgments(judgments=tuple(judgments), failure=failure)
+
+
+def _judged(
+    query: Query, nuggets: Sequence[Nugget], passage: ChunkPart, verdict: Any, call_id: str
+) -> list[Judgment]:
+    return [
+        Judgment(
+            query_id=query.query_id,
+            nugget_id=nugget.nugget_id,
+            chunk_id=passage.chunk.chunk_id,
+            label=verdict.label_of(number),
+            status="ok",
+            reason=verdict.reason,
+            call_id=call_id,
+            evidence=evidence(verdict.quotes_of(number), passage),
+        )
+        for number, nugget in enumerate(nuggets, 1)
+    ]
 
 
 def evidence(quotes: Sequence[str], passage: ChunkPart) -> Spans:
@@ -177,8 +179,8 @@ def evidence(quotes: Sequence[str], passage: ChunkPart) -> Spans:
     """
     spans = set()
     for quote in quotes:
-        if found := find_quotation(quote, passage.text):
-            start, end = (max(0, passage.start + place) for place in found)
+        if place := find_quotation(quote, passage.text):
+            start, end = (max(0, passage.start + offset) for offset in place)
             if start < end:
                 spans.add((passage.chunk.byte_at(start), passage.chunk.byte_at(end)))
     return tuple(sorted(spans))
@@ -189,23 +191,40 @@ def moved(judgment: Judgment, old: Chunk, new: Chunk) -> Judgment:
     if (old.chunk_id, old.text) == (new.chunk_id, new.text):
         return judgment
 
-    def found(spans: Spans) -> Spans:
+    def placed(spans: Spans) -> Spans:
         return evidence([old.text_at(*span) for span in spans], whole(new))
 
-    votes = [replace(one, evidence=found(one.evidence)) for one in judgment.votes]
-    update = {"chunk_id": new.chunk_id, "evidence": found(judgment.evidence), "votes": (*votes,)}
+    votes = tuple(replace(vote, evidence=placed(vote.evidence)) for vote in judgment.votes)
+    update = {"chunk_id": new.chunk_id, "evidence": placed(judgment.evidence), "votes": votes}
     return judgment.model_copy(update=update)
 
 
 def judge_inputs(
     query: Query, nuggets: Sequence[Nugget], passages: Sequence[ChunkPart]
 ) -> dict[str, Any]:
-    """The question that a judge is asked: numbers are those of the places, from 1."""
+    """What a judge is asked."""
     return {
         "question": ShownQuestion.of(query),
-        "nuggets": [NumberedNugget(number=n, text=one.text) for n, one in enumerate(nuggets, 1)],
+        "nuggets": numbered_nuggets(nuggets),
         "chunks": numbered(passages),
     }
+
+
+def passage_inputs(
+    query: Query | str, passages: Sequence[Chunk | ChunkPart | str]
+) -> dict[str, Any]:
+    """A question and its passages, as programs ask about them."""
+    return {
+        "question": ShownQuestion.of(as_query(query)),
+        "passages": numbered(parts_of(passages)),
+    }
+
+
+def numbered_nuggets(nuggets: Sequence[Nugget]) -> list[NumberedNugget]:
+    """Nuggets as a model sees them, numbered from 1."""
+    return [
+        NumberedNugget(number=number, text=nugget.text) for number, nugget in enumerate(nuggets, 1)
+    ]
 
 
 def numbered(passages: Sequence[ChunkPart]) -> list[NumberedChunk]:

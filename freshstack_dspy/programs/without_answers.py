@@ -6,15 +6,28 @@ The steps of TREC RAG's AutoNuggetizer; see `recipes/without_answers.py`.
 from collections.abc import Sequence
 from typing import Any
 
-import dspy
-
-from freshstack_dspy.lm.reask import IncompleteReplyError
-from freshstack_dspy.lm.typed import Program
-from freshstack_dspy.programs.support_judge import ChunkPart, numbered, parts_of
-from freshstack_dspy.records import Chunk, Nugget, Query, Relevance, as_query
+from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.lm.typed import Prediction, Program
+from freshstack_dspy.programs.nuggetizer import nugget_of
+from freshstack_dspy.programs.support_judge import (
+    ChunkPart,
+    as_nuggets,
+    numbered_nuggets,
+    parts_of,
+    passage_inputs,
+)
+from freshstack_dspy.records import Chunk, Importance, Nugget, Query, Relevance, as_query
 from freshstack_dspy.signatures.checks import ShownQuestion
-from freshstack_dspy.signatures.judge_support import NumberedNugget
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
+
+
+class Grades(Prediction):
+    """How relevant passages are."""
+
+    grades: list[Relevance | None]
+    """Of each passage, in the given order; None where every reply left it out."""
+    error: ReplyError | None
+    """Says which were left out."""
 
 
 class RelevanceGrader(Program):
@@ -23,33 +36,29 @@ class RelevanceGrader(Program):
     def __init__(self) -> None:
         super().__init__(GradeRelevance)
 
-    def forward(
-        self, query: Query | str, passages: Sequence[Chunk | ChunkPart | str]
-    ) -> dspy.Prediction:
+    def forward(self, query: Query | str, passages: Sequence[Chunk | ChunkPart | str]) -> Grades:
         """Grade.
 
         Args:
             query: What is asked; its answer is not shown.
             passages: Chunks, in the order in which they are shown; without any nothing is asked.
-
-        Returns:
-            A prediction with `grades`, a `Relevance` (grade, reason, `call_id`) for each passage,
-            in the given order, or None where every reply left it out; `error` is then the
-            `ReplyError` that says so, and else None.
         """
         if not passages:
-            return dspy.Prediction(grades=[], error=None)
-        error: IncompleteReplyError | None = None
-        try:
-            outputs: Any = self.ask(**passage_inputs(as_query(query), parts_of(passages)))
-        except IncompleteReplyError as incomplete:
-            outputs, error = incomplete.outputs, incomplete
-        found = {
-            one.passage: Relevance(grade=one.grade, reason=one.reason, call_id=call_id)
-            for one, call_id in zip(outputs["grades"], outputs["call_ids"], strict=True)
+            return Grades(grades=[], error=None)
+        answered, error = self.ask_each(**passage_inputs(query, passages))
+        by_number = {
+            number: Relevance(grade=item.grade, reason=item.reason, call_id=call_id)
+            for number, (item, call_id) in answered.items()
         }
-        grades = [found.get(number) for number in range(1, len(passages) + 1)]
-        return dspy.Prediction(grades=grades, error=error)
+        return Grades(grades=[*map(by_number.get, range(1, len(passages) + 1))], error=error)
+
+
+class UpdatedNuggets(Prediction):
+    """The nuggets of a question as they are now."""
+
+    nuggets: tuple[Nugget, ...]
+    """Most important first. Each has the ids of the chunks that it comes from: those of the listed
+    nuggets that it takes up, and the passages that state it."""
 
 
 class NuggetUpdater(Program):
@@ -62,76 +71,62 @@ class NuggetUpdater(Program):
     def forward(
         self,
         query: Query | str,
-        nuggets: Sequence[Nugget],
+        nuggets: Sequence[Nugget | str],
         passages: Sequence[Chunk | ChunkPart | str],
-    ) -> dspy.Prediction:
+    ) -> UpdatedNuggets:
         """Update.
 
         Args:
             query: What is asked.
             nuggets: Those so far; none at first.
             passages: The window of chunks, in the order in which they are shown.
-
-        Returns:
-            A prediction with `nuggets`, most important first. Each has the ids of the chunks that
-            it comes from: of those listed that it takes up, and of the passages that state it.
         """
         query, shown = as_query(query), parts_of(passages)
-        reply = self.ask(**update_inputs(query, nuggets, shown, self.limit))
-        made = []
-        for number, one in enumerate(reply.found):
-            before = [chunk_id for n in one.nuggets for chunk_id in nuggets[n - 1].chunk_ids]
-            here = [shown[n - 1].chunk.chunk_id for n in one.passages]
-            made.append(
-                Nugget(
-                    nugget_id=f"{query.query_id}_{number}",
-                    query_id=query.query_id,
-                    text=one.text.strip(),
-                    call_id=reply.call_id,
-                    chunk_ids=tuple(sorted({*before, *here})),
-                )
+        listed = as_nuggets(query, nuggets)
+        reply = self.ask(**update_inputs(query, listed, shown, self.limit))
+        nuggets_now = []
+        for number, nugget in enumerate(reply.found):
+            before = (listed[n - 1].chunk_ids for n in nugget.nuggets)
+            here = {shown[n - 1].chunk_id for n in nugget.passages}
+            chunk_ids = tuple(sorted(here.union(*before)))
+            nuggets_now.append(
+                nugget_of(query, number, nugget.text, reply.call_id, chunk_ids=chunk_ids)
             )
-        return dspy.Prediction(nuggets=tuple(made))
+        return UpdatedNuggets(nuggets=tuple(nuggets_now))
+
+
+class Importances(Prediction):
+    """How much a good answer needs nuggets."""
+
+    importances: list[Importance | None]
+    """Of each nugget, in the given order; None where every reply left it out."""
+    error: ReplyError | None
+    """Says which were left out."""
 
 
 class ImportanceRater(Program):
-    """From a question and nuggets to `importances`: `vital`, `okay`, or None where it is left out."""
+    """From a question and its nuggets to the importance of each."""
 
     def __init__(self) -> None:
         super().__init__(RateImportance)
 
-    def forward(self, query: Query | str, nuggets: Sequence[Nugget]) -> dspy.Prediction:
-        """Rate; `error` is the `ReplyError` that says which were left out, or None.
-
-        Args:
-            query: What is asked.
-            nuggets: Those of the query; without any nothing is asked.
-        """
+    def forward(self, query: Query | str, nuggets: Sequence[Nugget | str]) -> Importances:
+        """Rate; without nuggets nothing is asked."""
         if not nuggets:
-            return dspy.Prediction(importances=[], error=None)
-        error: IncompleteReplyError | None = None
-        try:
-            outputs: Any = self.ask(
-                question=ShownQuestion.of(as_query(query)), nuggets=_numbered(nuggets)
-            )
-        except IncompleteReplyError as incomplete:
-            outputs, error = incomplete.outputs, incomplete
-        rated = {one.nugget: one.importance for one in outputs["ratings"]}
-        importances = [rated.get(number) for number in range(1, len(nuggets) + 1)]
-        return dspy.Prediction(importances=importances, error=error)
-
-
-def passage_inputs(query: Query, passages: Sequence[ChunkPart]) -> dict[str, Any]:
-    """A question and its passages, numbered from 1."""
-    return {"question": ShownQuestion.of(query), "passages": numbered(passages)}
+            return Importances(importances=[], error=None)
+        query = as_query(query)
+        answered, error = self.ask_each(
+            question=ShownQuestion.of(query), nuggets=numbered_nuggets(as_nuggets(query, nuggets))
+        )
+        rated: dict[int, Importance] = {
+            number: item.importance for number, (item, _) in answered.items()
+        }
+        return Importances(importances=[*map(rated.get, range(1, len(nuggets) + 1))], error=error)
 
 
 def update_inputs(
     query: Query, nuggets: Sequence[Nugget], passages: Sequence[ChunkPart], limit: int
 ) -> dict[str, Any]:
     """What one step of creating nuggets is asked."""
-    return {**passage_inputs(query, passages), "nuggets": _numbered(nuggets), "limit": limit}
-
-
-def _numbered(nuggets: Sequence[Nugget]) -> list[NumberedNugget]:
-    return [NumberedNugget(number=n, text=one.text) for n, one in enumerate(nuggets, 1)]
+    listed = numbered_nuggets(nuggets)
+    return {**passage_inputs(query, passages), "nuggets": listed, "limit": limit}

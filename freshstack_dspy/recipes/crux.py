@@ -16,8 +16,12 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.programs.documents import PassageDecontextualizer
-from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter, sub_questions_of
+from freshstack_dspy.programs.documents import (
+    PassageDecontextualizer,
+    RequestWriter,
+    SubQuestionWriter,
+    sub_questions_of,
+)
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import report
 from freshstack_dspy.questions.report_groups import read_groups

@@ -13,8 +13,8 @@ from freshstack_dspy.errors import FatalModelError, file_named
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.lm.typed import UNRECORDED
+from freshstack_dspy.programs.answers import ClosedBookAnswerer, QuestionDecomposer
 from freshstack_dspy.programs.documents import QuerySynthesizer
-from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge

@@ -1,4 +1,4 @@
-"""What do passages answer to a question, and does one answer agree with another?"""
+"""How is a question answered, from passages or unaided, and does one answer agree with another?"""
 
 from typing import Annotated, Literal
 
@@ -11,9 +11,11 @@ from freshstack_dspy.signatures.checks import (
     DISTINCT,
     FilledText,
     PromptPart,
+    Sentence,
     ShownQuestion,
     numbers_of,
     raise_if,
+    within_limit,
 )
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
@@ -121,3 +123,36 @@ class GradeAgreement(dspy.Signature):
     grade: AgreementGrade = dspy.OutputField(
         desc="how far the answer agrees with the reference answer that it is nearest to"
     )
+
+
+@named
+class DecomposeQuestion(dspy.Signature):
+    """Break a community question into the sub-questions that someone answering it must look up.
+
+    Each sub-question stands on its own: it names the concept, product, library, function, option
+    or error that it is about, and can be typed into a search box over documents and source code.
+    Together they cover what the question needs. Give the most important first; each asks for
+    something else, so none is a paraphrase of another. Give at most `limit`; a simple question
+    needs only one.
+    """
+
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
+    limit: int = dspy.InputField(desc="the largest number of sub-questions allowed")
+    sub_questions: Annotated[
+        list[Sentence], DISTINCT, within_limit("sub-questions"), Bound(most="limit")
+    ] = dspy.OutputField(desc="the sub-questions, most important first", min_length=1)
+
+
+@named
+class AnswerClosedBook(dspy.Signature):
+    """Answer a question from what you know, without any document.
+
+    Write what an expert on its subject would answer, in 150 to 300 words, code included: the
+    concept or cause that explains it, and the method, product, library, functions, options or code
+    that solve it. Answer as of the day on which it was asked, where that is given. Name things as
+    their documentation would. The answer is only used to search for documents like it, so a
+    plausible answer in the right vocabulary is better than none, and names may be guesses.
+    """
+
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
+    answer: FilledText = dspy.OutputField(desc="the answer, as Markdown")

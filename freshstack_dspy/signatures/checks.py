@@ -3,10 +3,10 @@
 import json
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.schemas import SENTENCE
@@ -74,7 +74,7 @@ _WORDS = ("reason", "quote", "quotes")
 def _content(value: Any) -> Any:
     """What an item of an answer decides, apart from the words that explain it."""
     if isinstance(value, BaseModel):
-        return tuple((name, _content(one)) for name, one in value if name not in _WORDS)
+        return tuple((name, _content(part)) for name, part in value if name not in _WORDS)
     if isinstance(value, list):
         return frozenset(map(_content, value))
     return " ".join(value.lower().split()) if isinstance(value, str) else value
@@ -102,23 +102,51 @@ def numbers_of(inputs: Mapping[str, Any] | None, name: str) -> set[int]:
     return {item["number"] for item in (inputs or {}).get(name, [])}
 
 
-def number_faults(
-    what: str, item: str, answered: Iterable[int], given: Collection[int]
-) -> list[str]:
-    """What is wrong with the numbers that items of an answer name: unknown ones and repeated ones."""
-    counts = Counter(answered)
-    faults = []
-    if unknown := sorted(counts.keys() - set(given)):
-        faults.append(f"there is no {what} {unknown}")
-    if repeated := sorted(number for number, count in counts.items() if count > 1):
-        faults.append(f"more than one {item} for {what} {repeated}")
-    return faults
+def each_once(
+    item: str, about: str, faults_of: Callable[[Any, Any], list[str]] = lambda _item, _inputs: []
+) -> AfterValidator:
+    """Check that each `item` of a list is about something that is given, and no two about the same.
+
+    What is left out is no fault: it is asked about again by itself.
+
+    Args:
+        item: What an item is called, as `verdict`.
+        about: The field that numbers what it is about, as `chunk`; the input is `chunks`.
+        faults_of: What else is wrong with an item, from it and the inputs.
+    """
+
+    def check(items: list[Any], info: ValidationInfo) -> list[Any]:
+        inputs = info.context or {}
+        if numbers := numbers_of(inputs, f"{about}s"):
+            counts = Counter(getattr(each, about) for each in items)
+            faults = []
+            if unknown := sorted(counts.keys() - numbers):
+                faults.append(f"there is no {about} {unknown}")
+            if repeated := sorted(number for number, count in counts.items() if count > 1):
+                faults.append(f"more than one {item} for {about} {repeated}")
+            for each in items:
+                named = f"{about} {getattr(each, about)}"
+                faults += [f"{named} {fault}" for fault in faults_of(each, inputs)]
+            raise_if(faults)
+        return items
+
+    return AfterValidator(check)
+
+
+def _whole_number(grade: Any) -> Any:
+    """`true` and `1.0` equal 1, which is all that a `Literal` asks, strict or not."""
+    if type(grade) is not int:
+        raise ValueError(f"a grade is a whole number, not {grade!r}")
+    return grade
+
+
+WHOLE = BeforeValidator(_whole_number)
 
 
 def raise_if(faults: Iterable[str]) -> None:
     """Tell the model all that is wrong at once."""
-    if found := "; ".join(faults):
-        raise ValueError(found)
+    if message := "; ".join(faults):
+        raise ValueError(message)
 
 
 _SHOWN = 120

@@ -1,4 +1,4 @@
-"""What can be made of documents: standalone passages, and questions that they answer."""
+"""What can be made of documents: passages, questions that they answer, reports and their parts."""
 
 from typing import Annotated
 
@@ -11,10 +11,14 @@ from freshstack_dspy.signatures.checks import (
     DISTINCT,
     FilledText,
     PromptPart,
+    Sentence,
+    ShownQuestion,
+    quoted,
     raise_if,
     within_limit,
 )
-from freshstack_dspy.text import plain, unsupported_words
+from freshstack_dspy.signatures.judge_support import NumberedChunk
+from freshstack_dspy.text import is_alike, plain, terms, unsupported_words
 
 
 def words_not_in(document: str, title: str, passage: str) -> list[str]:
@@ -95,3 +99,62 @@ class SynthesizeQueries(dspy.Signature):
     queries: Annotated[
         list[SynthesizedQuery], DISTINCT, within_limit("queries"), Bound(most="limit")
     ] = dspy.OutputField(desc="the questions with their answers", min_length=1)
+
+
+# Reports, as in CRUX (§3.2)
+
+
+def _exactly_and_different(questions: list[str], info: ValidationInfo) -> list[str]:
+    faults = []
+    count = (info.context or {}).get("count", len(questions))
+    if len(questions) != count:
+        faults.append(f"exactly {count} questions are wanted, and there are {len(questions)}")
+    asked = [set(terms(question)) for question in questions]
+    for place, question in enumerate(questions):
+        if is_alike(asked[place], asked[:place]):
+            faults.append(f"{quoted(question)} asks nearly the same as an earlier one")
+    raise_if(faults)
+    return questions
+
+
+@named
+class WriteReportRequest(dspy.Signature):
+    """Write the request that a report was written for, in about 50 words.
+
+    It names the subject and the aspects that the report has to cover, and says neither what the
+    report found nor that there is one already.
+    """
+
+    report: str = dspy.InputField(desc="the report")
+    request: FilledText = dspy.OutputField(desc="the request")
+
+
+@named
+class WriteSubQuestions(dspy.Signature):
+    """Write diverse questions that can reveal the information contained in a report.
+
+    Each question asks for one thing that the report says, and the report answers it. It is
+    self-contained: it names what it is about, has the necessary context, and does not mention the
+    report. No two ask the same. Together they cover all of the report. Give exactly `count`.
+    """
+
+    report: str = dspy.InputField(desc="the report")
+    count: int = dspy.InputField(desc="how many questions to write")
+    questions: Annotated[
+        list[Sentence], AfterValidator(_exactly_and_different), Bound(most="count", least=True)
+    ] = dspy.OutputField(desc="the questions, in the order of the report", min_length=1)
+
+
+@named
+class WriteReport(dspy.Signature):
+    """Write the report that a request asks for.
+
+    Where there are passages, take all facts from them, and leave out those that the request does
+    not ask for; where there are none, write what you know. Cover every aspect of the request, in
+    continuous text of at most `words` words, without headings and without a word on the passages.
+    """
+
+    request: ShownQuestion = dspy.InputField(desc="the request for the report")
+    passages: list[NumberedChunk] = dspy.InputField(desc="the passages, numbered; may be empty")
+    words: int = dspy.InputField(desc="the most words that the report may have")
+    report: FilledText = dspy.OutputField(desc="the report")

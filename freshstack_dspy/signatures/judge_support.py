@@ -2,11 +2,11 @@
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import dspy
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
+from pydantic import Field, TypeAdapter
 
 from freshstack_dspy.lm.reask import OneForEach
 from freshstack_dspy.lm.schemas import Bound, ChunkNumber, NuggetNumber, Reason
@@ -14,12 +14,12 @@ from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.checks import (
     DISTINCT,
+    WHOLE,
     PromptPart,
     ShownQuestion,
-    number_faults,
+    each_once,
     numbers_of,
     quoted,
-    raise_if,
 )
 from freshstack_dspy.text import find_quotation
 
@@ -52,25 +52,6 @@ class JudgingInputs(dspy.Signature):
     )
 
 
-def _checked(faults_of: Callable[[Any, Mapping[str, Any]], list[str]]) -> AfterValidator:
-    """Check that verdicts are of given chunks, once each, and what they say of the nuggets.
-
-    A chunk that was left out is no fault: it is asked about again by itself.
-    """
-
-    def check(verdicts: list[Any], info: ValidationInfo) -> list[Any]:
-        given = info.context or {}
-        if chunks := numbers_of(given, "chunks"):
-            judged = (verdict.chunk for verdict in verdicts)
-            faults = number_faults("chunk", "verdict", judged, chunks)
-            for verdict in verdicts:
-                faults += [f"chunk {verdict.chunk} {fault}" for fault in faults_of(verdict, given)]
-            raise_if(faults)
-        return verdicts
-
-    return AfterValidator(check)
-
-
 class OneChunk(PromptPart):
     """What the judge says of one chunk; each scale adds its own."""
 
@@ -97,17 +78,17 @@ class ChunkVerdict(OneChunk):
         return int(number in self.supported)
 
 
-def _named_faults(named: list[int], given: Mapping[str, Any]) -> list[str]:
+def _named_faults(named: list[int], inputs: Mapping[str, Any]) -> list[str]:
     faults = []
-    if invented := sorted(set(named) - numbers_of(given, "nuggets")):
+    if invented := sorted(set(named) - numbers_of(inputs, "nuggets")):
         faults.append(f"names nugget {invented}, which does not exist")
     if repeated := sorted(number for number, count in Counter(named).items() if count > 1):
         faults.append(f"has two different grades for nugget {repeated}; give one")
     return faults
 
 
-def _supported_faults(verdict: ChunkVerdict, given: Mapping[str, Any]) -> list[str]:
-    return _named_faults(verdict.supported, given)
+def _supported_faults(verdict: ChunkVerdict, inputs: Mapping[str, Any]) -> list[str]:
+    return _named_faults(verdict.supported, inputs)
 
 
 @named
@@ -122,9 +103,9 @@ class JudgeSupport(JudgingInputs):
     of the nuggets that it supports. Answer for every chunk exactly once.
     """
 
-    verdicts: Annotated[list[ChunkVerdict], DISTINCT, _checked(_supported_faults), EACH_CHUNK] = (
-        dspy.OutputField(desc="one verdict for each chunk", min_length=1)
-    )
+    verdicts: Annotated[
+        list[ChunkVerdict], DISTINCT, each_once("verdict", "chunk", _supported_faults), EACH_CHUNK
+    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)
 
 
 # --- support: full or partial, with the words that show it
@@ -135,19 +116,13 @@ class OneNugget(PromptPart):
 
     nugget: NuggetNumber = Field(description="the number of the nugget")
 
-    @field_validator("grade", mode="before", check_fields=False)
-    @classmethod
-    def _grade_is_a_whole_number(cls, grade: Any) -> Any:
-        """`true` and `1.0` equal 1, which is all that a `Literal` asks, strict or not."""
-        if type(grade) is not int:
-            raise ValueError(f"a grade is a whole number, not {grade!r}")
-        return grade
-
 
 class SupportedNugget(OneNugget):
     """How far a chunk supports one nugget, and the words that show it."""
 
-    grade: Literal[1, 2] = Field(description="2: full support, 1: partial support")
+    grade: Annotated[Literal[1, 2], WHOLE] = Field(
+        description="2: full support, 1: partial support"
+    )
     quotes: list[str] = Field(
         min_length=1,
         max_length=2,
@@ -165,23 +140,23 @@ class ChunkSupport(OneChunk):
 
     def label_of(self, number: int) -> int:
         """The grade of the nugget with this number; 0 where it is not listed."""
-        return next((int(one.grade) for one in self.supported if one.nugget == number), 0)
+        return next((graded.grade for graded in self.supported if graded.nugget == number), 0)
 
     def quotes_of(self, number: int) -> list[str]:
         """The words that show the support of the nugget with this number."""
-        return next((one.quotes for one in self.supported if one.nugget == number), [])
+        return next((graded.quotes for graded in self.supported if graded.nugget == number), [])
 
 
-def _evidence_faults(verdict: ChunkSupport, given: Mapping[str, Any]) -> list[str]:
-    faults = _named_faults([one.nugget for one in verdict.supported], given)
-    if ACCEPT_LESSER_FAULTS not in given:
-        text = next((one["text"] for one in given["chunks"] if one["number"] == verdict.chunk), "")
+def _evidence_faults(verdict: ChunkSupport, inputs: Mapping[str, Any]) -> list[str]:
+    faults = _named_faults([graded.nugget for graded in verdict.supported], inputs)
+    if ACCEPT_LESSER_FAULTS not in inputs:
+        texts = {chunk["number"]: chunk["text"] for chunk in inputs["chunks"]}
         faults += [
-            f"does not have the words {quoted(quote)}, quoted for nugget {one.nugget}; copy them "
+            f"does not have the words {quoted(quote)}, quoted for nugget {graded.nugget}; copy them "
             "exactly"
-            for one in verdict.supported
-            for quote in one.quotes
-            if not find_quotation(quote, text)
+            for graded in verdict.supported
+            for quote in graded.quotes
+            if not find_quotation(quote, texts.get(verdict.chunk, ""))
         ]
     return faults
 
@@ -215,9 +190,9 @@ class JudgeSupportLevel(JudgingInputs):
     one quote, or two where one place does not show it. Answer for every chunk exactly once.
     """
 
-    verdicts: Annotated[list[ChunkSupport], DISTINCT, _checked(_evidence_faults), EACH_CHUNK] = (
-        dspy.OutputField(desc="one verdict for each chunk", min_length=1)
-    )
+    verdicts: Annotated[
+        list[ChunkSupport], DISTINCT, each_once("verdict", "chunk", _evidence_faults), EACH_CHUNK
+    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)
 
 
 # --- graded: a grade for every nugget
@@ -233,22 +208,24 @@ class GradedChunk(OneChunk):
         return next(int(graded.grade) for graded in self.grades if graded.nugget == number)
 
 
-def _grade_faults(verdict: GradedChunk, given: Mapping[str, Any]) -> list[str]:
+def _grade_faults(verdict: GradedChunk, inputs: Mapping[str, Any]) -> list[str]:
     """What is wrong with the grades; a left-out nugget is a fault, and no 0."""
     graded = [grade.nugget for grade in verdict.grades]
-    faults = _named_faults(graded, given)
-    if missing := sorted(numbers_of(given, "nuggets") - set(graded)):
+    faults = _named_faults(graded, inputs)
+    if missing := sorted(numbers_of(inputs, "nuggets") - set(graded)):
         faults.append(f"has no grade for nugget {missing}")
     return faults
 
 
-COMPLETE = _checked(_grade_faults)
+COMPLETE = each_once("verdict", "chunk", _grade_faults)
 
 
 class NuggetGrade(OneNugget):
     """How well a chunk supports one nugget."""
 
-    grade: Literal[0, 1, 2, 3] = Field(description="from 0, unrelated, to 3, stated in full")
+    grade: Annotated[Literal[0, 1, 2, 3], WHOLE] = Field(
+        description="from 0, unrelated, to 3, stated in full"
+    )
 
 
 class ChunkGrades(GradedChunk):
@@ -283,7 +260,9 @@ class GradeSupport(JudgingInputs):  # after UMBRELA's scale
 class NuggetRating(OneNugget):
     """How well one nugget can be had from a chunk."""
 
-    grade: Literal[0, 1, 2, 3, 4, 5] = Field(description="from 0, not at all, to 5, perfectly")
+    grade: Annotated[Literal[0, 1, 2, 3, 4, 5], WHOLE] = Field(
+        description="from 0, not at all, to 5, perfectly"
+    )
 
 
 class ChunkRatings(GradedChunk):

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import dspy
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from freshstack_dspy.lm.reask import OneForEach
 from freshstack_dspy.lm.schemas import Bound, NuggetNumber, PassageNumber, Reason
@@ -11,10 +11,11 @@ from freshstack_dspy.lm.typed import named
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
     DISTINCT,
+    WHOLE,
     PromptPart,
     Sentence,
     ShownQuestion,
-    number_faults,
+    each_once,
     numbers_of,
     quoted,
     raise_if,
@@ -29,20 +30,9 @@ class PassageGrade(PromptPart):
 
     passage: PassageNumber = Field(description="the number of the passage")
     reason: Reason = Field(description="one sentence: what in the passage decides it")
-    grade: Literal[0, 1, 2, 3] = Field(description="from 0, unrelated, to 3, dedicated to it")
-
-    @field_validator("grade", mode="before")
-    @classmethod
-    def _whole(cls, grade: object) -> object:
-        if type(grade) is not int:  # `true` and `1.0` equal 1
-            raise ValueError(f"a grade is a whole number, not {grade!r}")
-        return grade
-
-
-def _each_once(grades: list[PassageGrade], info: ValidationInfo) -> list[PassageGrade]:
-    if passages := numbers_of(info.context, "passages"):
-        raise_if(number_faults("passage", "grade", (one.passage for one in grades), passages))
-    return grades
+    grade: Annotated[Literal[0, 1, 2, 3], WHOLE] = Field(
+        description="from 0, unrelated, to 3, dedicated to it"
+    )
 
 
 @named
@@ -74,7 +64,7 @@ class GradeRelevance(dspy.Signature):  # UMBRELA's scale, several passages in on
     grades: Annotated[
         list[PassageGrade],
         DISTINCT,
-        AfterValidator(_each_once),
+        each_once("grade", "passage"),
         OneForEach("passages", number="number", answered="passage"),
     ] = dspy.OutputField(desc="one grade for each passage", min_length=1)
 
@@ -92,25 +82,25 @@ class FoundNugget(PromptPart):
     )
 
 
-def _grounded(found: list[FoundNugget], info: ValidationInfo) -> list[FoundNugget]:
+def _grounded(nuggets: list[FoundNugget], info: ValidationInfo) -> list[FoundNugget]:
     inputs = info.context or {}
     question = ShownQuestion.model_validate(inputs.get("question", {})).text
     faults = []
-    if len({" ".join(one.text.lower().split()) for one in found}) != len(found):
+    if len({" ".join(nugget.text.lower().split()) for nugget in nuggets}) != len(nuggets):
         faults.append("two nuggets have the same text; state each fact once")
-    for one in found:
-        name = f"the nugget {quoted(one.text)}"
-        if not one.nuggets and not one.passages:
+    for nugget in nuggets:
+        name = f"the nugget {quoted(nugget.text)}"
+        if not nugget.nuggets and not nugget.passages:
             faults.append(
                 f"{name} names no passage and no listed nugget; leave it out, or say where"
             )
-        if restates(one.text, question):
+        if restates(nugget.text, question):
             faults.append(f"{name} only restates the question; leave it out")
-        for key, numbers in (("passages", one.passages), ("nuggets", one.nuggets)):
+        for key, numbers in (("passages", nugget.passages), ("nuggets", nugget.nuggets)):
             if inputs and (unknown := sorted(set(numbers) - numbers_of(inputs, key))):
                 faults.append(f"{name} names {key} {unknown}, which do not exist")
     raise_if(faults)
-    return found
+    return nuggets
 
 
 @named
@@ -154,12 +144,6 @@ class RatedNugget(PromptPart):
     importance: Importance
 
 
-def _rated_once(ratings: list[RatedNugget], info: ValidationInfo) -> list[RatedNugget]:
-    if nuggets := numbers_of(info.context, "nuggets"):
-        raise_if(number_faults("nugget", "rating", (one.nugget for one in ratings), nuggets))
-    return ratings
-
-
 @named
 class RateImportance(dspy.Signature):
     """Rate how much a good answer to a question needs each nugget.
@@ -175,6 +159,6 @@ class RateImportance(dspy.Signature):
     ratings: Annotated[
         list[RatedNugget],
         DISTINCT,
-        AfterValidator(_rated_once),
+        each_once("rating", "nugget"),
         OneForEach("nuggets", number="number", answered="nugget"),
     ] = dspy.OutputField(desc="one rating for each nugget", min_length=1)

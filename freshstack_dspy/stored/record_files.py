@@ -183,7 +183,12 @@ class Records(Sequence[R], Generic[R]):
         self.data = data
         """The bytes of JSON Lines; None of Parquet."""
         self._last: tuple[int, pa.Table] | None = None
-        self._opened = open_parquet(path, schema_of(record), str(path)) if data is None else None
+        needed = {
+            name: kind
+            for name, kind in kinds(record).items()
+            if record.model_fields[name].exclude_if is None
+        }
+        self._opened = open_parquet(path, schema_of(needed), str(path)) if data is None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._path, self._record, self.data, self._sha256)
@@ -270,7 +275,7 @@ class Records(Sequence[R], Generic[R]):
         return lines_sha256(self) if self.data is None else hashlib.sha256(self.data).hexdigest()
 
     def _made(self, batch: "pa.RecordBatch") -> Iterator[R]:
-        names = list(self._record.model_fields)
+        names = [name for name in self._record.model_fields if name in batch.schema.names]
         for row in zip(*(self._values(batch, name) for name in names), strict=True):
             values = dict(zip(names, row, strict=True))
             try:

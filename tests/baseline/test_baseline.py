@@ -13,12 +13,14 @@ from freshstack_dspy.baseline.support import FULL, STEP, THRESHOLD, support, thr
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.typed import answer_model, validating_against
 from freshstack_dspy.records import SCALES, ScaleName
-from freshstack_dspy.signatures.answers import AnswerQuestion
-from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
-from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
+from freshstack_dspy.signatures.answers import AnswerClosedBook, AnswerQuestion, DecomposeQuestion
+from freshstack_dspy.signatures.documents import (
+    DecontextualizePassages,
+    SynthesizeQueries,
+    WriteReportRequest,
+)
 from freshstack_dspy.signatures.judge_support import JUDGES
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
-from freshstack_dspy.signatures.reports import WriteReportRequest
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 QUESTION = """\

@@ -134,7 +134,7 @@ def test_what_another_adapter_lets_pass_is_a_failure() -> None:
         judged = SupportJudge("binary")(query=QUERY, nuggets=nuggets, chunks=chunks)
 
     assert [one.label for one in judged.judgments] == [1, None]
-    assert "nothing is said of chunks 2" in judged.failure.message
+    assert "nothing is said of chunks 2" in str(judged.failure)
 
     verdict["chunk"] = 3
     with (

@@ -8,8 +8,10 @@ from typing import Any
 
 from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.signatures.answers import (
+    AnswerClosedBook,
     AnswerQuestion,
     CompareAnswers,
+    DecomposeQuestion,
     GradeAgreement,
     ReferenceAnswer,
 )
@@ -18,8 +20,10 @@ from freshstack_dspy.signatures.documents import (
     DecontextualizePassages,
     SeedPassage,
     SynthesizeQueries,
+    WriteReport,
+    WriteReportRequest,
+    WriteSubQuestions,
 )
-from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.judge_support import (
     GradeAnswerability,
     GradeSupport,
@@ -29,11 +33,6 @@ from freshstack_dspy.signatures.judge_support import (
     NumberedNugget,
 )
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
-from freshstack_dspy.signatures.reports import (
-    WriteReport,
-    WriteReportRequest,
-    WriteSubQuestions,
-)
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 PROMPTS = Path(__file__).parent / "prompts"
