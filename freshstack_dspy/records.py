@@ -282,14 +282,6 @@ class AnswerLabel(GivenLabel):
     gold_answer: str | None = None
 
 
-class Comment(GivenLabel):
-    """Something a person wrote about a query, a nugget or a chunk; `note` is the text."""
-
-    kind: Literal["comment"] = "comment"
-    nugget_id: str | None = None
-    chunk_id: str | None = None
-
-
 TaskKind = Literal["support", "answerability", "nuggets", "answer"]
 
 

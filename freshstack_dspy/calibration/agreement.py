@@ -1,8 +1,13 @@
-"""The judge of a collection against people (FreshStack §4.2, with the negatives it left out)."""
+"""The judge of a collection against people (FreshStack §4.2, with the negatives it left out).
+
+Everything is computed from one table: pairs of ratings of an item, of the judge and a person or of two
+people, each with a weight. Metrics are functions of the pairs' labels, which are counted by query.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, permutations
+from functools import partial
+from itertools import permutations
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
@@ -33,11 +38,11 @@ from freshstack_dspy.measures.kappa import (
     Values,
     Weights,
     alpha,
+    coincidences_of,
     confusion,
     disagreement_bound,
     fleiss,
     kappa,
-    kappa_interval,
     least_kappa,
     on_support,
     precision,
@@ -55,6 +60,7 @@ from freshstack_dspy.records import (
     AnswerLabel,
     HumanLabel,
     Judgment,
+    ListedNugget,
     NuggetLabel,
     NuggetList,
     Record,
@@ -65,10 +71,9 @@ from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Kappa, Trust
 from freshstack_dspy.stored.record_files import records_of, rows
 
+QUALITIES = ("precise", "grounded", "vital")
 _CLASSES = {"support": 1, "no support": 0}
 _SHORTEST = 64
-_FEWEST = 10
-"""Pairs that two must have labelled for their agreement to tell anything."""
 
 
 class Compared(Record):
@@ -97,7 +102,7 @@ class Disagreement(Record):
     question: str = ""
     nugget: str = ""
     passage: str = ""
-    """The chunk's text; it, the question and both evidences are there where `agree` read them."""
+    """The chunk's text; the texts and both evidences are those of `agree` alone."""
     judge: int
     reason: str
     evidence: tuple[str, ...] = ()
@@ -115,7 +120,7 @@ class AgreementReport(Record, Shown):
     kind: str
     """`support`, `answerability` or `answer`."""
     pairs: int
-    """Labelled ones that are compared."""
+    """Labelled pairs that are compared."""
     labels: int
     """How many labels these pairs have."""
     annotators: tuple[str, ...]
@@ -125,8 +130,6 @@ class AgreementReport(Record, Shown):
     """Whether pairs count for those that they were sampled from; else each counts the same."""
     threshold: int
     """The lowest label that is read as support."""
-    random: dict[str, str] = Field(default_factory=dict)
-    """Annotators whose labels say no more than chance, with the reason; they are counted."""
     metrics: dict[str, Compared]
     """By name; `kappa` is that of labels read as support and none."""
     confusion: Confusion
@@ -135,13 +138,15 @@ class AgreementReport(Record, Shown):
     disagreements: tuple[Disagreement, ...] = ()
     """All, the largest difference first; at one difference those about support or none."""
     failed: tuple[ItemId, ...] = ()
-    """What labels are of whose judgment failed; they are left out."""
+    """Labelled items whose judgment failed; they are left out."""
     unjudged: tuple[ItemId, ...] = ()
-    """What labels are of that was not judged; they are left out."""
+    """Labelled items that were not judged; they are left out."""
     lost: dict[str, tuple[ItemId, ...]] = Field(default_factory=dict)
-    """What labels are of that is no pair of the collection any more, by the reason; left out."""
+    """Labelled items that are no pair of the collection any more, by the reason; left out."""
     labels_by: str = ""
-    """Who made the labels of the collection, in a line; of answers nothing."""
+    """Who made the labels of the collection, in a line; empty for answers."""
+    trust: Trust | None = None
+    """What the collection's manifest says of the agreement with people."""
 
     def __repr__(self) -> str:
         kappa = self.metrics["kappa"].judge
@@ -162,6 +167,8 @@ class _Rating(NamedTuple):
     label: int | None
     why: str = ""
     evidence: Spans = ()
+    stratum: str | None = None
+    probability: float | None = None
 
 
 class _Pair(NamedTuple):
@@ -180,12 +187,15 @@ class _Pair(NamedTuple):
         return self.first.label or 0, self.second.label or 0
 
 
-Judge = Mapping[Any, _Rating]
-"""The ratings of the judge by item."""
+_Groups = Callable[[ItemId, str], Iterable[str]]
+"""Names the parts that a person's rating is in, by item and annotator."""
+_JUDGE = "judge"
 
 
-def _no_groups(_: ItemId) -> Iterable[str]:
-    return ()
+def _rating(label: HumanLabel | AnswerLabel, item: ItemId, value: int) -> _Rating:
+    evidence = getattr(label, "evidence", ())
+    sampled = label.stratum, label.probability
+    return _Rating(item, label.annotator, value, label.note, evidence, *sampled)
 
 
 def agree(
@@ -212,40 +222,39 @@ def agree(
             scale.
     """
     collection = Collection.load(collection)
+    manifest = collection.manifest
     given, lost = follow(pair_labels(labels), collection, collection.corpus)
-    groups = _no_groups if by is None else slicing(collection, by)
-    report = compare(collection, collection.manifest.scale, collection.name, given, groups, lost)
-    in_words = _in_words(collection, given, report)
-    return report.model_copy(update={"disagreements": in_words, "labels_by": collection.labels_by})
+    groups = {"groups": slicing(collection, by)} if by else {}
+    report = compare(collection, manifest.scale, collection.name, given, lost=lost, **groups)
+    update = {
+        "disagreements": _with_texts(report.disagreements, collection, given),
+        "labels_by": collection.labels_by,
+        "trust": manifest.trust,
+    }
+    return report.model_copy(update=update)
 
 
-def _in_words(
-    collection: Collection, labels: Sequence[HumanLabel], report: AgreementReport
+def _with_texts(
+    disagreements: Sequence[Disagreement], collection: Collection, labels: Sequence[HumanLabel]
 ) -> tuple[Disagreement, ...]:
-    """Give the disagreements with the texts that a reader needs to decide between the two."""
-    questions = {one.query_id: one.title or one.body for one in collection.queries}
-    judged: dict[ItemId, Judgment] = {
-        pair_of(one): one
-        for query_id in {one.item[0] for one in report.disagreements}
-        for one in records_of(collection.judgments, query_id)
+    """Add the texts that a reader needs to decide between judge and person."""
+    questions = {query.query_id: query.title or query.body for query in collection.queries}
+    nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
+    quoted: dict[ItemId, Spans] = {
+        pair_of(judgment): judgment.evidence
+        for query_id in {each.item[0] for each in disagreements}
+        for judgment in records_of(collection.judgments, query_id)
     }
-    marked: dict[tuple[ItemId, str], Spans] = {
-        (pair_of(one), one.annotator): one.evidence for one in labels
-    }
-
-    def in_words(one: Disagreement) -> Disagreement:
-        chunk = collection.chunk(one.item[2])
-        judgment = judged[one.item]
-        return one.model_copy(
-            update={
-                "question": questions.get(one.item[0], ""),
-                "passage": chunk.text,
-                "evidence": tuple(chunk.text_at(*span) for span in judgment.evidence),
-                "marked": tuple(chunk.text_at(*of) for of in marked[one.item, one.annotator]),
-            }
-        )
-
-    return tuple(map(in_words, report.disagreements))
+    marked: dict[Any, Spans] = {(pair_of(one), one.annotator): one.evidence for one in labels}
+    found = []
+    for each in disagreements:
+        query_id, nugget_id, chunk_id = each.item
+        chunk = collection.chunk(chunk_id)
+        spans = {"evidence": quoted[each.item], "marked": marked[each.item, each.annotator]}
+        words = {name: tuple(chunk.text_at(*span) for span in of) for name, of in spans.items()}
+        texts = {"question": questions[query_id], "nugget": nuggets[nugget_id]}
+        found.append(each.model_copy(update={**texts, "passage": chunk.text, **words}))
+    return tuple(found)
 
 
 def compare(
@@ -253,7 +262,7 @@ def compare(
     scale: Scale,
     name: str,
     labels: Sequence[HumanLabel],
-    groups: Callable[[ItemId], Iterable[str]] = _no_groups,
+    groups: _Groups = lambda *_: (),
     lost: Mapping[str, Sequence[HumanLabel]] = MappingProxyType({}),
 ) -> AgreementReport:
     """Compare records that may not be a collection on disk yet; see `agree`.
@@ -261,46 +270,24 @@ def compare(
     `labels` are under the ids of these records; `lost` are those that are of none, by the reason.
     """
     _check_scale(scale, name, labels)
-    kind = next((one.kind for one in chain(labels, *lost.values())), "support")
+    kind = next((label.kind for of in (labels, *lost.values()) for label in of), "support")
     highest, threshold = SCALES[scale.name].highest, scale.threshold
-    yes_no = kind == "answerability"
-
-    def read(label: int) -> int:
-        return binary(label, threshold) if yes_no else label
-
-    fields = "query_id", "nugget_id", "chunk_id", "label", "reason", "evidence"
-    judge: Judge = {
-        pair: _Rating(pair, _JUDGE, None if label is None else read(label), reason, evidence)
-        for *ids, label, reason, evidence in rows(contents.judgments, *fields)
-        for pair in [tuple(ids)]
-    }
-    if yes_no:
-        highest = threshold = 1
-    people = [
-        _Rating(pair_of(one), one.annotator, min(one.label, highest), one.note, one.evidence)
-        for one in labels
+    names = "query_id", "nugget_id", "chunk_id", "label", "reason", "evidence"
+    judge = [
+        _Rating((query, nugget, chunk), _JUDGE, label, reason, evidence)
+        for query, nugget, chunk, label, reason, evidence in rows(contents.judgments, *names)
     ]
-    judged = {pair: one.label for pair, one in judge.items() if one.label is not None}
-    compared = [one for one in labels if pair_of(one) in judged]
-    report = _report(
-        kind,
-        name,
-        judge,
-        people,
-        highest,
-        threshold,
-        weights=weights(compared, strata(contents), pair_of),
-        singly=_drawn_singly(compared),
-        groups=groups,
-        lost={why: tuple(map(pair_of, of)) for why, of in lost.items()},
-        weighted=any(one.stratum for one in compared),
+    if kind == "answerability":
+        judge = [
+            said._replace(label=None if said.label is None else binary(said.label, threshold))
+            for said in judge
+        ]
+        highest = threshold = 1
+    people = [_rating(label, pair_of(label), min(label.label, highest)) for label in labels]
+    items = {why: tuple(map(pair_of, of)) for why, of in lost.items()}
+    return _report(
+        kind, name, judge, people, highest, threshold, strata(contents), groups=groups, lost=items
     )
-    texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
-    named = (
-        one.model_copy(update={"nugget": texts.get(one.item[1], "")})
-        for one in report.disagreements
-    )
-    return report.model_copy(update={"disagreements": tuple(named)})
 
 
 def measured_trust(
@@ -329,8 +316,8 @@ def measured_trust(
         return Trust(calibrated=False, min_kappa=settings.min_kappa, reason=str(error))
     kappas = report.metrics["kappa"]
     judge, people = (
-        Kappa(value=one.value, low=one.low, high=one.high) if one else None
-        for one in (kappas.judge, kappas.people)
+        Kappa(value=found.value, low=found.low, high=found.high) if found else None
+        for found in (kappas.judge, kappas.people)
     )
     low = judge.low if judge else None
     return Trust(
@@ -356,37 +343,29 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
     """
     path = folder / "agreement.jsonl"
     try:
-        found = decode_records(path.read_bytes(), Agreement, path)
+        verdicts = decode_records(path.read_bytes(), Agreement, path)
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-
-    def item(label: AnswerLabel | Agreement) -> ItemId:
-        return label.query_id, label.run_id
-
-    judge: Judge = {
-        item(one): _Rating(
-            item(one), _JUDGE, None if one.agrees is None else int(one.agrees), one.reason
+    judge = [
+        _Rating(
+            (verdict.query_id, verdict.run_id),
+            _JUDGE,
+            None if verdict.agrees is None else int(verdict.agrees),
+            verdict.reason,
         )
-        for one in found
-    }
-    labels = [one for one in labels if one.sample == 1]
+        for verdict in verdicts
+    ]
+    people = [
+        _rating(label, (label.query_id, label.run_id), int(label.agrees))
+        for label in labels
+        if label.sample == 1
+    ]
     agrees = {
-        of: "agrees" if one.label else "disagrees"
-        for of, one in judge.items()
-        if one.label is not None
+        said.item: "agrees" if said.label else "disagrees"
+        for said in judge
+        if said.label is not None
     }
-    compared = [one for one in labels if item(one) in agrees]
-    return _report(
-        "answer",
-        folder.name,
-        judge,
-        [_Rating(item(one), one.annotator, int(one.agrees), one.note) for one in labels],
-        highest=1,
-        threshold=1,
-        weights=weights(compared, agrees, item),
-        singly=_drawn_singly(compared),
-        weighted=any(one.stratum for one in labels),
-    )
+    return _report("answer", folder.name, judge, people, 1, 1, agrees)
 
 
 def agree_with_judge(
@@ -398,45 +377,115 @@ def agree_with_judge(
     the threshold of now. None where no pair has both labels.
     """
     differ = scale.name != before_scale.name
-
-    def read(label: int, of: Scale) -> int:
-        return binary(label, of.threshold) if differ else label
-
-    judge: Judge = {
-        pair_of(one): _Rating(pair_of(one), _JUDGE, read(one.label, scale), one.reason)
-        for one in judgments
-        if one.label is not None
-    }
-    labels = [
-        _Rating(pair_of(one), "before", read(one.label, before_scale))
-        for one in before
-        if one.label is not None and pair_of(one) in judge
-    ]
-    if not labels:
-        return None
     highest, threshold = (1, 1) if differ else (SCALES[scale.name].highest, scale.threshold)
-    report = _report("support", "", judge, labels, highest, threshold)
+
+    def ratings(rater: str, of: Sequence[Judgment], on: Scale) -> list[_Rating]:
+        return [
+            _Rating(pair_of(each), rater, binary(label, on.threshold) if differ else label)
+            for each in of
+            for label in [each.label]
+            if label is not None
+        ]
+
+    judge = ratings(_JUDGE, judgments, scale)
+    both = {said.item for said in judge}
+    people = [said for said in ratings("before", before, before_scale) if said.item in both]
+    if not people:
+        return None
+    report = _report("support", "", judge, people, highest, threshold)
     return report.model_copy(update={"disagreements": ()})
 
 
-_JUDGE = "judge"
-_NONE = _Rating((), _JUDGE, None)
+# The table of pairs
+
+
+def _report(  # noqa: PLR0913 - what is compared, on which scale, and how it was drawn
+    kind: str,
+    name: str,
+    judge: Iterable[_Rating],
+    people: Sequence[_Rating],
+    highest: int,
+    threshold: int,
+    strata: Mapping[Any, str] = MappingProxyType({}),
+    *,
+    groups: _Groups = lambda *_: (),
+    lost: Mapping[str, tuple[ItemId, ...]] = MappingProxyType({}),
+) -> AgreementReport:
+    said = {rating.item: rating for rating in judge}
+    given, failed, unjudged = _by_item(name, said, people, lost)
+    compared = [rating for ratings in given.values() for rating in ratings]
+    counts = weights(compared, strata, lambda rating: rating.item)
+    mean = fmean(counts.values())
+    weight = {item: counts[item] / mean for item in given}
+    pairs = [
+        _Pair(said[item], rating, weight[item] / len(ratings))
+        for item, ratings in given.items()
+        for rating in ratings
+    ]
+    among = [
+        _Pair(*two, weight[item])
+        for item, ratings in given.items()
+        for two in permutations(ratings, 2)
+    ]
+    graded = highest > 1 and any((rating.label or 0) > 1 for rating in compared)  # else yes and no
+    measured = partial(_measured, highest=highest, threshold=threshold, graded=graded)
+    singly = all(rating.stratum not in (None, "", WHOLE_QUERIES) for rating in compared)
+    by_judge = _bounded(measured(pairs), pairs, weight, threshold, singly=singly)
+    by_judge |= _evidence(pairs, weight)
+    by_people: dict[str, Interval] = {}
+    if among:
+        by_people = measured(among, apart=True) | _evidence(among, weight)
+        by_people |= _of_many(given, weight, highest, threshold, graded=graded)
+    parts: defaultdict[str, list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        for group in groups(pair.item, pair.second.rater):
+            parts[group].append(pair)
+    return AgreementReport(
+        kind=kind,
+        pairs=len(given),
+        labels=len(pairs),
+        annotators=tuple(sorted({rating.rater for rating in compared})),
+        shared=sum(len(ratings) > 1 for ratings in given.values()),
+        weighted=any(rating.stratum for rating in compared),
+        threshold=threshold,
+        metrics={
+            metric: Compared(judge=by_judge.get(metric), people=by_people.get(metric))
+            for metric in by_judge | by_people
+        },
+        confusion=confusion([pair.labels for pair in pairs]),
+        slices=tuple(
+            SliceAgreement(
+                name=group,
+                pairs=len({pair.item for pair in parts[group]}),
+                metrics=measured(parts[group]),
+            )
+            for group in sorted(parts, key=_number_first)
+        ),
+        disagreements=_disagreements(pairs, threshold),
+        failed=tuple(failed),
+        unjudged=tuple(unjudged),
+        lost=dict(lost),
+    )
 
 
 def _by_item(
-    name: str, judge: Judge, people: Sequence[_Rating], lost: Mapping[str, Sequence[ItemId]]
+    name: str,
+    judge: Mapping[ItemId, _Rating],
+    people: Sequence[_Rating],
+    lost: Mapping[str, Sequence[ItemId]],
 ) -> tuple[dict[ItemId, list[_Rating]], list[ItemId], list[ItemId]]:
     """People's ratings by item; and the items left out: failed, and not judged."""
     given: dict[ItemId, dict[str, _Rating]] = {}
     failed: list[ItemId] = []
     unjudged: list[ItemId] = []
     for rating in people:
-        if judge.get(rating.item, _NONE).label is None:
-            (failed if rating.item in judge else unjudged).append(rating.item)
-        elif given.setdefault(rating.item, {}).setdefault(rating.rater, rating) is not rating:
-            raise CollectionError(
-                f"{rating.rater!r} labelled {rating.item} twice; keep one of the two"
-            )
+        item, rater = rating.item, rating.rater
+        if item not in judge:
+            unjudged.append(item)
+        elif judge[item].label is None:
+            failed.append(item)
+        elif given.setdefault(item, {}).setdefault(rater, rating) is not rating:
+            raise CollectionError(f"{rater!r} labelled {item} twice; keep one of the two")
     if not given:
         reasons = {
             **lost,
@@ -452,175 +501,43 @@ def _by_item(
     return ordered, failed, unjudged
 
 
-def _report(  # noqa: PLR0913 - what is compared, and how it was drawn
-    kind: str,
-    name: str,
-    judge: Judge,
-    people: Sequence[_Rating],
-    highest: int,
-    threshold: int,
-    *,
-    weights: Mapping[Any, float] = MappingProxyType({}),
-    singly: bool = False,
-    groups: Callable[[ItemId], Iterable[str]] = _no_groups,
-    **about: Any,
-) -> AgreementReport:
-    """Compare the judge with people: pairs of ratings, in tables by query.
+def _sums(parts: Iterable[tuple[ItemId, Any]]) -> Any:
+    """Sum what each item adds within its query: queries, by their ids, x …."""
+    import numpy as np
 
-    `weights` are those of items, `singly` whether each item was drawn by itself, and not with all of
-    its query, or nobody knows how; `about` are further fields of the report.
-    """
-    given, failed, unjudged = _by_item(name, judge, people, about.get("lost", {}))
-    mean = fmean(weights.get(item, 1.0) for item in given)
-    weight = {item: weights.get(item, 1.0) / mean for item in given}
-    pairs = [
-        _Pair(judge[item], rating, weight[item] / len(ratings))
-        for item, ratings in given.items()
-        for rating in ratings
-    ]
-    among = [
-        _Pair(*two, weight[item])
-        for item, ratings in given.items()
-        for two in permutations(ratings, 2)
-    ]
-    graded = highest > 1 and any((pair.second.label or 0) > 1 for pair in pairs)  # else yes and no
+    sums: dict[str, Any] = {}
+    for item, part in parts:
+        sums[item[0]] = sums.get(item[0], 0) + part
+    return np.stack([sums[query] for query in sorted(sums)])
 
-    def of_pairs(pairs: Sequence[_Pair], *, apart: bool = False) -> dict[str, Interval]:
-        """The metrics; `apart`, as the mean of those of each two raters."""
-        return bootstrap(
-            _tables(pairs, highest, apart=apart),
-            lambda sums: {
-                metric: _mean(values, sums.sum((-1, -2)))
-                for metric, values in _metrics(sums, threshold, graded=graded).items()
-            },
-        )
 
-    by_judge = of_pairs(pairs)
-    for metric, (low, exact) in _lower_ends(pairs, weight, threshold, singly=singly).items():
-        one = by_judge[metric]
-        if one.value is not None and exact:
-            ends: dict[str, Any] = {"low": low, "high": one.value, "reason": None}
-            by_judge[metric] = one.model_copy(update=ends)
-        elif one.low is not None:
-            by_judge[metric] = one.model_copy(update={"low": min(low, one.low)})
-    by_people = {}
-    if among:
-        by_people = of_pairs(among, apart=True) | _of_many(
-            among, {item: len(of) for item, of in given.items()}, highest, threshold, graded=graded
-        )
-    by_judge |= _evidence(pairs, weight)
-    by_people |= _evidence(among, weight)
-    slices: defaultdict[str, list[_Pair]] = defaultdict(list)
-    for pair in pairs:
-        for group in groups(pair.item):
-            slices[group].append(pair)
-    return AgreementReport(
-        kind=kind,
-        pairs=len(given),
-        labels=len(pairs),
-        annotators=tuple(sorted({pair.second.rater for pair in pairs})),
-        shared=sum(len(ratings) > 1 for ratings in given.values()),
-        threshold=threshold,
-        random=_at_random(pairs, among, threshold),
-        metrics={
-            metric: Compared(judge=by_judge.get(metric), people=by_people.get(metric))
-            for metric in by_judge | by_people
-        },
-        confusion=confusion([pair.labels for pair in pairs]),
-        slices=tuple(
-            SliceAgreement(
-                name=group,
-                pairs=len({pair.item for pair in slices[group]}),
-                metrics=of_pairs(slices[group]),
+def _measured(
+    pairs: Sequence[_Pair], *, highest: int, threshold: int, graded: bool, apart: bool = False
+) -> dict[str, Interval]:
+    """All metrics of pairs of ratings; `apart`, the means of those of each two raters."""
+    import numpy as np
+
+    def raters(pair: _Pair) -> tuple[str, ...]:
+        return (pair.first.rater, pair.second.rater) if apart else ()
+
+    places = {two: place for place, two in enumerate(sorted(set(map(raters, pairs))))}
+
+    def table(pair: _Pair) -> Tables:
+        cells = np.zeros((len(places), highest + 1, highest + 1))
+        cells[places[raters(pair)], *pair.labels] = pair.weight
+        return cells
+
+    def means(sums: Tables) -> dict[str, Values]:
+        counts = sums.sum((-1, -2))
+        return {
+            metric: share_of(
+                (np.nan_to_num(values) * counts).sum(-1),
+                np.where(np.isnan(values), 0, counts).sum(-1),
             )
-            for group in sorted(slices, key=_number_first)
-        ),
-        disagreements=_disagreements(pairs, threshold),
-        failed=tuple(failed),
-        unjudged=tuple(unjudged),
-        **{"weighted": False, **about},
-    )
+            for metric, values in _metrics(sums, threshold, graded=graded).items()
+        }
 
-
-def _drawn_singly(labels: Iterable[HumanLabel | AnswerLabel]) -> bool:
-    return all(label.stratum not in (None, "", WHOLE_QUERIES) for label in labels)
-
-
-def _lower_ends(
-    pairs: Sequence[_Pair], weight: Mapping[ItemId, float], threshold: int, *, singly: bool
-) -> dict[str, tuple[float, bool]]:
-    """Bound kappa and the share agreed where few disagree; and say whether nobody does."""
-    support: dict[ItemId, int] = {}
-    differs: defaultdict[ItemId, float] = defaultdict(float)
-    for pair in pairs:
-        support[pair.item], person = (binary(label, threshold) for label in pair.labels)
-        if person != support[pair.item]:
-            differs[pair.item] += pair.weight
-    if differs and (not singly or len(differs) >= FEW_DISAGREEMENTS):
-        return {}
-    units: defaultdict[Any, float] = defaultdict(float)
-    for item, one in weight.items():
-        units[item if singly else item[0]] += one
-    bound = disagreement_bound([*units.values()], [*differs.values()])
-    share = sum(weight[item] for item, one in support.items() if one) / sum(weight.values())
-    if not 0 < share < 1:
-        return {}
-    part = None
-    if differs:
-        only_judge = sum(one for item, one in differs.items() if support[item])
-        part = only_judge / sum(differs.values())
-    ends = {"share agreed": 1 - bound, "kappa": least_kappa(share, bound, part)}
-    return {name: (end, not differs) for name, end in ends.items()}
-
-
-def _at_random(by_judge: Sequence[_Pair], among: Sequence[_Pair], threshold: int) -> dict[str, str]:
-    """Find annotators whose labels say no more than chance, with the reason, by name.
-
-    An annotator is compared with the judge and with the other annotators. Named is one whose kappa's
-    interval begins at 0 or below and ends below the kappa that the others reach, in each comparison
-    in which the others' interval begins above 0. So a bad judge, or too few labels, make no one
-    suspect.
-    """
-    found = {}
-    for name in sorted({pair.second.rater for pair in by_judge}):
-        with_judge = _kappa_of([one for one in by_judge if one.second.rater != name], threshold)
-        others = [one for one in among if name not in (one.first.rater, one.second.rater)]
-        reasons: list[str] = []
-        for what, pairs, reached in (
-            ("the judge", by_judge, with_judge),
-            ("the other annotators", among, _kappa_of(others, threshold) or with_judge),
-        ):
-            own = _kappa_of([one for one in pairs if one.second.rater == name], threshold)
-            if own is None or reached is None or reached[1] <= 0:
-                continue  # it cannot be known
-            by_chance = own[1] <= 0 and own[2] < reached[0]
-            said = f"kappa with {what} {own[0]:.2f}, the others' {reached[0]:.2f}"
-            reasons.append(said if by_chance else "")
-        if reasons and all(reasons):
-            found[name] = "; ".join(reasons)
-    return found
-
-
-def _kappa_of(pairs: Sequence[_Pair], threshold: int) -> tuple[float, float, float] | None:
-    """Kappa and its ends, of support or none; None where so few pairs do not tell it."""
-    by_query: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for pair in pairs:
-        judge, person = (binary(label, threshold) for label in pair.labels)
-        by_query[pair.item[0]].append((judge, person))
-    if len(pairs) < _FEWEST or len(by_query) < 2:
-        return None
-    one = kappa_interval(by_query)
-    if one.value is None:
-        return None
-    if one.low is None or one.high is None:  # it does not vary: all or none agree
-        return one.value, one.value, one.value
-    return one.value, one.low, one.high
-
-
-def _number_first(group: str) -> tuple[int, str]:
-    """Order slices by the number that a name begins with, and the name."""
-    number = group.partition(" ")[0]
-    return int(number) if number.isdecimal() else 0, group
+    return bootstrap(_sums((pair.item, table(pair)) for pair in pairs), means)
 
 
 def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Values]:
@@ -645,70 +562,33 @@ def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Value
     return found
 
 
-def _sums(parts: Iterable[tuple[ItemId, Any]]) -> Any:
-    """Sum what each item adds within its query: queries, by their ids, x …."""
-    import numpy as np
-
-    sums: dict[str, Any] = {}
-    for item, part in parts:
-        sums[item[0]] = sums.get(item[0], 0) + part
-    return np.stack([sums[query] for query in sorted(sums)])
-
-
-def _tables(pairs: Sequence[_Pair], highest: int, *, apart: bool = False) -> Tables:
-    """Count the pairs of labels of each query: queries x two raters x first x second label."""
-    import numpy as np
-
-    def raters(pair: _Pair) -> tuple[str, ...]:
-        return (pair.first.rater, pair.second.rater) if apart else ()
-
-    places = {two: place for place, two in enumerate(sorted(set(map(raters, pairs))))}
-
-    def table(pair: _Pair) -> Tables:
-        cells = np.zeros((len(places), highest + 1, highest + 1))
-        cells[places[raters(pair)], *pair.labels] = pair.weight
-        return cells
-
-    return _sums((pair.item, table(pair)) for pair in pairs)
-
-
 def _of_many(
-    among: Sequence[_Pair],
-    raters: Mapping[ItemId, int],
+    given: Mapping[ItemId, Sequence[_Rating]],
+    weight: Mapping[ItemId, float],
     highest: int,
     threshold: int,
     *,
     graded: bool,
 ) -> dict[str, Interval]:
-    """The metrics of any number of raters, from coincidences: pairs of labels of one item."""
-
-    def coincidences(*, shares: bool) -> Tables:
-        weighted = [
-            pair._replace(weight=pair.weight / (number - 1) / (number if shares else 1))
-            for pair in among
-            for number in [raters[pair.item]]
-        ]
-        return _tables(weighted, highest)[:, 0]
-
-    def alphas(sums: Tables) -> dict[str, Values]:
-        levels: tuple[Level, ...] = get_args(Level) if graded else ()
-        return {
-            "Krippendorff's alpha": alpha(on_support(sums, threshold)),
-            **{f"{level} alpha of grades": alpha(sums, level) for level in levels},
-        }
-
-    return bootstrap(coincidences(shares=False), alphas) | bootstrap(
-        coincidences(shares=True),
-        lambda sums: {"Fleiss' kappa": fleiss(on_support(sums, threshold))},
-    )
-
-
-def _mean(values: Values, weights: Values) -> Values:
-    """The weighted mean over the last axis, without `nan`."""
+    """The metrics of any number of raters, from the coincidences of the labels of one item."""
     import numpy as np
 
-    weights = np.where(np.isnan(values), 0, weights)
-    return share_of((np.nan_to_num(values) * weights).sum(-1), weights.sum(-1))
+    def coincidences(item: ItemId) -> Tables:
+        labels = [rating.label or 0 for rating in given[item]]
+        table = weight[item] * coincidences_of(labels, highest)
+        return np.stack([table, table / len(labels)])
+
+    def metrics(sums: Tables) -> dict[str, Values]:
+        tables = sums[:, 0]
+        levels: tuple[Level, ...] = get_args(Level) if graded else ()
+        return {
+            "Krippendorff's alpha": alpha(on_support(tables, threshold)),
+            **{f"{level} alpha of grades": alpha(tables, level) for level in levels},
+            "Fleiss' kappa": fleiss(on_support(sums[:, 1], threshold)),
+        }
+
+    several = [item for item, ratings in given.items() if len(ratings) > 1]
+    return bootstrap(_sums((item, coincidences(item)) for item in several), metrics)
 
 
 def _evidence(pairs: Sequence[_Pair], weight: Mapping[ItemId, float]) -> dict[str, Interval]:
@@ -721,24 +601,64 @@ def _evidence(pairs: Sequence[_Pair], weight: Mapping[ItemId, float]) -> dict[st
     number = Counter(pair.item for pair in marked)
 
     def overlap(pair: _Pair) -> Any:
-        one, other = pair.first.evidence, pair.second.evidence
-        common = shared(one, other)
-        f1 = 2 * common / (size(one) + size(other))
+        spans = pair.first.evidence, pair.second.evidence
+        common = shared(*spans)
+        f1 = 2 * common / sum(map(size, spans))
         return weight[pair.item] / number[pair.item] * np.array([1, common > 0, f1])
 
     return bootstrap(
         _sums((pair.item, overlap(pair)) for pair in marked),
-        lambda of: {
-            "evidence: spans overlap": share_of(of[:, 1], of[:, 0]),
-            "evidence: F1 of bytes": share_of(of[:, 2], of[:, 0]),
+        lambda sums: {
+            "evidence: spans overlap": share_of(sums[:, 1], sums[:, 0]),
+            "evidence: F1 of bytes": share_of(sums[:, 2], sums[:, 0]),
         },
     )
 
 
+def _bounded(
+    found: dict[str, Interval],
+    pairs: Sequence[_Pair],
+    weight: Mapping[ItemId, float],
+    threshold: int,
+    *,
+    singly: bool,
+) -> dict[str, Interval]:
+    """Lower the ends of kappa and of the share agreed to a bound, where few disagree or nobody does.
+
+    `singly` says whether each item was drawn by itself, and not with all of its query, or nobody
+    knows how.
+    """
+    support: dict[ItemId, int] = {}
+    differs: defaultdict[ItemId, float] = defaultdict(float)
+    for pair in pairs:
+        support[pair.item], person = (binary(label, threshold) for label in pair.labels)
+        if person != support[pair.item]:
+            differs[pair.item] += pair.weight
+    share = sum(weight[item] for item, yes in support.items() if yes) / sum(weight.values())
+    many = differs and (not singly or len(differs) >= FEW_DISAGREEMENTS)
+    if many or not 0 < share < 1:
+        return found
+    units: defaultdict[Any, float] = defaultdict(float)
+    for item, counts in weight.items():
+        units[item if singly else item[0]] += counts
+    bound = disagreement_bound([*units.values()], [*differs.values()])
+    by_judge = sum(counts for item, counts in differs.items() if support[item])
+    part = by_judge / sum(differs.values()) if differs else None
+    lows = {"share agreed": 1 - bound, "kappa": least_kappa(share, bound, part)}
+    for metric, low in lows.items():
+        one, ends = found[metric], dict[str, Any]()
+        if one.value is not None and not differs:
+            ends = {"low": low, "high": one.value, "reason": None}
+        elif one.low is not None:
+            ends = {"low": min(low, one.low)}
+        found[metric] = one.model_copy(update=ends)
+    return found
+
+
 def _disagreements(pairs: Iterable[_Pair], threshold: int) -> tuple[Disagreement, ...]:
-    def worst_first(one: Disagreement) -> tuple[Any, ...]:
-        about_support = binary(one.judge, threshold) != binary(one.person, threshold)
-        return -abs(one.judge - one.person), not about_support, one.item, one.annotator
+    def worst_first(each: Disagreement) -> tuple[Any, ...]:
+        about_support = binary(each.judge, threshold) != binary(each.person, threshold)
+        return -abs(each.judge - each.person), not about_support, each.item, each.annotator
 
     found = (
         Disagreement(
@@ -755,28 +675,64 @@ def _disagreements(pairs: Iterable[_Pair], threshold: int) -> tuple[Disagreement
     return tuple(sorted(found, key=worst_first))
 
 
-# By slice
+def binary(label: int, threshold: int = 1) -> int:
+    """Read a label of any scale as support, 1, or no support, 0."""
+    return int(label >= threshold)
 
 
-def _kind(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
+def _check_scale(scale: Scale, name: str, labels: Sequence[HumanLabel]) -> None:
+    """Check that labels are on the scale, and not yes and no where 1 is no support."""
+    for label in labels:
+        top = highest_label(label.kind, scale.name)
+        if top is not None and label.label > top:
+            ends = f"the scale {scale.name} of {name!r} ends at {top}"
+            if label.kind == "answerability":
+                ends = "labels of answerability are 0 and 1"
+            raise CollectionError(
+                f"a label is {label.label} (query {label.query_id!r}, nugget {label.nugget_id!r}, "
+                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and {ends}: label on the scale "
+                "of the collection"
+            )
+    highest = max((label.label for label in labels if label.kind == "support"), default=0)
+    if highest == 1 < scale.threshold:
+        raise CollectionError(
+            f"no label is above 1, and on the scale {scale.name} of {name!r} support "
+            f"begins at {scale.threshold}: if 1 means support, write {scale.threshold} or more"
+        )
+
+
+# Parts of the pairs
+
+_NameOfPart = Callable[[Judgment], str]
+"""Names the part of a judgment; nothing where it is in none."""
+
+
+def _number_first(group: str) -> tuple[int, str]:
+    """Order slices by the number that a name begins with, and the name."""
+    number = group.partition(" ")[0]
+    return int(number) if number.isdecimal() else 0, group
+
+
+def _kind(collection: Collection) -> _NameOfPart:
     from freshstack_dspy.corpus.outlines import file_kind, is_language
 
-    def kind(one: Judgment) -> Iterable[str]:
-        return ["code" if is_language(file_kind(collection.chunk(one.chunk_id).path)) else "prose"]
+    def kind(judgment: Judgment) -> str:
+        path = collection.chunk(judgment.chunk_id).path
+        return "code" if is_language(file_kind(path)) else "prose"
 
     return kind
 
 
-def _length(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
-    def length(one: Judgment) -> Iterable[str]:
-        tokens = collection.chunk(one.chunk_id).tokens
-        from_ = 0 if tokens < _SHORTEST else 2 ** (tokens.bit_length() - 1)
-        return [f"{from_} to {max(2 * from_, _SHORTEST) - 1} tokens"]
+def _length(collection: Collection) -> _NameOfPart:
+    def length(judgment: Judgment) -> str:
+        tokens = collection.chunk(judgment.chunk_id).tokens
+        least = 0 if tokens < _SHORTEST else 2 ** (tokens.bit_length() - 1)
+        return f"{least} to {max(2 * least, _SHORTEST) - 1} tokens"
 
     return length
 
 
-def _position(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
+def _position(collection: Collection) -> _NameOfPart:
     """The place of a chunk among those of its call, which are in the order of their ids unless shuffled."""
     judge: Any = collection.manifest.config.get("judge") or {}
     if judge.get("shuffle") is not None or judge.get("votes", 1) > 1:
@@ -784,41 +740,39 @@ def _position(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
             "chunks were shuffled before they were judged, so that their position in a call is not "
             "known; divide them by something else"
         )
-    calls: defaultdict[str, set[str]] = defaultdict(set)
-    for one in collection.judgments:
-        if one.same_as is None:
-            calls[one.call_id or ""].add(one.chunk_id)
-    places = {
-        (call, chunk): place
-        for call, chunks in calls.items()
-        for place, chunk in enumerate(sorted(chunks))
-    }
+    calls: defaultdict[str | None, set[str]] = defaultdict(set)
+    for judgment in collection.judgments:
+        if judgment.same_as is None and judgment.call_id:
+            calls[judgment.call_id].add(judgment.chunk_id)
+    ordered = {call: sorted(chunks) for call, chunks in calls.items()}
 
-    def position(one: Judgment) -> Iterable[str]:
-        place = places.get((one.call_id or "", one.chunk_id))
-        if one.call_id and one.same_as is None and place is not None:
-            yield f"{place // 5 * 5 + 1} to {place // 5 * 5 + 5} of its call"
+    def position(judgment: Judgment) -> str:
+        if judgment.same_as is not None or judgment.call_id not in ordered:
+            return ""
+        place = ordered[judgment.call_id].index(judgment.chunk_id) // 5 * 5
+        return f"{place + 1} to {place + 5} of its call"
 
     return position
 
 
-def _duplicate(_: Collection) -> Callable[[Judgment], Iterable[str]]:
-    return lambda one: ["judged itself" if one.same_as is None else "by a near-duplicate"]
+def _duplicate(_: Collection) -> _NameOfPart:
+    return lambda each: "judged itself" if each.same_as is None else "by a near-duplicate"
 
 
-def _languages(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
-    of_question = {one.query_id: one.language for one in collection.queries}
+def _languages(collection: Collection) -> _NameOfPart:
+    of_question = {query.query_id: query.language for query in collection.queries}
     if not any(of_question.values()):
         raise CollectionError("the collection says of no query what its language is")
 
-    def languages(one: Judgment) -> Iterable[str]:
-        question, chunk = of_question[one.query_id], collection.chunk(one.chunk_id).language
-        return [f"question {question}, chunk {chunk}"] if question and chunk else []
+    def languages(judgment: Judgment) -> str:
+        question = of_question[judgment.query_id]
+        chunk = collection.chunk(judgment.chunk_id).language
+        return f"question {question}, chunk {chunk}" if question and chunk else ""
 
     return languages
 
 
-_OF_PAIRS = {
+_OF_PAIRS: dict[str, Callable[[Collection], _NameOfPart]] = {
     "languages": _languages,
     "kind": _kind,
     "length": _length,
@@ -827,26 +781,27 @@ _OF_PAIRS = {
 }
 
 
-def slicing(collection: Collection, by: str) -> Callable[[ItemId], Iterable[str]]:
-    """Give the function that names the slices of a labelled pair.
+def slicing(collection: Collection, by: str) -> _Groups:
+    """Give the function that names the slices of a person's rating of a pair.
 
-    Pairs are divided as their queries are grouped (`groupings`); or by the languages of question
-    and chunk, code and prose, the length of the chunk, its place in the call that judged it,
-    whether it has a near-duplicate's label.
+    Ratings are divided by annotator, or as their queries are grouped (`groupings`); or by the
+    languages of question and chunk, code and prose, the length of the chunk, its place in the call
+    that judged it, whether it has a near-duplicate's label.
 
     Raises:
         CollectionError: The kind is unknown, or the collection does not say it.
     """
+    if by == "annotator":
+        return lambda _, annotator: [annotator]
     if by in (of_queries := groupings(collection)):
         groups = collection.groups(by).by_query()
-        return lambda item: groups.get(item[0], ())
+        return lambda item, _: groups.get(item[0], ())
     if by not in _OF_PAIRS:
-        raise CollectionError(
-            f"pairs are divided by {', '.join((*of_queries, *_OF_PAIRS))}, not by {by!r}"
-        )
+        allowed = ", ".join(("annotator", *of_queries, *_OF_PAIRS))
+        raise CollectionError(f"pairs are divided by {allowed}, not by {by!r}")
     judged: dict[ItemId, Judgment] = {pair_of(one): one for one in collection.judgments}
     name = _OF_PAIRS[by](collection)
-    return lambda item: name(judged[item])
+    return lambda item, _: filter(None, [name(judged[item])])
 
 
 # Nuggets
@@ -871,9 +826,6 @@ class NuggetRatings(Record, Shown):
     __str__ = __repr__
 
 
-QUALITIES = ("precise", "grounded", "vital")
-
-
 def nugget_ratings(
     collection: Collection, labels: Sequence[NuggetLabel], lists: Sequence[NuggetList] = ()
 ) -> NuggetRatings:
@@ -895,33 +847,29 @@ def nugget_ratings(
             f"none of the {len(labels)} labels is of a nugget of {collection.name!r}: query_id and "
             "nugget_id must be those of nuggets.jsonl"
         )
-
     slices: dict[ItemId, str] = {(part.query_id,): part.slice for part in collection.slices}
     design = weights([*labels, *lists], slices, lambda label: (label.query_id,))
 
-    def shares(item: ItemId) -> Any:
-        means = [fmean(getattr(one, name) for one in given[item].values()) for name in QUALITIES]
-        return design[item[:1]] * np.array([1, *means])
+    def means(item: ItemId) -> list[float]:
+        said = given[item].values()
+        return [1.0, *(fmean(getattr(label, name) for label in said) for name in QUALITIES)]
 
-    found = bootstrap(
-        _sums((item, shares(item)) for item in sorted(given)),
-        lambda of: {
-            name: share_of(of[:, place], of[:, 0]) for place, name in enumerate(QUALITIES, 1)
-        },
-    )
-    if lists:
-        listed: Counter[ItemId] = Counter()
-        kept: Counter[ItemId] = Counter()
-        for one in lists:
-            listed[one.query_id,] += len(one.nuggets)
-            kept[one.query_id,] += sum(
-                bool(each.nugget_id or each.made_from) for each in one.nuggets
-            )
-        sums = _sums(
-            (item, design[item] * np.array([kept[item], number]))
-            for item, number in sorted(listed.items())
+    def shares(names: Sequence[str], counts: Iterable[tuple[ItemId, Any]]) -> dict[str, Interval]:
+        """The shares of what is counted first, by query."""
+        return bootstrap(
+            _sums((item, design[item[:1]] * np.array(of)) for item, of in counts),
+            lambda sums: {
+                name: share_of(sums[:, place], sums[:, 0]) for place, name in enumerate(names, 1)
+            },
         )
-        found |= bootstrap(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
+
+    found = shares(QUALITIES, ((item, means(item)) for item in sorted(given)))
+    if lists:
+        listed = [
+            ((one.query_id,), [len(one.nuggets), sum(map(_was_there, one.nuggets))])
+            for one in lists
+        ]
+        found |= shares(["recall"], listed)
     return NuggetRatings(
         nuggets=len(given),
         labels=number,
@@ -931,28 +879,5 @@ def nugget_ratings(
     )
 
 
-def binary(label: int, threshold: int = 1) -> int:
-    """Read a label of any scale as support, 1, or no support, 0."""
-    return int(label >= threshold)
-
-
-def _check_scale(scale: Scale, name: str, labels: Sequence[HumanLabel]) -> None:
-    """Check that labels are on the scale, and not yes and no where 1 is no support."""
-    yes_no = bool(labels) and labels[0].kind == "answerability"
-    for label in labels:
-        top = highest_label(label.kind, scale.name)
-        if top is not None and label.label > top:
-            ends = "labels of answerability are 0 and 1"
-            if not yes_no:
-                ends = f"the scale {scale.name} of {name!r} ends at {top}"
-            raise CollectionError(
-                f"a label is {label.label} (query {label.query_id!r}, nugget {label.nugget_id!r}, "
-                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and {ends}: label on the scale "
-                "of the collection"
-            )
-    highest = max((label.label for label in labels), default=0)
-    if highest == 1 < scale.threshold and not yes_no:
-        raise CollectionError(
-            f"no label is above 1, and on the scale {scale.name} of {name!r} support "
-            f"begins at {scale.threshold}: if 1 means support, write {scale.threshold} or more"
-        )
+def _was_there(nugget: ListedNugget) -> bool:
+    return bool(nugget.nugget_id or nugget.made_from)

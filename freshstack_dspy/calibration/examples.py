@@ -1,19 +1,20 @@
 """From people's labels to the examples that DSPy's optimizers take."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import mode
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import dspy
 from pydantic import BaseModel, TypeAdapter
 
 from freshstack_dspy.baseline.support import support
 from freshstack_dspy.calibration.agreement import binary
-from freshstack_dspy.calibration.labels import Paths, read_labels
+from freshstack_dspy.calibration.labels import PairId, Paths, pair_of, read_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.typed import plain
@@ -60,22 +61,13 @@ class LabelledExample(NamedTuple):
     """What the program itself takes, as records; none of an example of one's own."""
 
 
-class Split(NamedTuple):
-    """Examples divided by query: no query is on both sides."""
-
-    train: list[LabelledExample]
-    dev: list[LabelledExample]
-    """What candidates are chosen on."""
-    test: list[LabelledExample]
-
-
 class Examples(NamedTuple):
-    """Examples for DSPy, divided by query: no query is on both sides."""
+    """Examples, those for DSPy or our own, divided by query: no query is on both sides."""
 
-    train: list[dspy.Example]
-    dev: list[dspy.Example]
+    train: list[Any]
+    dev: list[Any]
     """What an optimizer chooses by, its `valset`."""
-    test: list[dspy.Example]
+    test: list[Any]
     """What no optimizer sees."""
 
 
@@ -115,23 +107,28 @@ def examples(
         collection = Collection.load(collection)
     records: Any = labels
     if isinstance(labels, Path | str) or all(isinstance(one, Path | str) for one in labels):
-        records = read_labels(cast("Paths", labels), kind)
+        records = read_labels(records, kind)
     scale = scale or (collection.manifest.scale if collection else SUPPORT)
-    match records[0]:
-        case NuggetList():
-            if collection is None:
-                raise ConfigError("nuggets are of the answers of a collection; name it")
-            labelled = nugget_examples(records, collection, limit)
-        case AnswerLabel():
-            labelled = answer_examples(records, collection)
-        case _:
-            labelled = judge_examples(records, collection, CHUNKS, scale)
-    return Examples(*([_public(one, scale) for one in part] for part in split_by_query(labelled)))
+    split = split_by_query(labelled_examples(records, collection, scale, limit))
+    return Examples(*([_public(one, scale) for one in part] for part in split))
 
 
 def _public(labelled: LabelledExample, scale: Scale) -> dspy.Example:
     people = plain(dict(labelled.example.labels().items()))
     return dspy.Example(**labelled.inputs, people=people, scale=scale).with_inputs(*labelled.inputs)
+
+
+def labelled_examples(
+    labels: Sequence[Any], collection: Collection | None, scale: Scale, limit: int
+) -> list[LabelledExample]:
+    """Make the examples of labels of one kind; arguments and errors are those of `examples`."""
+    if isinstance(labels[0], HumanLabel):
+        return judge_examples(labels, collection, CHUNKS, scale)
+    if isinstance(labels[0], AnswerLabel):
+        return answer_examples(labels, collection)
+    if collection is None:
+        raise ConfigError("nuggets are of the answers of a collection; name it")
+    return nugget_examples(labels, collection, limit)
 
 
 def judge_examples(
@@ -153,21 +150,121 @@ def judge_examples(
         CollectionError: A text is neither in the labels nor in the collection, or two labels
             give the same thing different texts.
     """
-    texts = _texts(labels, collection)
-    by_query: dict[str, dict[str, dict[str, int]]] = {}
-    for (query_id, nugget_id, chunk_id), label in _majorities(labels, scale).items():
-        chunks = by_query.setdefault(query_id, {})
-        chunks.setdefault(chunk_id, {})[nugget_id] = label
-    examples = []
-    for query_id, chunks in sorted(by_query.items()):
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for chunk_id, of_chunk in sorted(chunks.items()):
-            groups.setdefault(tuple(sorted(of_chunk)), []).append(chunk_id)
-        for nugget_ids, chunk_ids in groups.items():
-            for start in range(0, len(chunk_ids), batch):
-                some = {chunk_id: chunks[chunk_id] for chunk_id in chunk_ids[start : start + batch]}
-                examples.append(_example(query_id, nugget_ids, some, texts, scale))
-    return examples
+    known = _records(labels, collection)
+    marked = {pair_of(label): _marked(label, known, collection) for label in reversed(labels)}
+    grades = _majorities(labels, scale)
+    nuggets: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for query_id, nugget_id, chunk_id in sorted(grades):
+        nuggets[query_id, chunk_id].append(nugget_id)
+    groups: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (query_id, chunk_id), nugget_ids in sorted(nuggets.items()):
+        groups[query_id, tuple(nugget_ids)].append(chunk_id)
+    return [
+        _judged(
+            query_id, nugget_ids, chunk_ids[start : start + batch], grades, known, marked, scale
+        )
+        for (query_id, nugget_ids), chunk_ids in groups.items()
+        for start in range(0, len(chunk_ids), batch)
+    ]
+
+
+def _judged(
+    query_id: str,
+    nugget_ids: Sequence[str],
+    chunk_ids: Sequence[str],
+    grades: Mapping[PairId, int],
+    known: Mapping[tuple[str, str], Any],
+    marked: Mapping[PairId, Sequence[str]],
+    scale: Scale,
+) -> LabelledExample:
+    """One call of the judge, with the verdicts that people gave."""
+    query = known["question", query_id]
+    nuggets = [known["nugget", nugget_id] for nugget_id in nugget_ids]
+    chunks = [known["chunk", chunk_id] for chunk_id in chunk_ids]
+    said: list[dict[str, Any]] = []
+    for number, chunk in enumerate(chunks, 1):
+        pairs = [(query_id, nugget_id, chunk.chunk_id) for nugget_id in nugget_ids]
+        labels = [grades[pair] for pair in pairs]
+        quotes: list[Sequence[str]] = []
+        if scale.name == "support":
+            text = chunk.passage
+            statements = [nugget.text for nugget in nuggets]
+            nearest = support(query.text, statements, [text])[0].nearest
+            for pair, words in zip(pairs, nearest, strict=True):
+                quoted = [each for each in marked[pair] if find_quotation(each, text)]
+                quotes.append(quoted or [words])
+        said.append(verdict_on(scale.name, number, _REASON[any(labels)], labels, quotes))
+    shown = [whole(chunk) for chunk in chunks]  # as in a build
+    asked = judge_inputs(query, nuggets, shown)
+    verdicts = verdicts_on(scale.name).validate_python(said)
+    example = dspy.Example(**asked, verdicts=verdicts).with_inputs(*asked)
+    inputs = {"query": query, "nuggets": nuggets, "chunks": shown}
+    return LabelledExample(query_id, example.question, example, inputs)
+
+
+def _records(
+    labels: Sequence[HumanLabel], collection: Collection | None
+) -> dict[tuple[str, str], Any]:
+    """The queries, nuggets and chunks of labels, by kind and id: the collection's, or their own."""
+    theirs: dict[tuple[str, str], Any] = {}
+    if collection is not None:
+        theirs |= {("question", query.query_id): query for query in collection.queries}
+        theirs |= {("nugget", nugget.nugget_id): nugget for nugget in collection.nuggets}
+        wanted = {label.chunk_id for label in labels}
+        theirs |= {
+            ("chunk", chunk.chunk_id): chunk
+            for chunk in collection.chunks()
+            if chunk.chunk_id in wanted
+        }
+    known, missing = dict(theirs), set[tuple[str, str]]()
+    for label in labels:
+        for key, record in _own_records(label).items():
+            if key in theirs:
+                continue
+            if record is None:
+                missing.add(key)
+            elif known.setdefault(key, record) != record:
+                raise CollectionError(
+                    f"two labels give {key[0]} {key[1]!r} different texts; one id is one {key[0]}"
+                )
+    for what, id_ in sorted(missing - known.keys()):
+        where = f"{collection.name} does not have" if collection else "the labels do not carry"
+        raise CollectionError(
+            f"{where} the text of {what} {id_!r}, which labels name: give each label its "
+            f"{what!r}, or name the collection that they are of"
+        )
+    return known
+
+
+def _own_records(label: HumanLabel) -> dict[tuple[str, str], Any]:
+    """The records of a label's own texts; None where it lacks one."""
+    query_id, nugget_id, chunk_id = pair_of(label)
+    return {
+        ("question", query_id): label.question
+        and Query(query_id=query_id, title="", body=label.question),
+        ("nugget", nugget_id): label.nugget
+        and Nugget(nugget_id=nugget_id, query_id=query_id, text=label.nugget, call_id=None),
+        ("chunk", chunk_id): label.chunk
+        and Chunk(
+            chunk_id=chunk_id,
+            source="",
+            path=chunk_id,
+            start_byte=0,
+            end_byte=len(label.chunk.encode()),
+            text=label.chunk,
+            tokens=0,
+        ),
+    }
+
+
+def _marked(
+    label: HumanLabel, known: Mapping[tuple[str, str], Any], collection: Collection | None
+) -> Sequence[str]:
+    """The words that a person marked."""
+    words = label.marked
+    if not words and collection is not None and label.chunk_id in collection.corpus.ids:
+        words = tuple(known["chunk", label.chunk_id].text_at(*span) for span in label.evidence)
+    return words[:_MOST_QUOTES]
 
 
 def nugget_examples(
@@ -306,7 +403,7 @@ def as_text(example: Any) -> str:
     return dumped.decode()
 
 
-def split_by_query(examples: Sequence[LabelledExample]) -> Split:
+def split_by_query(examples: Sequence[LabelledExample]) -> Examples:
     """Divide examples by query, 40 % to train, 20 to dev, 40 to test, the same on every machine.
 
     Queries that ask nearly the same are on one side, or the test would be on what was trained.
@@ -333,7 +430,7 @@ def split_by_query(examples: Sequence[LabelledExample]) -> Split:
     for example in examples:
         id_ = example.query_id
         sides["test" if id_ in tested else "dev" if id_ in dev else "train"].append(example)
-    return Split(**sides)
+    return Examples(**sides)
 
 
 def _taken(groups: Sequence[Sequence[str]], count: int, leaving: int) -> set[str]:
@@ -347,97 +444,6 @@ def _taken(groups: Sequence[Sequence[str]], count: int, leaving: int) -> set[str
             left -= 1
     smallest: Sequence[str] = min(groups, key=len)
     return taken or set(smallest)
-
-
-def _texts(
-    labels: Sequence[HumanLabel], collection: Collection | None
-) -> dict[tuple[str, ...], Any]:
-    """The records of labels by kind and ids, the collection's or else their own; and marked words."""
-    texts: dict[tuple[str, ...], Any] = {}
-    needed: set[tuple[str, ...]] = set()
-    for label in labels:
-        own = _own_texts(label)
-        needed |= own.keys()
-        for key, text in own.items():
-            if text and texts.setdefault(key, text) != text:
-                raise CollectionError(
-                    f"two labels give {key[0]} {key[-1]!r} different texts; one id is one {key[0]}"
-                )
-    if collection is not None:
-        texts |= {("question", one.query_id): one for one in collection.queries}
-        texts |= {("nugget", one.query_id, one.nugget_id): one for one in collection.nuggets}
-        chunks = {
-            one.chunk_id: one for one in collection.chunks() if ("chunk", one.chunk_id) in needed
-        }
-        texts |= {("chunk", id_): one for id_, one in chunks.items()}
-        texts |= {
-            ("marked", one.query_id, one.nugget_id, one.chunk_id): [
-                chunks[one.chunk_id].text_at(*span) for span in one.evidence[:_MOST_QUOTES]
-            ]
-            for one in reversed(labels)
-            if one.evidence and one.chunk_id in chunks
-        }
-    for what, *_, identity in sorted(needed - texts.keys()):
-        if collection is not None:
-            raise CollectionError(
-                f"{collection.name}: the collection has no {what} {identity!r}, which labels "
-                "name: take these labels out, or name the collection that they are of"
-            )
-        raise CollectionError(
-            f"the labels do not carry the text of {what} {identity!r}: give each label its "
-            f"{what!r}, or name the collection"
-        )
-    return texts
-
-
-def _own_texts(label: HumanLabel) -> dict[tuple[str, ...], Any]:
-    """The records of a label's own texts; None where it lacks one."""
-    query_id, nugget_id, chunk_id = label.query_id, label.nugget_id, label.chunk_id
-    return {
-        ("question", query_id): label.question
-        and Query(query_id=query_id, title="", body=label.question),
-        ("nugget", query_id, nugget_id): label.nugget
-        and Nugget(nugget_id=nugget_id, query_id=query_id, text=label.nugget, call_id=None),
-        ("chunk", chunk_id): label.chunk
-        and Chunk(
-            chunk_id=chunk_id,
-            source="",
-            path=chunk_id,
-            start_byte=0,
-            end_byte=len(label.chunk.encode()),
-            text=label.chunk,
-            tokens=0,
-        ),
-    }
-
-
-def _example(
-    query_id: str,
-    nugget_ids: Sequence[str],
-    chunks: Mapping[str, Mapping[str, int]],
-    texts: Mapping[tuple[str, ...], Any],
-    scale: Scale,
-) -> LabelledExample:
-    query = texts["question", query_id]
-    nuggets = [texts["nugget", query_id, nugget_id] for nugget_id in nugget_ids]
-    shown = [whole(texts["chunk", chunk_id]) for chunk_id in chunks]  # as in a build
-    statements = [one.text for one in nuggets]
-    said: list[dict[str, Any]] = []
-    for number, (chunk_id, labels) in enumerate(chunks.items(), 1):
-        grades = [labels[nugget_id] for nugget_id in nugget_ids]
-        quotes: list[Sequence[str]] = []
-        if scale.name == "support":
-            text = texts["chunk", chunk_id].passage
-            nearest = support(query.text, statements, [text])[0].nearest
-            for nugget_id, words in zip(nugget_ids, nearest, strict=True):
-                marked = texts.get(("marked", query_id, nugget_id, chunk_id), ())
-                quotes.append([one for one in marked if find_quotation(one, text)] or [words])
-        said.append(verdict_on(scale.name, number, _REASON[any(grades)], grades, quotes))
-    inputs = {"query": query, "nuggets": nuggets, "chunks": shown}
-    asked = judge_inputs(query, nuggets, shown)
-    verdicts = verdicts_on(scale.name).validate_python(said)
-    example = dspy.Example(**asked, verdicts=verdicts).with_inputs(*asked)
-    return LabelledExample(query_id, example.question, example, inputs)
 
 
 def verdict_on(
@@ -459,19 +465,18 @@ def verdict_on(
     return {"chunk": number, "reason": reason, **answer}
 
 
-def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[tuple[str, str, str], int]:
+def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[PairId, int]:
     """The label of each pair as the judge of a scale gives it; of those in the majority, the mode."""
     yes_and_no = scale.name == "support" and all(label.label <= 1 for label in labels)
     full = 2 if yes_and_no else 1  # yes is full support
-    votes: dict[tuple[str, str, str], list[int]] = {}
+    votes: defaultdict[PairId, list[int]] = defaultdict(list)
     for label in labels:
-        pair = (label.query_id, label.nugget_id, label.chunk_id)
-        votes.setdefault(pair, []).append(label.label * full)
-    grades: dict[tuple[str, str, str], int] = {}
+        votes[pair_of(label)].append(label.label * full)
+    grades: dict[PairId, int] = {}
     for pair, given in votes.items():
-        supporting = sum(binary(label, scale.threshold) for label in given)
-        if 2 * supporting != len(given):
-            wins = int(2 * supporting > len(given))
-            grade = mode(sorted(one for one in given if binary(one, scale.threshold) == wins))
-            grades[pair] = wins if scale.name == "binary" else grade
+        supporting = [label for label in given if binary(label, scale.threshold)]
+        if 2 * len(supporting) != len(given):  # a tie is left out
+            wins = 2 * len(supporting) > len(given)
+            winners = supporting if wins else [one for one in given if one not in supporting]
+            grades[pair] = int(wins) if scale.name == "binary" else mode(sorted(winners))
     return grades

@@ -16,7 +16,6 @@ from freshstack_dspy.files import read_lines
 from freshstack_dspy.records import (
     SCALES,
     AnswerLabel,
-    Comment,
     HumanLabel,
     Judgment,
     LabelTask,
@@ -28,14 +27,13 @@ from freshstack_dspy.records import (
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
 
-AnyLabel = HumanLabel | NuggetLabel | NuggetList | AnswerLabel | Comment
+AnyLabel = HumanLabel | NuggetLabel | NuggetList | AnswerLabel
 LABELS: dict[str, type[AnyLabel]] = {
     "support": HumanLabel,
     "answerability": HumanLabel,
     "nugget": NuggetLabel,
     "nugget_list": NuggetList,
     "answer": AnswerLabel,
-    "comment": Comment,
 }
 """The record of each kind of label."""
 Paths = Path | str | Sequence[Path | str]
@@ -45,6 +43,7 @@ PairId = tuple[str, str, str]
 """query_id, nugget_id, chunk_id."""
 TaskId = tuple[Any, ...]
 _TASKS_BY = {"nuggets": (), "answer": ("run_id", "sample")}
+"""What names a task of a kind within its query, if not nugget and chunk."""
 
 
 def pair_of(of: HumanLabel | Judgment) -> PairId:
@@ -52,11 +51,17 @@ def pair_of(of: HumanLabel | Judgment) -> PairId:
     return of.query_id, of.nugget_id, of.chunk_id
 
 
-def task_id(one: LabelTask | AnyLabel) -> TaskId:
+def task_id(of: LabelTask | AnyLabel) -> TaskId:
     """Name a task, or that which a label is of: a query's list and qualities of nuggets are one."""
-    kind = "nuggets" if one.kind in ("nugget", "nugget_list") else one.kind
+    kind = "nuggets" if of.kind in ("nugget", "nugget_list") else of.kind
     names = _TASKS_BY.get(kind, ("nugget_id", "chunk_id"))
-    return kind, one.query_id, *(getattr(one, name) for name in names)
+    return kind, of.query_id, *(getattr(of, name) for name in names)
+
+
+def identity(label: AnyLabel) -> TaskId:
+    """What was labelled and by whom: an annotator has one label for it."""
+    nugget = label.nugget_id if isinstance(label, NuggetLabel) else None
+    return label.annotator, label.kind, nugget, *task_id(label)
 
 
 def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:
@@ -65,7 +70,7 @@ def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str
     done: defaultdict[str, set[TaskId]] = defaultdict(set)
     for label in labels:
         done[label.annotator].add(task_id(label))
-    return {name: len(asked & of) for name, of in sorted(done.items())}
+    return {name: len(asked & theirs) for name, theirs in sorted(done.items())}
 
 
 def pair_labels(labels: Any) -> Sequence[HumanLabel]:
@@ -106,37 +111,34 @@ def all_labels(paths: Sequence[Path | str]) -> Iterator[tuple[str, AnyLabel]]:
 
     Where an annotator labelled one thing several times in a file, the last label counts.
     """
-    return once(chain.from_iterable(latest(_lines(path)) for path in paths))
+    return once(chain.from_iterable(latest(read_lines(Path(path)), path) for path in paths))
 
 
-def _lines(path: Path | str) -> Iterator[tuple[str, AnyLabel]]:
-    for number, line in read_lines(Path(path)):
+def latest(
+    numbered: Iterable[tuple[int, bytes]], path: Path | str
+) -> Iterator[tuple[str, AnyLabel]]:
+    """Read lines of a file: the last label that each annotator gave each thing, with its place."""
+    labels: dict[TaskId, tuple[str, AnyLabel]] = {}
+    for number, line in numbered:
         if line.strip():
-            yield f"{path}:{number}", read_label(line, f"{path}:{number}")
-
-
-def latest(placed: Iterable[tuple[str, AnyLabel]]) -> Iterator[tuple[str, AnyLabel]]:
-    """Give the last label that each annotator gave each thing, and every comment."""
-    kept: dict[Any, tuple[str, AnyLabel]] = {}
-    for number, (place, label) in enumerate(placed):
-        what = identity(label) or number
-        kept.pop(what, None)
-        kept[what] = place, label
-    return iter(kept.values())
+            place = f"{path}:{number}"
+            label = read_label(line, place)
+            labels.pop(identity(label), None)  # in the order of the last ones
+            labels[identity(label)] = place, label
+    return iter(labels.values())
 
 
 def once(placed: Iterable[tuple[str, AnyLabel]]) -> Iterator[tuple[str, AnyLabel]]:
     """Give labels with their places; a `CollectionError` where one labelled the same thing twice."""
-    seen: dict[tuple[Any, ...] | None, str] = {}
+    seen: dict[TaskId, str] = {}
     for place, label in placed:
-        what = identity(label)
-        if what in seen:
+        if (before := seen.get(identity(label))) is not None:
+            what = "pair" if isinstance(label, HumanLabel) else label.kind.replace("_", " ")
             raise CollectionError(
-                f"{place}: {label.annotator!r} labelled this {_what(label)} before, in "
-                f"{seen[what]}; keep one of the two"
+                f"{place}: {label.annotator!r} labelled this {what} before, in {before}; keep one "
+                "of the two"
             )
-        if what is not None:
-            seen[what] = place
+        seen[identity(label)] = place
         yield place, label
 
 
@@ -161,25 +163,6 @@ def read_label(line: bytes, place: str) -> AnyLabel:
         ) from None
 
 
-def identity(label: AnyLabel) -> tuple[Any, ...] | None:
-    """What was labelled and by whom: an annotator has one label for it, but any comments (None)."""
-    of = (label.kind, label.annotator, label.query_id)
-    match label:
-        case HumanLabel():
-            return *of, label.nugget_id, label.chunk_id
-        case NuggetLabel():
-            return *of, label.nugget_id
-        case AnswerLabel():
-            return *of, label.run_id, label.sample
-        case Comment():
-            return None
-    return of
-
-
-def _what(label: AnyLabel) -> str:
-    return "pair" if isinstance(label, HumanLabel) else label.kind.replace("_", " ")
-
-
 def check_labels(
     placed: Iterable[tuple[str, AnyLabel | LabelTask]], collection: "Collection"
 ) -> None:
@@ -193,16 +176,14 @@ def check_labels(
     """
     from freshstack_dspy.text import named_nearest
 
-    nuggets: dict[str, set[str]] = {one.query_id: set() for one in collection.queries}
+    nuggets: dict[str, set[str]] = {query.query_id: set() for query in collection.queries}
     for nugget in collection.nuggets:
         nuggets[nugget.query_id].add(nugget.nugget_id)
-    right, fault = 0, ""
+    known, fault = 0, ""
     for place, label in placed:
-        wrong = next(
-            (named for named in _named(label, nuggets, collection) if named[1] not in named[2]),
-            None,
-        )
-        right += wrong is None
+        named = _named(label, nuggets, collection)
+        wrong = next((each for each in named if each[1] not in each[2]), None)
+        known += wrong is None
         highest = highest_label(label.kind, collection.manifest.scale.name)
         if fault:
             continue
@@ -212,7 +193,7 @@ def check_labels(
         elif highest is not None and isinstance(label, HumanLabel) and label.label > highest:
             fault = f"{place}: the label is {label.label!r:.20}; allowed: 0 to {highest}"
     if fault:
-        other = "" if right else f"no label is of {collection.name!r}; is it the right collection? "
+        other = "" if known else f"no label is of {collection.name!r}; is it the right collection? "
         raise CollectionError(f"{other}{fault}")
 
 
@@ -223,7 +204,7 @@ def _named(
     yield "query", label.query_id, nuggets.keys(), "queries.jsonl"
     ids: list[str | None] = [getattr(label, "nugget_id", None)]
     if isinstance(label, NuggetList):
-        ids = [id_ for one in label.nuggets for id_ in (one.nugget_id, *one.made_from)]
+        ids = [id_ for nugget in label.nuggets for id_ in (nugget.nugget_id, *nugget.made_from)]
     for id_ in filter(None, ids):
         yield f"nugget of query {label.query_id}", id_, nuggets[label.query_id], "nuggets.jsonl"
     if chunk := getattr(label, "chunk_id", None):

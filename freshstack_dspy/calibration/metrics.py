@@ -13,7 +13,6 @@ from freshstack_dspy.calibration.examples import LabelledExample, same_facts, ve
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.measures.kappa import (
     LabelPair,
-    Tables,
     Values,
     kappa,
     precision,
@@ -21,12 +20,10 @@ from freshstack_dspy.measures.kappa import (
     share_of,
     table_of,
 )
-from freshstack_dspy.records import Judgment, Scale
+from freshstack_dspy.records import Scale
 
 MetricName = Literal["kappa", "agreement", "f1", "balanced_accuracy", "expected_cost"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
-OF_NUGGETS: tuple[MetricName, ...] = ("f1", "expected_cost")
-"""The metrics that do without nuggets that are rightly left out, which cannot be counted."""
 Metric = Callable[..., Any]
 """`(example, prediction, trace=None, …)` to a score, higher is better, or to a `dspy.Prediction` of
 `score` and `feedback`, as DSPy's optimizers take it."""
@@ -37,9 +34,6 @@ GOOD_ENOUGH = 0.8
 LEAST_QUERIES = 10
 """With fewer test queries no interval is given: resamples of so few tell too little."""
 
-Tallies = list[Any]
-"""For each example an array, which a metric sums over examples; None where there was no valid answer."""
-
 
 class MeanMetric:
     """A metric of one's own: the mean of what it gives for each example."""
@@ -47,8 +41,6 @@ class MeanMetric:
     sign = 1
     top: float | None = None
     """The best value, if there is one."""
-    shape: ClassVar[tuple[int, ...]] = (2,)
-    """The shape of a tally."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -69,17 +61,16 @@ class MeanMetric:
         """How many things a sum is over."""
         return int(tally[1])
 
-    def value(self, answers: Tallies) -> float | None:
-        """The chosen metric, or None where it is undefined."""
-        tallies = [one for one in answers if one is not None]
-        value = float(self.values(sum(tallies))[self.name]) if tallies else math.nan
+    def value(self, tallies: Sequence[Any]) -> float | None:
+        """The chosen metric of examples, None for those without an answer; None where undefined."""
+        answered = [tally for tally in tallies if tally is not None]
+        value = float(self.values(sum(answered))[self.name]) if answered else math.nan
         return None if math.isnan(value) else value
 
 
 class AgreementMetric(MeanMetric):
     """A metric by name, of pairs: what program and person say; this one of compared answers."""
 
-    shape = (2, 2)
     names: ClassVar[tuple[MetricName, ...]] = METRICS
     shown: ClassVar[tuple[str, ...]] = ("kappa", "agreement", "precision", "recall")
 
@@ -95,8 +86,8 @@ class AgreementMetric(MeanMetric):
     def weigh(self, train: Sequence[LabelledExample]) -> None:
         """For `balanced_accuracy`: weigh pairs by how rare the person's label is."""
         if self.name == "balanced_accuracy":
-            given = [pair for one in train for pair in self.pairs(one.example, one.example)]
-            supported = fmean(person for _, person in given)
+            given = [person for one in train for _, person in self.pairs(one.example, one.example)]
+            supported = fmean(given)
             self.weights = (max(supported, 0.01), max(1 - supported, 0.01))
 
     def tally(self, example: Any, answer: Any) -> Any:
@@ -109,27 +100,26 @@ class AgreementMetric(MeanMetric):
 
     def values(self, tallies: Any) -> dict[str, Values]:
         """All metrics of tables of pairs, the chosen one first."""
-        tables: Tables = tallies
-        found, missed, invented = tables[..., 1, 1], tables[..., 0, 1], tables[..., 1, 0]
-        wrong, total = missed + invented, tables.sum((-1, -2))
+        hits, missed, invented = tallies[..., 1, 1], tallies[..., 0, 1], tallies[..., 1, 0]
+        wrong, total = missed + invented, tallies.sum((-1, -2))
         values = {
-            "kappa": kappa(tables),
+            "kappa": kappa(tallies),
             "agreement": share_of(total - wrong, total),
-            "f1": share_of(2 * found, 2 * found + wrong),
-            "balanced_accuracy": (recall(tables, 0) + recall(tables, 1)) / 2,
+            "f1": share_of(2 * hits, 2 * hits + wrong),
+            "balanced_accuracy": (recall(tallies, 0) + recall(tallies, 1)) / 2,
             "expected_cost": share_of(self.miss_cost * missed + invented, total),
-            "precision": precision(tables, 1),
-            "recall": recall(tables, 1),
+            "precision": precision(tallies, 1),
+            "recall": recall(tallies, 1),
         }
         return {name: values[name] for name in dict.fromkeys((self.name, *self.shown))}
 
-    def answer_of(self, inputs: Mapping[str, Any], made: Any) -> dict[str, Any]:
+    def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:
         """What a program made of its inputs, as JSON by the fields of our signature.
 
         Raises:
             ReplyError: A part of it has no valid answer.
         """
-        return {"agrees": "yes" if made.agrees else "no", "reason": made.reason}
+        return {"agrees": "yes" if prediction.agrees else "no", "reason": prediction.reason}
 
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         """What program and person say, 1 or 0, of each part of an answer."""
@@ -151,7 +141,7 @@ class AgreementMetric(MeanMetric):
             return dspy.Prediction(score=0.0, feedback="There was no valid answer.")
         pairs = self.pairs(example, answer)
         most = sum(self.weights[person] for _, person in pairs)
-        agreed = sum(self.weights[person] for found, person in pairs if found == person)
+        agreed = sum(self.weights[person] for program, person in pairs if program == person)
         share = agreed / most if most else 1.0
         if trace is not None and of is None:
             return share >= GOOD_ENOUGH
@@ -160,41 +150,42 @@ class AgreementMetric(MeanMetric):
 
 
 class NuggetAgreement(AgreementMetric):
-    """A nugget found is (1, 1), one that was missed (0, 1), one that is not listed (1, 0)."""
+    """A listed nugget that was written is (1, 1), one that was missed (0, 1), another (1, 0).
 
-    names = OF_NUGGETS
+    Metrics are those that do without nuggets that are rightly left out, which cannot be counted.
+    """
+
+    names = ("f1", "expected_cost")
     shown = ("f1", "precision", "recall")
 
-    def answer_of(self, inputs: Mapping[str, Any], made: Any) -> dict[str, Any]:
+    def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:
         """The nuggets, with what they quote of the answer."""
         answer = inputs["query"].answer
         return {
             "nuggets": [
                 {
-                    "quote": answer[slice(*one.answer_span)] if one.answer_span else "",
-                    "text": one.text,
-                    "importance": one.importance,
-                    "doubtful": one.doubtful,
+                    "quote": answer[slice(*nugget.answer_span)] if nugget.answer_span else "",
+                    **nugget.model_dump(include={"text", "importance", "doubtful"}),
                 }
-                for one in made.nuggets
+                for nugget in prediction.nuggets
             ]
         }
 
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         """For each nugget, whether the program wrote it and whether a person listed it."""
-        found, listed, same = self._matched(example, answer)
-        missed, invented = len(listed) - len(same), len(found) - len(same)
+        written, listed, same = self._matched(example, answer)
+        missed, invented = len(listed) - len(same), len(written) - len(same)
         return [*[(1, 1)] * len(same), *[(0, 1)] * missed, *[(1, 0)] * invented]
 
     def faults(self, example: Any, answer: Any) -> Iterable[str]:
         """The nuggets that are missing, and those that are not wanted."""
-        found, listed, same = self._matched(example, answer)
+        written, listed, same = self._matched(example, answer)
         yield from (f"Missing: {text}" for n, text in enumerate(listed) if n not in same.values())
-        yield from (f"Not wanted: {text}" for n, text in enumerate(found) if n not in same)
+        yield from (f"Not wanted: {text}" for n, text in enumerate(written) if n not in same)
 
     def _matched(self, example: Any, answer: Any) -> tuple[list[str], list[str], dict[int, int]]:
-        found, listed = ([one["text"] for one in each.nuggets] for each in (answer, example))
-        return found, listed, same_facts(found, listed)
+        written, listed = ([one["text"] for one in each.nuggets] for each in (answer, example))
+        return written, listed, same_facts(written, listed)
 
 
 class JudgeAgreement(AgreementMetric):
@@ -206,51 +197,56 @@ class JudgeAgreement(AgreementMetric):
         super().__init__(metric, miss_cost)
         self._scale = scale
 
-    def answer_of(self, inputs: Mapping[str, Any], made: Any) -> dict[str, Any]:
+    def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:
         """The verdict on each chunk, with the quotes that are in it."""
-        given = {(one.nugget_id, one.chunk_id): one for one in made.judgments}
+        given = {(one.nugget_id, one.chunk_id): one for one in prediction.judgments}
         verdicts = []
         for number, passage in enumerate(inputs["chunks"], 1):
-            judged = [
-                given.get((nugget.nugget_id, passage.chunk_id)) for nugget in inputs["nuggets"]
-            ]
-            grades, quotes = [], []
-            for one in judged:
-                if one is None or one.label is None:
-                    raise _unjudged(one, number)
-                grades.append(one.label)
-                quotes.append([passage.chunk.text_at(*span) for span in one.evidence])
-            reason = judged[0].reason if judged and judged[0] else ""
+            grades, quotes, reasons = [], [], [""]
+            for nugget in inputs["nuggets"]:
+                judged = given.get((nugget.nugget_id, passage.chunk_id))
+                if judged is None:
+                    missing = f"no judgment of chunk {number}"
+                    raise ReplyError(missing, status="failed", call_id=None)
+                if judged.label is None:
+                    status: Any = judged.status
+                    raise ReplyError(judged.reason, status=status, call_id=judged.call_id)
+                grades.append(judged.label)
+                quotes.append([passage.chunk.text_at(*span) for span in judged.evidence])
+                reasons.append(judged.reason)
+            reason = reasons[:2][-1]  # of the first nugget, as of all
             verdicts.append(verdict_on(self._scale.name, number, reason, grades, quotes))
         return {"verdicts": verdicts}
 
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         """The judge's and the person's label of each pair, as support or none."""
-        return [(self._binary(a), self._binary(b)) for *_, a, b in self._labels(example, answer)]
+        threshold = self._scale.threshold
+        labels = self._labels(example, answer)
+        return [
+            (binary(judge, threshold), binary(person, threshold)) for *_, judge, person in labels
+        ]
 
     def faults(self, example: Any, answer: Any) -> Iterable[str]:
         """The pairs that they do not agree on, with the judge's reason and quotes."""
+        threshold = self._scale.threshold
         for number, verdict, judge, person in self._labels(example, answer):
-            if self._binary(judge) != self._binary(person):
-                found = _graded(verdict).get(number, {}).get("quotes", ())
-                quotes = "".join(f' "{quote}"' for quote in found)
+            if binary(judge, threshold) != binary(person, threshold):
+                quoted = _graded(verdict).get(number, {}).get("quotes", ())
+                quotes = "".join(f' "{quote}"' for quote in quoted)
                 yield (
                     f"Nugget {number}, chunk {verdict['chunk']}: a person's label is {person}, and "
                     f"the answer's {judge}. Its reason: {verdict['reason']} "
                     f"Its quotes:{quotes or ' none'}"
                 )
 
-    def _binary(self, label: int) -> int:
-        return binary(label, self._scale.threshold)
-
     def _labels(self, example: Any, answer: Any) -> Iterable[tuple[int, Any, int, int]]:
         """Number of the nugget, verdict on the chunk, its grade, and the person's."""
-        judged = {one["chunk"]: one for one in answer.verdicts}
-        for verdict in example.verdicts:
-            found = judged[verdict["chunk"]]
+        judged = {verdict["chunk"]: verdict for verdict in answer.verdicts}
+        for said in example.verdicts:
+            verdict = judged[said["chunk"]]
             for number in range(1, len(example.nuggets) + 1):
-                grades = (_graded(one).get(number, {}).get("grade", 0) for one in (found, verdict))
-                yield number, found, *grades
+                grades = (_graded(one).get(number, {}).get("grade", 0) for one in (verdict, said))
+                yield number, verdict, *grades
 
 
 def _graded(verdict: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
@@ -258,13 +254,6 @@ def _graded(verdict: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     listed = verdict.get("grades", verdict.get("supported", ()))
     graded = (one if isinstance(one, Mapping) else {"nugget": one, "grade": 1} for one in listed)
     return {one["nugget"]: one for one in graded}
-
-
-def _unjudged(judgment: Judgment | None, number: int) -> ReplyError:
-    if judgment is None:
-        return ReplyError(f"no judgment of chunk {number}", status="failed", call_id=None)
-    status: Any = judgment.status
-    return ReplyError(judgment.reason, status=status, call_id=judgment.call_id)
 
 
 def agreement(
@@ -284,7 +273,7 @@ def agreement(
         A `dspy.Prediction` of `score`, from 0 to 1, and `feedback`, what people find wrong. While
         demonstrations are collected (`trace` of all predictors), whether the share is at least 0.8.
     """
-    people = example.people
+    people, inputs = example.people, dict(example.inputs().items())
     measure: AgreementMetric
     if "verdicts" in people:
         measure = JudgeAgreement(example.scale)
@@ -293,9 +282,8 @@ def agreement(
     answer = None
     if prediction is not None:
         with suppress(ReplyError):
-            inputs = dict(example.inputs().items())
             answer = dspy.Prediction(**measure.answer_of(inputs, prediction))
-    said = dspy.Example(**{**dict(example.inputs().items()), **people})
+    said = dspy.Example(**{**inputs, **people})
     return measure.feedback(said, answer, trace, pred_name, pred_trace)
 
 

@@ -16,13 +16,11 @@ import dspy
 from pydantic import Field
 
 from freshstack_dspy.calibration.examples import (
-    CHUNKS,
+    SUPPORT,
+    Examples,
     LabelledExample,
-    Split,
-    answer_examples,
     as_text,
-    judge_examples,
-    nugget_examples,
+    labelled_examples,
     own_examples,
     split_by_query,
 )
@@ -36,7 +34,6 @@ from freshstack_dspy.calibration.metrics import (
     Metric,
     MetricName,
     NuggetAgreement,
-    Tallies,
     check_name,
     own_name,
 )
@@ -216,33 +213,34 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     writer = lm if prompt_model is None else as_recorded(prompt_model)
     _check_optimizer(optimizer, writer.model)
     labels, lost = _followed(labels, collection)
-    tuned, run, examples, measure = _task(
+    tuned, call, examples, measure = _task(
         labels, program, metric, miss_cost, collection, scale, limit
     )
     split = split_by_query(examples)
     if isinstance(measure, AgreementMetric):
         measure.weigh(split.train)
-    asking = _EndingLM(lm.client)
-    student = _Student(tuned, dspy.settings.adapter or TypedAdapter(), run)
-    for predictor in student.predictors():
-        if predictor.lm is not None:
-            predictor.lm = _ending(predictor.lm, asking)
-    with (
-        showing(progress) as shown,
-        dspy.context(
-            lm=asking,
-            adapter=_Reasking(asking),
+    with showing(progress) as shown:
+        run = _Run(lm, writer, measure, shown)
+        student = _Student(tuned, dspy.settings.adapter or TypedAdapter(), call)
+        for predictor in student.predictors():
+            if predictor.lm is not None:
+                predictor.lm = run.guarded(predictor.lm)
+        with dspy.context(
+            lm=run.lm,
+            adapter=_Reasking(run),
             disable_history=True,
             warn_on_type_mismatch=False,
             # An example whose reply is no answer scores nothing; DSPy would give up after ten.
             max_errors=sys.maxsize,
-        ),
-    ):
-        task = _Task(measure, asking, shown, asking if writer is lm else asking.of(writer))
-        best, chosen = _choose(optimizer, student, split, task, compile_options or {})
-        before = task.answers("test before", student, split.test)
-        after = task.answers("test after", best, split.test)
+        ):
+            best, chosen = _choose(optimizer, student, split, run, compile_options or {})
+            before = run.answers("test before", student, split.test)
+            after = run.answers("test after", best, split.test)
     plain_state, best_state = state_of(tuned), state_of(best)
+
+    def differs(part: str) -> bool:
+        return any(best_state[name][part] != of[part] for name, of in plain_state.items())
+
     report = OptimizationReport(
         optimizer=own_name(optimizer),
         model=", ".join(sorted({(one.lm or lm).model for one in tuned.predictors()})),
@@ -253,12 +251,12 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         examples={part: len(of) for part, of in split._asdict().items()},
         **chosen,
         demonstrations=sum(len(one["demos"]) for one in best_state.values()),
-        new_instructions=_differs("signature", plain_state, best_state),
-        new_settings=any(_differs(of, plain_state, best_state) for of in ("fields", "config")),
+        new_instructions=differs("signature"),
+        new_settings=differs("fields") or differs("config"),
         **_on_test(split.test, before, after, measure),
-        unwritten=len(asking.failures),
+        unwritten=run.unwritten,
         left_out={why: len(of) for why, of in lost.items()},
-        **_spent([lm.client, *asking.clients]),
+        **run.spent(),
     )
     copy_state(best, to=tuned)
     return Optimized(tuned, report)
@@ -276,95 +274,11 @@ def _followed(
     return followed, lost
 
 
-def _differs(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    return any(after[name][part] != before[name][part] for name in before)
-
-
-def _spent(clients: Sequence[Client]) -> dict[str, Any]:
-    """All replies that were used, and their tokens and dollars."""
-    distinct = {id(one): one for one in clients}.values()
-    used = [client.reusable(key) for client in distinct for key in client.used_replies()]
-    replies = [one for one in used if one is not None and not one.is_dead_end]
-    costs = [reply.cost for reply in replies]
-    tokens = sum(reply.tokens for reply in replies)
-    cost = None if None in costs else sum(cost or 0.0 for cost in costs)
-    return {"calls": len(used), "tokens": tokens, "cost": cost}
-
-
-def _choose(
-    optimizer: Any,
-    student: "_Student",
-    split: Split,
-    task: "_Task",
-    options: Mapping[str, Any],
-) -> tuple["_Student", dict[str, Any]]:
-    """Make candidates, and take the best on dev; a tie leaves the one that is there."""
-    measure, lm, metric = task.measure, task.lm, task.measure.name
-    dev = task.answers("dev", student, split.dev)
-    train = task.answers("train", student, split.train)
-    _raise_if_unanswered([dev, train])
-    plain_value = measure.value(dev.tallies)
-    known = measure.value([*dev.tallies, *train.tallies])
-    best, best_value, fewest, candidates = student, plain_value, dev.failed, []
-    if plain_value is None and dev.failed < len(split.dev):
-        unchanged = f"{metric} is undefined on the dev queries: label more, or name another metric"
-    elif known == measure.top and not dev.failed + train.failed:
-        unchanged = f"{metric} is {known:g} already on the train and dev queries"
-    else:
-        name = f"compile with {own_name(optimizer)}"
-        task.progress.start(name, 0)
-        with step(name):
-            lm.answered = lambda: task.progress.advance(name, lm.account(name).spent)
-            candidates = _candidates(optimizer, student, split, task, options)
-        lm.answered = lambda: None
-        note = f"{len(candidates)} programs; {lm.account(name).line}"
-        task.progress.finish(name, note)
-        for number, candidate in enumerate(candidates, 1):
-            answers = task.answers(f"dev, {number} of {len(candidates)}", candidate, split.dev)
-            value = measure.value(answers.tallies)
-            if value is None or answers.failed > fewest:
-                continue
-            ahead = math.inf if best_value is None else measure.sign * (value - best_value)
-            if ahead > 0 or (ahead == 0 and answers.failed < fewest):
-                best, best_value, fewest = candidate, value, answers.failed
-        made = f"programs that {own_name(optimizer)} made ({len(candidates)})"
-        unchanged = f"none of the {made} has a better {metric} on the dev queries"
-    return best, {
-        "candidates": len(candidates),
-        "dev": (plain_value, best_value),
-        "unchanged": unchanged if best is student else None,
-    }
-
-
-def _raise_if_unanswered(parts: Sequence["_Answers"]) -> None:
-    """Raise a FatalModelError where no example has an answer: there is nothing to choose by."""
-    failures = sum((one.failures for one in parts), Counter[str]())
-    count = sum(len(one.tallies) for one in parts)
-    if failures.total() == count:
-        kinds = ", ".join(f"{number} {status}" for status, number in failures.most_common())
-        first = next(one.first for one in parts if one.first)
-        raise FatalModelError(
-            f"none of the {count} examples to train and to choose by was answered: {kinds}; the "
-            f"first: {first}"
-        )
-
-
-def _check_optimizer(optimizer: Any, model: str) -> None:
-    if not isinstance(optimizer, str):
-        if not callable(getattr(optimizer, "compile", optimizer)):
-            raise ConfigError(f"the optimizer {optimizer!r:.80} has no compile, as DSPy's have")
-        return
-    check_name("optimizer", optimizer, OPTIMIZERS)
-    if optimizer in WRITERS and model == BASELINE:
-        raise ConfigError(
-            f"{optimizer} needs a model that can write instructions, and {BASELINE} cannot; "
-            "take the optimizer bootstrap_random, bootstrap or labeled, or another model"
-        )
-    if optimizer == "mipro" and importlib.util.find_spec("optuna") is None:
-        raise ConfigError("mipro needs optuna: pip install 'freshstack_dspy[optimize]'")
-
-
 # What is optimized
+
+
+_Call = Callable[[Any, dict[str, Any]], Any]
+"""From a program and the inputs of an example to a prediction."""
 
 
 def _task(
@@ -375,39 +289,27 @@ def _task(
     collection: Collection | None,
     scale: Scale | None,
     limit: int,
-) -> tuple[Any, "_Run", list[LabelledExample], MeanMetric]:
+) -> tuple[Any, _Call, list[LabelledExample], MeanMetric]:
     """The program, how it is run on an example's inputs, examples of these, and the metric."""
     if not labels:
         raise CollectionError("there are no labels; give those of at least three queries")
-    own: Program
-    match labels[0]:
-        case dspy.Example():
-            if not isinstance(program, dspy.Module) or not callable(metric):
-                raise ConfigError(
-                    "examples of your own need a program, the dspy.Module to optimize, and a "
-                    f"metric, a function of an example and a prediction, not {program!r:.40} and "
-                    f"{metric!r:.40}"
-                )
-            return program.deepcopy(), _as_called, own_examples(labels), MeanMetric(metric)
-        case AnswerLabel():
-            own, examples = AnswerComparer(), answer_examples(labels, collection)
-            agreement: Any = AgreementMetric
-        case HumanLabel():
-            scale = scale or Scale(name=getattr(program, "scale", Scale().name))
-            _check_scales(labels, collection, scale)
-            own = SupportJudge(scale.name)
-            examples = judge_examples(labels, collection, CHUNKS, scale)
-            agreement = partial(JudgeAgreement, scale)
-        case NuggetList():
-            if collection is None:
-                raise ConfigError("nuggets are of the answers of a collection; name it")
-            own, examples = Nuggetizer(limit), nugget_examples(labels, collection, limit)
-            agreement = NuggetAgreement
-        case other:
+    if isinstance(labels[0], dspy.Example):
+        if not isinstance(program, dspy.Module) or not callable(metric):
             raise ConfigError(
-                f"nothing is optimized on a {type(other).__name__}; give HumanLabel, NuggetList or "
-                "AnswerLabel records, or dspy.Example objects"
+                "examples of your own need a program, the dspy.Module to optimize, and a metric, a "
+                f"function of an example and a prediction, not {program!r:.40} and {metric!r:.40}"
             )
+        return program.deepcopy(), _as_called, own_examples(labels), MeanMetric(metric)
+    scale = scale or Scale(name=getattr(program, "scale", SUPPORT.name))
+    made = _PROGRAMS.get(type(labels[0]))
+    if made is None:
+        raise ConfigError(
+            f"nothing is optimized on a {type(labels[0]).__name__}; give HumanLabel, NuggetList or "
+            "AnswerLabel records, or dspy.Example objects"
+        )
+    own, agreement = made(scale, limit)
+    if isinstance(labels[0], HumanLabel):
+        _check_scales(labels, collection, scale)
     if program is None:
         program = own
     elif getattr(program, "scale", own_scale := getattr(own, "scale", None)) != own_scale:
@@ -418,20 +320,32 @@ def _task(
         check_takes(program, own, f"the program for {type(labels[0]).__name__} records")
         program = program.deepcopy()
     reader: AgreementMetric = agreement(None if callable(metric) else metric, miss_cost)
+    examples = [_plain(one) for one in labelled_examples(labels, collection, scale, limit)]
     measure = MeanMetric(metric) if callable(metric) else reader
-    examples = [_plain(one) for one in examples]
     return program, _on_records(examples, reader), examples, measure
-
-
-_Run = Callable[[Any, dict[str, Any]], Any]
-"""From a program and the inputs of an example to a prediction."""
 
 
 def _as_called(program: Any, inputs: dict[str, Any]) -> Any:
     return program(**inputs)
 
 
-def _on_records(examples: Sequence[LabelledExample], reader: AgreementMetric) -> _Run:
+_Agreement = Callable[[Any, float], AgreementMetric]
+_PROGRAMS: dict[type, Callable[[Scale, int], tuple[Program, _Agreement]]] = {
+    HumanLabel: lambda scale, _: (SupportJudge(scale.name), partial(JudgeAgreement, scale)),
+    NuggetList: lambda _, limit: (Nuggetizer(limit), NuggetAgreement),
+    AnswerLabel: lambda *_: (AnswerComparer(), AgreementMetric),
+}
+"""By the kind of labels: the program that is tuned on them, and how it is measured."""
+
+
+def _plain(labelled: LabelledExample) -> LabelledExample:
+    """An example of plain JSON, which optimizers can show a model."""
+    example = labelled.example
+    values = dspy.Example(**plain(dict(example.items())))
+    return labelled._replace(example=values.with_inputs(*example.inputs().keys()))
+
+
+def _on_records(examples: Sequence[LabelledExample], reader: AgreementMetric) -> _Call:
     """Run a program on the records that an example's JSON stands for; it answers as JSON."""
 
     def key(inputs: Any) -> str:
@@ -439,11 +353,11 @@ def _on_records(examples: Sequence[LabelledExample], reader: AgreementMetric) ->
 
     records = {key(one.example.inputs()): one.inputs for one in examples}
 
-    def run(program: Any, inputs: dict[str, Any]) -> Any:
+    def call(program: Any, inputs: dict[str, Any]) -> Any:
         given = records[key(inputs)]
         return dspy.Prediction(**reader.answer_of(given, program(**given)))
 
-    return run
+    return call
 
 
 def _check_scales(
@@ -463,17 +377,268 @@ def _check_scales(
         )
 
 
-def _plain(labelled: LabelledExample) -> LabelledExample:
-    """An example of plain JSON, which optimizers can show a model."""
-    example = labelled.example
-    values = dspy.Example(**plain(dict(example.items())))
-    return labelled._replace(example=values.with_inputs(*example.inputs().keys()))
+class _Student(dspy.Module):
+    """A program as optimizers see it, which copy it and change its predictors.
+
+    It asks by its own adapter, and not by that of the optimizers' questions. Its traces, of which
+    they make demonstrations and what they show a model, are plain JSON, without keys of replies.
+    """
+
+    def __init__(self, program: Any, adapter: Any, call: _Call) -> None:
+        super().__init__()
+        self.program, self._adapter, self._call = program.deepcopy(), adapter, call
+
+    def named_parameters(self) -> Any:
+        """Those of the program, by its own names."""
+        return self.program.named_parameters()
+
+    def forward(self, **inputs: Any) -> Any:
+        outer = [] if dspy.settings.trace is None else dspy.settings.trace
+        with dspy.context(adapter=self._adapter, trace=[]):
+            try:
+                return self._call(self.program, inputs)
+            finally:
+                for predictor, given, reply in dspy.settings.trace or ():
+                    said = {k: v for k, v in reply.items() if k not in ("call_id", "call_ids")}
+                    outer.append((predictor, plain(given), dspy.Prediction(**plain(said))))
+
+
+# How programs are measured
+
+
+class _Answers(NamedTuple):
+    """What a program answered on a part of the examples."""
+
+    tallies: list[Any]
+    """None where there was no valid answer."""
+    failures: Counter[str]
+    """Examples without one, by status."""
+    first: str
+    """What the first failure says."""
+
+    @property
+    def failed(self) -> int:
+        return self.failures.total()
+
+
+class _Run:
+    """One optimization: the models that it asks, what ended it, and how programs are measured."""
+
+    def __init__(
+        self, lm: RecordedLM, writer: RecordedLM, measure: MeanMetric, progress: Progress
+    ) -> None:
+        self.measure, self.progress = measure, progress
+        self.clients: dict[int, Client] = {}
+        self.errors: list[FreshstackError] = []
+        """Of a model itself: nothing more is asked."""
+        self.unwritten, self.has_written = 0, False
+        """The optimizer's own questions without a valid reply; and whether any had one."""
+        self.answered: Callable[[], None] = lambda: None
+        """Called after each reply."""
+        self.lm = self.guarded(lm)
+        self.writer = self.lm if writer is lm else self.guarded(writer)
+        """What writes instructions."""
+
+    def guarded(self, lm: Any) -> Any:
+        """A model that is recorded and counted, and ends the optimization at an error of its own."""
+        if isinstance(lm, RecordedLM) and isinstance(lm.client, _Guarded):
+            return lm
+        if isinstance(lm, RecordedLM):
+            client = lm.client
+        else:
+            client = Client(model_of(lm), self.lm.client.access, provider=engine_of(lm))
+        self.clients[id(client)] = client
+        guarded = RecordedLM(_Guarded(client, self), lm.callbacks)  # type: ignore[arg-type]
+        guarded.kwargs = lm.kwargs if isinstance(lm, RecordedLM) else guarded.kwargs
+        return guarded
+
+    def raise_if_ended(self) -> None:
+        """Raise the first error that is not about one reply."""
+        if self.errors:
+            raise self.errors[0]
+
+    def account(self, name: str) -> StepLedger:
+        """What a step asked of all models."""
+        accounts = [client.ledger.of(name) for client in self.clients.values()]
+        return StepLedger(
+            **{key: sum(getattr(one, key) for one in accounts) for key in StepLedger.model_fields}
+        )
+
+    def spent(self) -> dict[str, Any]:
+        """All replies that were used, and their tokens and dollars."""
+        used = [
+            client.reusable(key)
+            for client in self.clients.values()
+            for key in client.used_replies()
+        ]
+        replies = [reply for reply in used if reply is not None and not reply.is_dead_end]
+        costs = [reply.cost for reply in replies]
+        return {
+            "calls": len(used),
+            "tokens": sum(reply.tokens for reply in replies),
+            "cost": None if None in costs else sum(cost or 0.0 for cost in costs),
+        }
+
+    def answers(self, part: str, program: Any, examples: Sequence[LabelledExample]) -> _Answers:
+        """Run a program on a part of the examples."""
+        self.progress.start(part, len(examples))
+
+        def run(labelled: LabelledExample) -> Any:
+            try:
+                answer = program(**labelled.example.inputs())
+            except (ReplyError, AdapterParseError, FatalModelError) as error:
+                self.raise_if_ended()  # the model itself; else it is about this example
+                self.lm.ledger.enter(failed=1)
+                return error
+            return self.measure.tally(labelled.example, answer)
+
+        def advance() -> None:
+            self.progress.advance(part, self.account(part).spent)
+
+        with step(part):
+            workers = self.lm.client.model.concurrency
+            found = map_in_order(run, examples, workers=workers, done=advance)
+        errors = [one for one in found if isinstance(one, Exception)]
+        tallies = [None if isinstance(one, Exception) else one for one in found]
+        value = self.measure.value(tallies)
+        score = "undefined" if value is None else f"{value:.3f}"
+        self.progress.finish(part, f"{self.measure.name} {score}; {self.account(part).line}")
+        failures = Counter[str](map(_status_of, errors))
+        return _Answers(tallies, failures, " ".join(str(errors[0]).split()) if errors else "")
+
+
+def _status_of(error: Exception) -> str:
+    if isinstance(error, ReplyError):
+        return error.status
+    return "unparsed" if isinstance(error, AdapterParseError) else "failed"
+
+
+class _Guarded:
+    """A client that answers nothing more after an error that is not about one reply.
+
+    DSPy's optimizers count every error as a failed example and go on: with the budget used up
+    they would report a program that was tuned on nothing. Truncated replies are errors, also those
+    to an optimizer's own questions.
+    """
+
+    def __init__(self, client: Client, run: _Run) -> None:
+        self._client, self._run = client, run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def complete(self, request: Any) -> Any:
+        self._run.raise_if_ended()
+        try:
+            response = self._client.complete(request)
+        except ReplyError:
+            raise
+        except FreshstackError as error:
+            self._run.errors.append(error)
+            raise
+        if response.finish_reason == "length":
+            message = "the reply was truncated: set [model] max_tokens to more"
+            raise ReplyError(message, status="truncated", call_id=response.id)
+        self._run.answered()
+        return response
+
+
+class _Reasking(dspy.ChatAdapter):
+    """Asks again where an optimizer's own question brought no valid reply."""
+
+    def __init__(self, run: _Run) -> None:
+        super().__init__()
+        self._run = run
+
+    def __call__(self, lm: Any, lm_kwargs: Any, *args: Any, **question: Any) -> Any:
+        run, failed = self._run, Exception()
+        first = lm_kwargs.get("rollout_id") or lm.kwargs.get("rollout_id") or 0
+        for sample in range(1, 1 + _SAMPLES):
+            try:
+                answer = super().__call__(lm, lm_kwargs, *args, **question)
+            except (AdapterParseError, ReplyError) as error:
+                failed = error
+            else:
+                run.has_written = True
+                return answer
+            lm_kwargs = {**lm_kwargs, "rollout_id": first + sample, "temperature": 1.0}
+        run.lm.ledger.enter(failed=1)
+        run.unwritten += 1
+        fault = " ".join(str(failed).split())[:200]
+        message = f"no valid instruction in {_SAMPLES} attempts; the last reply: {fault}"
+        unwritten = ReplyError(message, status="unparsed", call_id=None)
+        if run.unwritten >= _MOST_FAILURES and not run.has_written:
+            run.errors.append(unwritten)
+        if kept := question["inputs"].get("basic_instruction"):
+            return [{"proposed_instruction": kept}]  # MIPROv2 would end at the first
+        raise unwritten
+
+
+def _choose(
+    optimizer: Any,
+    student: _Student,
+    split: Examples,
+    run: _Run,
+    options: Mapping[str, Any],
+) -> tuple[_Student, dict[str, Any]]:
+    """Make candidates, and take the best on dev; a tie leaves the one that is there."""
+    measure, metric = run.measure, run.measure.name
+    dev = run.answers("dev", student, split.dev)
+    train = run.answers("train", student, split.train)
+    _raise_if_unanswered([dev, train])
+    plain_value = measure.value(dev.tallies)
+    known = measure.value([*dev.tallies, *train.tallies])
+    best, best_value, fewest, candidates = student, plain_value, dev.failed, []
+    if plain_value is None and dev.failed < len(split.dev):
+        unchanged = f"{metric} is undefined on the dev queries: label more, or name another metric"
+    elif known == measure.top and not dev.failed + train.failed:
+        unchanged = f"{metric} is {known:g} already on the train and dev queries"
+    else:
+        name = f"compile with {own_name(optimizer)}"
+        run.progress.start(name, 0)
+        with step(name):
+            run.answered = lambda: run.progress.advance(name, run.account(name).spent)
+            candidates = _candidates(optimizer, student, split, run, options)
+        run.answered = lambda: None
+        note = f"{len(candidates)} programs; {run.account(name).line}"
+        run.progress.finish(name, note)
+        for number, candidate in enumerate(candidates, 1):
+            answers = run.answers(f"dev, {number} of {len(candidates)}", candidate, split.dev)
+            value = measure.value(answers.tallies)
+            if value is None or answers.failed > fewest:
+                continue
+            ahead = math.inf if best_value is None else measure.sign * (value - best_value)
+            if ahead > 0 or (ahead == 0 and answers.failed < fewest):
+                best, best_value, fewest = candidate, value, answers.failed
+        made = f"programs that {own_name(optimizer)} made ({len(candidates)})"
+        unchanged = f"none of the {made} has a better {metric} on the dev queries"
+    return best, {
+        "candidates": len(candidates),
+        "dev": (plain_value, best_value),
+        "unchanged": unchanged if best is student else None,
+    }
+
+
+def _raise_if_unanswered(parts: Sequence[_Answers]) -> None:
+    """Raise a FatalModelError where no example has an answer: there is nothing to choose by."""
+    failures = sum((one.failures for one in parts), Counter[str]())
+    count = sum(len(one.tallies) for one in parts)
+    if failures.total() == count:
+        kinds = ", ".join(f"{number} {status}" for status, number in failures.most_common())
+        first = next(one.first for one in parts if one.first)
+        raise FatalModelError(
+            f"none of the {count} examples to train and to choose by was answered: {kinds}; the "
+            f"first: {first}"
+        )
 
 
 def _on_test(
     examples: Sequence[LabelledExample],
-    before: "_Answers",
-    after: "_Answers",
+    before: _Answers,
+    after: _Answers,
     measure: MeanMetric,
 ) -> dict[str, Any]:
     import numpy as np
@@ -485,22 +650,20 @@ def _on_test(
         answered[one.query_id] = answered.get(one.query_id, 0) + counts
         if all(side is not None for side in sides):
             by_query[one.query_id] = by_query.get(one.query_id, 0) + np.stack(sides)
-    stacked = np.stack([*by_query.values()] or [np.zeros((2, *measure.shape))])
+    share = _paired(
+        [*answered.values()], lambda sums: {"answered": share_of(sums[..., 0], sums[..., 1])}
+    )
+    both = [*by_query.values()]
     return {
-        "test": {
-            **_paired(stacked, measure.values),
-            **_paired(
-                np.stack([*answered.values()]),
-                lambda sums: {"answered": share_of(sums[..., 0], sums[..., 1])},
-            ),
-        },
-        "pairs": sum(measure.size(of[0]) for of in stacked),
+        "test": {**(_paired(both, measure.values) if both else {}), **share},
+        "pairs": sum(measure.size(before) for before, _ in both),
         "failures": (dict(before.failures), dict(after.failures)),
     }
 
 
-def _paired(stacked: Any, metrics: Callable[[Any], dict[str, Values]]) -> dict[str, OnTest]:
+def _paired(sums: Sequence[Any], metrics: Callable[[Any], dict[str, Values]]) -> dict[str, OnTest]:
     """Metrics before and after, and their differences, over queries; of few without intervals."""
+    import numpy as np
 
     def values(sums: Any) -> dict[str, Values]:
         old, new = (metrics(sums[:, side]) for side in (0, 1))
@@ -508,220 +671,45 @@ def _paired(stacked: Any, metrics: Callable[[Any], dict[str, Values]]) -> dict[s
         sides["difference"] = {name: new[name] - old[name] for name in old}
         return {f"{side} {name}": of[name] for side, of in sides.items() for name in of}
 
-    found = bootstrap(stacked, values)
-    if len(stacked) < LEAST_QUERIES:
+    found = bootstrap(np.stack(sums), values)
+    if len(sums) < LEAST_QUERIES:
         without = {"low": None, "high": None, "reason": f"fewer than {LEAST_QUERIES} queries"}
         found = {name: one.model_copy(update=without) for name, one in found.items()}
     return {
         name: OnTest(**{side: found[f"{side} {name}"] for side in OnTest.model_fields})
-        for name in metrics(stacked[0, 0])
+        for name in metrics(sums[0][0])
     }
-
-
-class _Student(dspy.Module):
-    """A program as optimizers see it, which copy it and change its predictors.
-
-    It asks by its own adapter, and not by that of the optimizers' questions. Its traces, of which
-    they make demonstrations and what they show a model, are plain JSON, without keys of replies.
-    """
-
-    def __init__(self, program: Any, adapter: Any, run: _Run) -> None:
-        super().__init__()
-        self.program, self._adapter, self._run = program.deepcopy(), adapter, run
-
-    def named_parameters(self) -> Any:
-        """Those of the program, by its own names."""
-        return self.program.named_parameters()
-
-    def forward(self, **inputs: Any) -> Any:
-        outer = [] if dspy.settings.trace is None else dspy.settings.trace
-        with dspy.context(adapter=self._adapter, trace=[]):
-            try:
-                return self._run(self.program, inputs)
-            finally:
-                for predictor, given, reply in dspy.settings.trace or ():
-                    said = {k: v for k, v in reply.items() if k not in ("call_id", "call_ids")}
-                    outer.append((predictor, plain(given), dspy.Prediction(**plain(said))))
-
-
-class _Answers(NamedTuple):
-    """What a program answered on a part of the examples."""
-
-    tallies: Tallies
-    failures: Counter[str]
-    """Examples without a valid answer, by status."""
-    first: str
-    """What the first failure says."""
-
-    @property
-    def failed(self) -> int:
-        return self.failures.total()
-
-
-class _Task(NamedTuple):
-    """What programs are measured by."""
-
-    measure: MeanMetric
-    lm: "_EndingLM"
-    progress: Progress
-    writer: "_EndingLM"
-    """What writes instructions."""
-
-    def answers(self, part: str, program: Any, examples: Sequence[LabelledExample]) -> _Answers:
-        """Run a program on a part of the examples."""
-        lm, measure = self.lm, self.measure
-        self.progress.start(part, len(examples))
-
-        def run(labelled: LabelledExample) -> Any:
-            try:
-                answer = program(**labelled.example.inputs())
-            except (ReplyError, AdapterParseError, FatalModelError) as error:
-                lm.raise_if_ended()  # the model itself; else it is about this example
-                lm.ledger.enter(failed=1)
-                return error
-            return measure.tally(labelled.example, answer)
-
-        def advance() -> None:
-            self.progress.advance(part, lm.account(part).spent)
-
-        with step(part):
-            found = map_in_order(run, examples, workers=lm.client.model.concurrency, done=advance)
-        errors = [one for one in found if isinstance(one, Exception)]
-        tallies = [None if isinstance(one, Exception) else one for one in found]
-        value = measure.value(tallies)
-        score = "undefined" if value is None else f"{value:.3f}"
-        self.progress.finish(part, f"{measure.name} {score}; {lm.account(part).line}")
-        failures = Counter[str](map(_status_of, errors))
-        return _Answers(tallies, failures, " ".join(str(errors[0]).split()) if errors else "")
-
-
-def _status_of(error: Exception) -> str:
-    if isinstance(error, ReplyError):
-        return error.status
-    return "unparsed" if isinstance(error, AdapterParseError) else "failed"
 
 
 # DSPy's optimizers
 
 
-class _EndingLM(RecordedLM):
-    """Asks nothing more after an error that is not about one reply.
-
-    DSPy's optimizers count every error as a failed example and go on: with the budget used up
-    they would report a program that was tuned on nothing.
-    """
-
-    def __init__(self, client: Client) -> None:
-        super().__init__(_Whole(client))  # type: ignore[arg-type]
-        self.answered: Callable[[], None] = lambda: None
-        """Called after each reply."""
-        self.errors: list[FreshstackError] = []
-        self.failures: list[ReplyError] = []
-        """Failed replies to the optimizer's own questions."""
-        self.written: list[bool] = []
-        """Not empty where one of these was answered."""
-        self.clients: list[Client] = []
-        """The clients of other models that an optimizer asks."""
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
-    def of(self, other: RecordedLM) -> "_EndingLM":
-        """Another model whose errors are those of this one."""
-        self.clients.append(other.client)
-        ending = _EndingLM(other.client)
-        ending.kwargs = other.kwargs
-        ending.errors, ending.failures = self.errors, self.failures
-        ending.written, ending.clients = self.written, self.clients
-        ending.answered = lambda: self.answered()  # noqa: PLW0108 - it may change
-        return ending
-
-    def account(self, name: str) -> StepLedger:
-        """What a step asked of this model and of the others."""
-        ledgers = {id(one): one.ledger for one in (self.client, *self.clients)}.values()
-        accounts = [one.of(name) for one in ledgers]
-        return StepLedger(
-            **{key: sum(getattr(one, key) for one in accounts) for key in StepLedger.model_fields}
+def _check_optimizer(optimizer: Any, model: str) -> None:
+    if not isinstance(optimizer, str):
+        if not callable(getattr(optimizer, "compile", optimizer)):
+            raise ConfigError(f"the optimizer {optimizer!r:.80} has no compile, as DSPy's have")
+        return
+    check_name("optimizer", optimizer, OPTIMIZERS)
+    if optimizer in WRITERS and model == BASELINE:
+        raise ConfigError(
+            f"{optimizer} needs a model that can write instructions, and {BASELINE} cannot; "
+            "take the optimizer bootstrap_random, bootstrap or labeled, or another model"
         )
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.raise_if_ended()
-        try:
-            reply = super().__call__(*args, **kwargs)
-        except ReplyError:
-            raise
-        except FreshstackError as error:
-            self.errors.append(error)
-            raise
-        self.answered()
-        return reply
-
-    def raise_if_ended(self) -> None:
-        """Raise the first such error; copies share it."""
-        if self.errors:
-            raise self.errors[0]
-
-
-class _Whole:
-    """A client whose truncated replies are errors, also those to an optimizer's own questions."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def complete(self, request: Any) -> Any:
-        response = self._client.complete(request)
-        if response.finish_reason == "length":
-            message = "the reply was truncated: set [model] max_tokens to more"
-            raise ReplyError(message, status="truncated", call_id=response.id)
-        return response
-
-
-class _Reasking(dspy.ChatAdapter):
-    """Asks again where an optimizer's own question brought no valid reply."""
-
-    def __init__(self, asking: _EndingLM) -> None:
-        super().__init__()
-        self._asking = asking
-
-    def __call__(self, lm: Any, lm_kwargs: Any, *args: Any, **question: Any) -> Any:
-        failed: Exception | None = None
-        first = lm_kwargs.get("rollout_id") or lm.kwargs.get("rollout_id") or 0
-        for sample in range(1, 1 + _SAMPLES):
-            try:
-                answer = super().__call__(lm, lm_kwargs, *args, **question)
-            except (AdapterParseError, ReplyError) as error:
-                failed = error
-            else:
-                self._asking.written.append(True)
-                return answer
-            lm_kwargs = {**lm_kwargs, "rollout_id": first + sample, "temperature": 1.0}
-        self._asking.ledger.enter(failed=1)
-        fault = " ".join(str(failed).split())[:200]
-        message = f"no valid instruction in {_SAMPLES} attempts; the last reply: {fault}"
-        unwritten = ReplyError(message, status="unparsed", call_id=None)
-        failures = self._asking.failures
-        failures.append(unwritten)
-        if len(failures) >= _MOST_FAILURES and not self._asking.written:
-            self._asking.errors.append(unwritten)
-        if kept := question["inputs"].get("basic_instruction"):
-            return [{"proposed_instruction": kept}]  # MIPROv2 would end at the first
-        raise unwritten
+    if optimizer == "mipro" and importlib.util.find_spec("optuna") is None:
+        raise ConfigError("mipro needs optuna: pip install 'freshstack_dspy[optimize]'")
 
 
 def _candidates(
     optimizer: Any,
     student: _Student,
-    split: Split,
-    task: _Task,
+    split: Examples,
+    run: _Run,
     options: Mapping[str, Any],
 ) -> list[Any]:
     """The programs that an optimizer makes, its best first, without the plain one."""
     train, dev = ([one.example for one in part] for part in (split.train, split.dev))
     try:
-        optimizer = _prepared(optimizer, student, train, task)
+        optimizer = _prepared(optimizer, student, train, run)
         given: dict[str, Any] = {}
         if "valset" in inspect.signature(optimizer.compile).parameters:
             given["valset"] = dev
@@ -729,7 +717,7 @@ def _candidates(
             given["program_aware_proposer"] = False  # it would show the source of our student
         compiled = optimizer.compile(student, trainset=train, **{**given, **options})
     finally:  # also where DSPy goes on after an error
-        task.lm.raise_if_ended()
+        run.raise_if_ended()
     if not isinstance(compiled, _Student) or "forward" in vars(compiled):
         raise ConfigError(
             f"{own_name(optimizer)} makes a program of another kind, not one with other "
@@ -742,19 +730,19 @@ def _candidates(
     return _distinct([student, *made])[1:]
 
 
-def _prepared(optimizer: Any, student: _Student, train: list[Any], task: _Task) -> Any:
+def _prepared(optimizer: Any, student: _Student, train: list[Any], run: _Run) -> Any:
     """The optimizer as an object of its own, whose models are recorded."""
     if isinstance(optimizer, str):
-        optimizer = _by_name(optimizer, student, train, task)
+        optimizer = _by_name(optimizer, student, train, run)
     elif isinstance(optimizer, type) or not hasattr(optimizer, "compile"):
-        optimizer = optimizer(metric=task.measure.metric)
+        optimizer = optimizer(metric=run.measure.metric)
     else:
         optimizer = copy.copy(optimizer)
     for name, value in vars(optimizer).items():
         if isinstance(value, dspy.BaseLM):
-            setattr(optimizer, name, _ending(value, task.lm))
+            setattr(optimizer, name, run.guarded(value))
         elif isinstance(value, dict) and isinstance(value.get("lm"), dspy.BaseLM):
-            setattr(optimizer, name, {**value, "lm": _ending(value["lm"], task.lm)})
+            setattr(optimizer, name, {**value, "lm": run.guarded(value["lm"])})
     if hasattr(optimizer, "require_cache"):
         optimizer.require_cache = False  # every reply is recorded
     return optimizer
@@ -772,26 +760,16 @@ def _distinct(programs: Sequence[Any]) -> list[Any]:
     return list(distinct.values())
 
 
-def _ending(lm: Any, asking: _EndingLM) -> _EndingLM:
-    """An optimizer's own model, recorded and paid as the one that is optimized for."""
-    if isinstance(lm, _EndingLM):
-        return lm
-    if not isinstance(lm, RecordedLM):
-        client = Client(model_of(lm), asking.client.access, provider=engine_of(lm))
-        lm = RecordedLM(client, lm.callbacks)
-    return asking.of(lm)
-
-
-def _by_name(name: str, student: _Student, train: list[Any], task: _Task) -> Any:
+def _by_name(name: str, student: _Student, train: list[Any], run: _Run) -> Any:
     """Make one of `OPTIMIZERS`."""
     from dspy import teleprompt
     from dspy.teleprompt.gepa import InstructionProposer
 
-    lm, writer, measure = task.lm, task.writer, task.measure
+    writer, measure = run.writer, run.measure
 
     def over(state: Any) -> bool:
         best = max(state.program_full_scores_val_set)
-        return bool(lm.errors) or (measure.top is not None and best >= 1)
+        return bool(run.errors) or (measure.top is not None and best >= 1)
 
     # Examples are demonstrations where they have all that a predictor was asked and answered.
     asked: Any = student.predictors()
@@ -803,12 +781,12 @@ def _by_name(name: str, student: _Student, train: list[Any], task: _Task) -> Any
         "max_labeled_demos": 8 if shown else 0,
     }
     feedback: dict[str, Any] = {"metric": measure.metric}
-    threads = {"num_threads": lm.client.model.concurrency}
+    threads = {"num_threads": run.lm.client.model.concurrency}
     small = {"bsize": min(len(train), 8), "num_candidates": 4, "max_steps": 4}
     gepa = {
         "auto": "light",
         "reflection_lm": writer,
-        "instruction_proposer": InstructionProposer(adapter=_Reasking(lm)),
+        "instruction_proposer": InstructionProposer(adapter=_Reasking(run)),
         "track_stats": True,
         "gepa_kwargs": {"stop_callbacks": [over]},
     }

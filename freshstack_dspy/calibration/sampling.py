@@ -5,6 +5,7 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -24,7 +25,6 @@ from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
     Answer,
-    GivenLabel,
     LabelTask,
     Record,
     SampleHeader,
@@ -46,8 +46,8 @@ FLOOR = 5
 """How many of each stratum are drawn before any is drawn more often."""
 _OR = "\n\n– or –\n\n"
 """Between the gold answers, where there are several."""
+_UNSURE, _DIFFER = ", unsure", ", judges differ"
 ItemT = TypeVar("ItemT", bound=ItemId)
-LabelT = TypeVar("LabelT", bound=GivenLabel)
 Strata = dict[ItemId, str]
 
 
@@ -113,10 +113,8 @@ def strata(collection: Contents, against: Contents | None = None) -> dict[PairId
             continue
         pair = query_id, nugget_id, chunk_id
         unsure = _differ(votes) or (quotes and label and not evidence)
-        why = ", unsure" if unsure else ""
-        if other.get(pair, label) not in (label, None):
-            why = ", judges differ"
-        found[pair] = f"label {label}{why}"
+        differs = other.get(pair, label) not in (label, None)
+        found[pair] = f"label {label}{_DIFFER if differs else _UNSURE if unsure else ''}"
     return found
 
 
@@ -129,7 +127,7 @@ def _differ(votes: Sequence[Vote]) -> bool:
 
 
 def weights(
-    labels: Sequence[LabelT], strata: Mapping[ItemT, str], item: Callable[[LabelT], ItemT]
+    labels: Sequence[Any], strata: Mapping[ItemT, str], item: Callable[[Any], ItemT]
 ) -> dict[ItemT, float]:
     """Say for how many judged pairs each labelled pair counts; 1 where it was not sampled.
 
@@ -140,7 +138,8 @@ def weights(
     probability, the largest of the stratum.
 
     Args:
-        labels: Of one kind; those of several people of a pair are one pair.
+        labels: Of one kind, or anything with a stratum and a probability; those of several people
+            of a pair are one pair.
         strata: Those of the collection, as `strata` gives them.
         item: Gives what a label is of: `pair_of` those of pairs; queries and answers likewise.
     """
@@ -243,38 +242,41 @@ def draw(
         CollectionError: There is nothing of this kind to label, or no such folder of answers.
         ConfigError: The kind needs `answers`, or is not of pairs and they are for `runs`.
     """
+    is_pairs = kind in ("support", "answerability")
+    if purpose == "runs" and not is_pairs:
+        raise ConfigError(f"labels for 'runs' are of judged pairs, and those of kind {kind!r} not")
     texts: dict[ItemId, dict[str, str]] = {}
-    stratum: Strata
-    if kind == "nuggets":
-        stratum = {(one.query_id,): one.slice for one in collection.slices}
-    elif kind == "answer":
-        if answers is None:
-            raise ConfigError("kind 'answer' needs answers, the folder that has them")
-        stratum, texts = _answers(answers)
+    unsure: set[str] = set()
+    if is_pairs:
+        stratum: Strata = dict(strata(collection, against).items())
+        unsure = {name for name in stratum.values() if name.endswith((_UNSURE, _DIFFER))}
+    elif kind == "nuggets":
+        stratum = {(part.query_id,): part.slice for part in collection.slices}
+    elif answers is None:
+        raise ConfigError("kind 'answer' needs answers, the folder that has them")
     else:
-        stratum = dict(strata(collection, against).items())
+        stratum, texts = _answers(answers)
     if not stratum:
         raise CollectionError(f"{collection.name!r} has nothing of kind {kind!r} to label")
-    of_pairs = kind in ("support", "answerability")
-    if purpose == "runs" and not of_pairs:
-        raise ConfigError(f"labels for 'runs' are of judged pairs, and those of kind {kind!r} not")
     limit = DEFAULT_LIMITS[purpose] if limit is None else limit
     queries = sorted({item[0] for item in stratum}, key=lambda query: _number(seed, query))
     place = {query: number for number, query in enumerate(queries)}
-    drawn: list[ItemId] = []
-    if purpose != "runs":
-        sizes = Counter(stratum.values())
-        counts = allocated(sizes, limit)
-        items = sorted(stratum, key=lambda item: _number(seed, *item))
-        for name, count in counts.items():
-            drawn += [item for item in items if stratum[item] == name][:count]
-    else:
+    numbers = {item: _number(seed, *item) for item in stratum}
+    if purpose == "runs":
         sizes = Counter({WHOLE_QUERIES: len(queries)})
         counts = Counter({WHOLE_QUERIES: min(limit, len(queries))})
-        drawn += [item for item in stratum if place[item[0]] < limit]
+        drawn = [item for item in stratum if place[item[0]] < limit]
         stratum = dict.fromkeys(drawn, WHOLE_QUERIES)
+    else:
+        sizes = Counter(stratum.values())
+        counts = allocated(sizes, limit, unsure)
+        left, drawn = Counter(counts), []
+        for item in sorted(stratum, key=numbers.__getitem__):
+            if left[stratum[item]] > 0:
+                left[stratum[item]] -= 1
+                drawn.append(item)
     names = ("query_id", "run_id") if kind == "answer" else ("query_id", "nugget_id", "chunk_id")
-    drawn.sort(key=lambda item: (place[item[0]], item[1:2], _number(seed, *item)))
+    drawn.sort(key=lambda item: (place[item[0]], item[1:2], numbers[item]))
     tasks = tuple(
         LabelTask.model_validate(
             {
@@ -288,30 +290,30 @@ def draw(
         for item in drawn
     )
     half_width = None
-    if of_pairs:
+    if is_pairs:
         half_width = expected_half_width(purpose, counts.total(), sizes.total())
-    found = {name: (size, counts[name]) for name, size in sorted(sizes.items())}
-    return Sample(tasks, found, 0, half_width, kind, purpose, limit)
+    parts = {name: (size, counts[name]) for name, size in sorted(sizes.items())}
+    return Sample(tasks, parts, 0, half_width, kind, purpose, limit)
 
 
-def allocated(sizes: Mapping[str, int], limit: int) -> Counter[str]:
+def allocated(sizes: Mapping[str, int], limit: int, unsure: Names[str] = ()) -> Counter[str]:
     """Say how many of each stratum are drawn: of none fewer where the limit is larger.
 
     `FLOOR` of each stratum come first, the rest by turns in proportion to the square root of its
     size (Sainte-Laguë's divisors), twice that where the judge is unsure.
     """
-    found: Counter[str] = Counter()
+    drawn: Counter[str] = Counter()
     weight = {
-        name: math.sqrt(size) * (2 if "," in name else 1) for name, size in sorted(sizes.items())
+        name: math.sqrt(size) * (1 + (name in unsure)) for name, size in sorted(sizes.items())
     }
     for _ in range(min(limit, sum(sizes.values()))):
-        left = [name for name in weight if found[name] < sizes[name]]
-        below = [name for name in left if found[name] < FLOOR]
+        left = [name for name in weight if drawn[name] < sizes[name]]
+        below = [name for name in left if drawn[name] < FLOOR]
         if below:
-            found[min(below, key=lambda name: found[name])] += 1
+            drawn[min(below, key=lambda name: drawn[name])] += 1
         else:
-            found[max(left, key=lambda name: weight[name] / (2 * found[name] + 1))] += 1
-    return found
+            drawn[max(left, key=lambda name: weight[name] / (2 * drawn[name] + 1))] += 1
+    return drawn
 
 
 def read_tasks(

@@ -132,7 +132,7 @@ def agree(
     Args:
         labels: JSON Lines of labels, of one or several people.
         by: Also on parts of the pairs: kind (code or prose), length, position in the judge's call,
-            duplicate, languages (of question and chunk), or tag, slice, date and the like, as
+            duplicate, languages (of question and chunk), annotator, or tag, slice, date and the like, as
             evaluate --by.
         disagreements: Show so many of the worst disagreements, with both reasons.
         answers: Folder of `freshstack answer`, for labels of its answers.

@@ -12,7 +12,6 @@ from freshstack_dspy.calibration.labels import (
     AnyLabel,
     TaskId,
     latest,
-    once,
     read_label,
     task_id,
 )
@@ -52,7 +51,7 @@ class LabelFile:
                 opened.enter_context(only_writer(path, "freshstack label"))
                 found = _content(path)
                 self._content = _whole_lines(found)
-                labels, lost = follow_all(once(latest(_placed(self._content, path))), collection)
+                labels, lost = follow_all(latest(_numbered(self._content), path), collection)
                 if self._content != found:
                     write_file(path, self._content)
                 self._lock = opened.pop_all()
@@ -147,7 +146,5 @@ def _whole_lines(data: bytes) -> bytes:
     return data + b"\n"
 
 
-def _placed(data: bytes, path: Path) -> Iterator[tuple[str, AnyLabel]]:
-    for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-        if line.strip():
-            yield f"{path}:{number}", read_label(line, f"{path}:{number}")
+def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
+    return enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)

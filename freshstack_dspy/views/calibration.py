@@ -43,7 +43,6 @@ _OF_SLICES = {
 _COLUMNS = ("metric", "rater", "value", "low", "high")
 _AROUND = 200
 """How many characters of a passage are shown around its evidence."""
-_OF_PAIRS = ("support_judge", "nuggetizer", "comparer")
 
 
 # Agreement
@@ -53,25 +52,32 @@ _OF_PAIRS = ("support_judge", "nuggetizer", "comparer")
 def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
     """Give the page of a judge compared with people, with its worst disagreements."""
     people = counted(len(report.annotators), "annotator")
-    title = (
-        f"{_WHAT[report.kind].format(people=people)}: {counted(report.pairs, 'pair')}, "
-        f"{counted(report.labels, 'label')}"
-    )
+    pairs, labels = counted(report.pairs, "pair"), counted(report.labels, "label")
+    title = f"{_WHAT[report.kind].format(people=people)}: {pairs}, {labels}"
     if report.kind == "support":
         title += f", support from {report.threshold} on"
     worst = report.disagreements[:disagreements]
+    parts = [
+        *_left_out(report),
+        *metrics_parts(report),
+        *notes(*_read_as(report)),
+        confusion_table(report, "judge", "people"),
+    ]
+    if report.slices:
+        rows: list[tuple[Cell, ...]] = [
+            (one.name, one.pairs, *(interval(one.metrics.get(name), ".3f") for name in _OF_SLICES))
+            for one in report.slices
+        ]
+        parts.append(Table(("part", "pairs", *_OF_SLICES.values()), rows))
+    hint = Span('[trust] labels = "FILE"', "code")
+    if report.kind == "support" and report.trust is None:
+        build = (
+            "to have every result say so, name the labels in the configuration, and build again: "
+        )
+        parts.append(Text((build, hint)))
     return Page(
         title,
-        (
-            *_left_out(report),
-            *metrics_parts(report),
-            *notes(*_read_as(report)),
-            confusion_table(report, "judge", "people"),
-            *_slices(report),
-            *map(_disagreement, worst),
-            *notes(report.labels_by),
-            *_next(report),
-        ),
+        (*parts, *map(_disagreement, worst), *notes(report.labels_by)),
         data=report.model_copy(update={"disagreements": worst}),
         rows=_rows(
             (metric, rater, getattr(one, rater))
@@ -79,16 +85,6 @@ def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
             for rater in ("judge", "people")
         ),
     )
-
-
-def _next(report: AgreementReport) -> Iterator[Text]:
-    if report.kind == "support" and "calibrated: " not in report.labels_by:
-        yield Text(
-            (
-                "to have every result say so, name the labels in the configuration, and build again: ",
-                Span('[trust] labels = "FILE"', "code"),
-            )
-        )
 
 
 def metrics_parts(report: AgreementReport) -> Iterator[Table | Text]:
@@ -129,27 +125,11 @@ def _table(
 def _read_as(report: AgreementReport) -> Iterator[str]:
     if any(name.startswith("kappa from") for name in report.metrics):
         yield "kappa from N on: only labels from N on count as support"
-    if report.weighted:
-        yield "each pair counts for the judged pairs that it was sampled from"
-    else:
-        yield "each pair counts the same: no label says what it was sampled from"
+    counts = "for the judged pairs that it was sampled from" if report.weighted else "the same"
+    yield f"each pair counts {counts}"
     if report.shared:
         pairs = counted(report.shared, "pair")
         yield f"people: the mean of each two, on {pairs} that several labelled"
-    else:
-        yield "people with each other: no pair was labelled by two"
-    for annotator, reason in report.random.items():
-        yield f"{annotator!r} seems to label at random: {reason}"
-
-
-def _slices(report: AgreementReport) -> Iterator[Table | Text]:
-    if report.slices:
-        rows: list[tuple[Cell, ...]] = [
-            (one.name, one.pairs, *(interval(one.metrics.get(name), ".3f") for name in _OF_SLICES))
-            for one in report.slices
-        ]
-        yield Table(("part", "pairs", *_OF_SLICES.values()), rows)
-        yield Text("in brackets: the 95 % interval", "note")
 
 
 def _left_out(report: AgreementReport) -> Iterator[Text]:
@@ -186,9 +166,8 @@ def _disagreement(each: Disagreement) -> Page:
     if each.passage and not (each.evidence or each.marked):
         parts.append(Text("the passage begins:", "item"))
         parts.append(Text(tuple(marked(each.passage, (), _AROUND)), "excerpt", 1))
-    return Page(
-        f"{_named(each.item)}: judge {each.judge}, {each.annotator} {each.person}", (*parts,)
-    )
+    said = f"judge {each.judge}, {each.annotator} {each.person}"
+    return Page(f"{_named(each.item)}: {said}", (*parts,))
 
 
 def _named(item: tuple[str, ...]) -> str:
@@ -208,33 +187,23 @@ def ratings_page(ratings: NuggetRatings) -> Page:
         lines.append(f"{labels} left out, of nuggets that are not in the collection")
     return Page(
         f"{counted(ratings.nuggets, 'nugget')} by {people}, {counted(ratings.labels, 'label')}",
-        (
-            *_table(("share of nuggets", "people"), shares),
-            *notes(*lines),
-        ),
+        (*_table(("share of nuggets", "people"), shares), *notes(*lines)),
         data=ratings,
         rows=_rows((name, "people", one) for name, one in ratings.shares.items()),
     )
 
 
 def _rows(found: Iterable[tuple[str, str, Interval | None]]) -> Table:
-    rows = [
-        (metric, rater, one.value, one.low, one.high)
-        for metric, rater, one in found
-        if one is not None
-    ]
-    return Table(_COLUMNS, rows)
+    return Table(
+        _COLUMNS, [(*names, of.value, of.low, of.high) for *names, of in found if of is not None]
+    )
 
 
 def pages_together(title: str, pages: Mapping[str, Page]) -> Page:
     """Give the pages of labels of several kinds as one."""
     rows = [(kind, *row) for kind, page in pages.items() for row in (page.rows or _rows([])).rows]
-    return Page(
-        title,
-        tuple(pages.values()),
-        data={kind: page.data for kind, page in pages.items()},
-        rows=Table(("labels", *_COLUMNS), rows),
-    )
+    data = {kind: page.data for kind, page in pages.items()}
+    return Page(title, tuple(pages.values()), data=data, rows=Table(("labels", *_COLUMNS), rows))
 
 
 # Samples
@@ -243,39 +212,36 @@ def pages_together(title: str, pages: Mapping[str, Page]) -> Page:
 @page_of.register
 def sample_page(sample: Sample, name: str = "sample") -> Page:
     """Give the page of a sample that was written to a file."""
+    what = {"nuggets": "queries", "answer": "answers"}.get(sample.kind, "pairs")
+    if sample.purpose == "runs":
+        what = "queries"
     rows = [(part, size, drawn, drawn / size) for part, (size, drawn) in sample.strata.items()]
-    header = ("part", _what(sample), "drawn", "probability")
+    lines = []
+    if sample.kept:
+        lines.append(f"{sample.kept:,} of them were there before, and stay")
+    if sample.purpose != "runs" and len(sample.tasks) < sample.limit:
+        lines.append(f"there are no more {what}")
+    if sample.half_width is not None:
+        lines.append(_tells(sample))
     return Page(
         f"{name}: {counted(len(sample.tasks), 'task')} of kind {sample.kind}",
-        (Table(header, rows), *map(Text, _sample_lines(sample))),
+        (Table(("part", what, "drawn", "probability"), rows), *map(Text, lines)),
         data={"strata": sample.strata, "kept": sample.kept, "half_width": sample.half_width},
     )
-
-
-def _what(sample: Sample) -> str:
-    if sample.purpose == "runs":
-        return "queries"
-    return {"nuggets": "queries", "answer": "answers"}.get(sample.kind, "pairs")
-
-
-def _sample_lines(sample: Sample) -> Iterator[str]:
-    if sample.kept:
-        yield f"{sample.kept:,} of them were there before, and stay"
-    if sample.purpose != "runs" and len(sample.tasks) < sample.limit:
-        yield f"there are no more {_what(sample)}"
-    if sample.half_width is not None:
-        yield _tells(sample)
 
 
 def _tells(sample: Sample) -> str:
     """Say in a line what the sampled labels will tell."""
     about, number = f"about ±{sample.half_width:.2f}", len(sample.tasks)
     hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"
-    not_runs = "they do not tell the value of a run, which takes --for runs"
-    if sample.purpose == "agreement":
-        return f"for agreement ({hours}): expect kappa to {about}; {not_runs}"
-    if sample.purpose == "share":
-        return f"for the share of pairs that support ({hours}): expect it to {about}; {not_runs}"
+    if sample.purpose != "runs":
+        of_agreement = sample.purpose == "agreement"
+        what = "agreement" if of_agreement else "the share of pairs that support"
+        expected = f"kappa to {about}" if of_agreement else f"it to {about}"
+        return (
+            f"for {what} ({hours}): expect {expected}; they do not tell the value of a run, which "
+            "takes --for runs"
+        )
     queries = sum(drawn for _, drawn in sample.strata.values())
     if queries < FEWEST_ITEMS:
         return f"for runs ({hours}): {queries} queries are too few, {FEWEST_ITEMS} are needed"
@@ -301,7 +267,8 @@ def correction_page(correction: Correction) -> Page:
             for each in correction.differences
         ],
     }
-    parts: list[Table | Text] = []
+    left_out = [note for note in correction.notes if note.endswith("left out")]
+    parts: list[Table | Text] = [Text(line, "warning") for line in left_out]
     reasons = list[tuple[str, str]]()
     for key, of in rows.items():
         if any(one.value is not None for _, one in of):
@@ -315,22 +282,20 @@ def correction_page(correction: Correction) -> Page:
                 what = "no interval" if one.value is not None else "not corrected"
                 name = ", ".join(names[::-1]).replace("\n", " ")
                 reasons.append((f"{what}: {one.reason}", name))
-    rest = (
-        "corrected: had people made all labels; its first interval is for these queries, where only "
-        "the labels are a sample, the second for new queries of the same kind"
-    )
-    lines = [rest]
+    lines = [
+        (
+            "corrected: had people made all labels; its first interval is for these queries, where only "
+            "the labels are a sample, the second for new queries of the same kind"
+        )
+    ]
     for reason, values in names_by(reasons).items():
         more = f" and {len(values) - 2} more" if len(values) > 2 else ""
         lines.append(f"{reason} ({'; '.join(values[:2])}{more})")
-    left_out = [note for note in correction.notes if note.endswith("left out")]
-    others = [note for note in correction.notes if note not in left_out]
     resting = [f"labels of people of {counted(correction.pairs, 'judged pair')}"]
     if correction.whole_queries:
         resting.append(f"{counted(correction.whole_queries, 'query', 'queries')} labelled in full")
-    lines.append("; ".join((*resting, *others)))
-    parts += notes(*lines)
-    parts[:0] = (Text(line, "warning") for line in left_out)
+    resting += [note for note in correction.notes if note not in left_out]
+    parts += notes(*lines, "; ".join(resting))
     return Page("corrected by labels of people", tuple(parts), data=correction)
 
 
@@ -350,6 +315,7 @@ def optimization_page(
 ) -> Page:
     """Give the page of the program of this name, which was written to a file."""
     queries = report.queries
+    of_pairs = program in ("support_judge", "nuggetizer", "comparer")
     rows = [
         (
             name,
@@ -360,40 +326,34 @@ def optimization_page(
         for name, of in report.test.items()
         if name != "answered" or any(report.failed)
     ]
+    left_out = (
+        Text(f"{counted(number, 'label')} left out, {why}", "warning")
+        for why, number in report.left_out.items()
+    )
+    table = Table(("on the test split", "before", "after", "difference"), rows)
     return Page(
         f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
         f"{queries['dev']} to choose by, {queries['test']} to test "
-        f"({counted(report.pairs, 'pair' if program in _OF_PAIRS else 'example')})",
-        (
-            *(
-                Text(f"{counted(number, 'label')} left out, {why}", "warning")
-                for why, number in report.left_out.items()
-            ),
-            Table(("on the test split", "before", "after", "difference"), rows),
-            *map(Text, _optimization_lines(report, program, path)),
-        ),
+        f"({counted(report.pairs, 'pair' if of_pairs else 'example')})",
+        (*left_out, table, *map(Text, _optimization_lines(report, program, path))),
         data=report,
     )
-
-
-def _by_status(failures: dict[str, int]) -> str:
-    kinds = ", ".join(f"{count} {status}" for status, count in failures.items())
-    return f"{sum(failures.values())} ({kinds})" if kinds else "0"
 
 
 def _optimization_lines(
     report: OptimizationReport, program: str, path: Path | None
 ) -> Iterator[str]:
-    if any(interval.difference.low is not None for interval in report.test.values()):
-        yield "in brackets: the 95 % interval, over queries"
     if report.unchanged is not None:
         yield f"the plain program stays: {report.unchanged}"
     if any(report.failed):
-        before, after = (_by_status(of) for of in report.failures)
+        before, after = (
+            f"{sum(of.values())} ({', '.join(f'{n} {status}' for status, n in of.items())})"
+            for of in report.failures
+        )
         yield (
             f"test examples without an answer: {before} before, {after} after; all rows but the "
             "last are of those that both programs answered"
-        )
+        ).replace(" ()", "")
     if report.unwritten:
         yield (
             f"{counted(report.unwritten, 'question')} of the optimizer itself brought no valid "
@@ -405,13 +365,17 @@ def _optimization_lines(
             f"caution: {counted(tested, 'test query', 'test queries')} tell little and have no "
             f"interval; one needs {LEAST_QUERIES}, of some {LEAST_QUERIES * 5 // 2} labelled queries"
         )
-    calls = f", {report.calls:,} calls" if report.calls else ""
-    tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
-    cost = f", {money(report.cost)}" if report.cost else ""
-    instructions = "new" if report.new_instructions else "the plain"
-    demonstrations = counted(report.demonstrations, "demonstration")
-    settings = ", new settings" if report.new_settings else ""
-    what = f"with {instructions} instructions and {demonstrations}{settings}{calls}{tokens}{cost}"
+    made = [
+        (
+            f"with {'new' if report.new_instructions else 'the plain'} instructions and "
+            f"{counted(report.demonstrations, 'demonstration')}"
+        ),
+        "new settings" if report.new_settings else "",
+        f"{report.calls:,} calls" if report.calls else "",
+        f"{report.tokens:,} tokens of replies" if report.tokens else "",
+        money(report.cost) if report.cost else "",
+    ]
+    what = ", ".join(filter(None, made))
     if path is None:
         yield what
         return

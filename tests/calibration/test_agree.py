@@ -134,6 +134,9 @@ def test_slices_and_disagreements(collection: Collection, report: AgreementRepor
     for by in ("kind", "length", "duplicate", "position", "slice"):
         sliced = agree(collection, LABELS, by=by)
         assert sum(part.pairs for part in sliced.slices) in (0, 6), by
+    bob = [one.model_copy(update={"annotator": "bob"}) for one in LABELS[:2]]
+    by_annotator = agree(collection, [*LABELS[2:], *bob], by="annotator")
+    assert [(part.name, part.pairs) for part in by_annotator.slices] == [("ada", 4), ("bob", 2)]
     with pytest.raises(CollectionError, match="not by 'colour'"):
         agree(collection, LABELS, by="colour")
 

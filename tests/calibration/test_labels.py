@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy import FreshstackError, HumanLabel, read_labels
-from freshstack_dspy.calibration.labels import AnyLabel, read_label
+from freshstack_dspy.calibration.labels import AnyLabel, labelled, read_label
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import (
     AnswerLabel,
-    Comment,
+    LabelTask,
     ListedNugget,
     NuggetLabel,
     NuggetList,
@@ -79,8 +79,6 @@ def test_a_file_holds_labels_of_every_kind_and_one_is_read_by_its_kind(tmp_path:
         ),
         NuggetList(query_id="1", annotator="ada", nuggets=(ListedNugget(text="It rains."),)),
         AnswerLabel(query_id="1", annotator="ada", run_id="bm25", agrees=True),
-        Comment(query_id="1", annotator="ada", note="odd"),
-        Comment(query_id="1", annotator="ada", note="odd"),
     )
     first, second = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
     first.write_bytes(encode_records(labels[:3]))
@@ -89,7 +87,6 @@ def test_a_file_holds_labels_of_every_kind_and_one_is_read_by_its_kind(tmp_path:
     assert read_labels([first, second]) == labels[:1]
     assert read_labels([first, second], "answerability") == labels[1:2]
     assert read_labels([first, second], "nugget_list") == labels[3:4]
-    assert read_labels(second, "comment") == labels[5:]
     with pytest.raises(FreshstackError, match="no label of kind 'answer' in it, but answerab"):
         read_labels(first, "answer")
     with pytest.raises(FreshstackError, match="its kind is 'colour'; allowed: support, answerab"):
@@ -122,3 +119,21 @@ def test_a_label_of_something_else_is_a_fault(tmp_path: Path, wrong: AnyLabel, s
     path.write_bytes(encode_records([label("0", "0", "0", 0)]))
     with pytest.raises(FreshstackError, match="no label is of 'small'; is it the right collection"):
         read_labels(path, collection=small)
+
+
+def test_labelled_tasks_are_counted_by_annotator() -> None:
+    tasks = [
+        LabelTask(kind="support", query_id="1", nugget_id="1_0", chunk_id="a"),
+        LabelTask(kind="support", query_id="1", nugget_id="1_0", chunk_id="b"),
+        LabelTask(kind="nuggets", query_id="1"),
+        LabelTask(kind="answer", query_id="1", run_id="bm25"),
+    ]
+    labels: list[AnyLabel] = [
+        label("1", "1_0", "a", 1, "ana"),
+        label("1", "1_0", "c", 1, "ana"),
+        NuggetList(query_id="1", annotator="ana", nuggets=()),
+        AnswerLabel(query_id="1", annotator="ana", run_id="bm25", agrees=True),
+        label("2", "1_0", "a", 1, "bob"),
+    ]
+
+    assert labelled(labels, tasks) == {"ana": 3, "bob": 0}

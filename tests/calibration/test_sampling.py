@@ -101,12 +101,14 @@ SIZES = {"label 0": 900, "label 1": 90, "label 1, unsure": 30, "label 2": 3}
 
 
 def test_every_stratum_has_its_floor_and_unsure_ones_more() -> None:
-    found = allocated(SIZES, 120)
+    found = allocated(SIZES, 120, unsure={"label 1, unsure"})
 
     assert found["label 2"] == 3
     # 30 : 9.5 : 11, the roots of the sizes and twice that of the unsure one
     assert (found["label 0"], found["label 1"], found["label 1, unsure"]) == (70, 22, 25)
     assert allocated(SIZES, 5000) == SIZES
+    halves = allocated({"a, by chance with a comma": 50, "b": 50}, 40)
+    assert set(halves.values()) == {20}
 
 
 @given(

@@ -93,7 +93,7 @@ def test_queries_and_pairs_are_grouped_by_language(built: Collection) -> None:
         "other language": ("1",),
         "same language": ("2",),
     }
-    assert {tuple(name(pair)) for pair in pairs} == {
+    assert {tuple(name(pair, "ana")) for pair in pairs} == {
         (),
         ("question de, chunk en",),
         ("question de, chunk de",),
