@@ -7,7 +7,6 @@ people wrote; and the oracle retrieval, a report from the oracle context Z*.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean
 
 from freshstack_dspy.answering.comparing import Outcome
 from freshstack_dspy.answering.judging import assign
@@ -15,12 +14,12 @@ from freshstack_dspy.answering.reteval import Context, answered, shown_contexts
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.measures.budgets import within_budget
 from freshstack_dspy.measures.compare import RankingAgreement, ranking_agreement
 from freshstack_dspy.measures.density import density_of, oracle_context
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.values import Values
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.documents import ReportWriter, writer_inputs
@@ -68,8 +67,8 @@ class ContextTable(Shown):
     """Table 1: for each of `BOUNDS` and each run its values by query."""
 
     reports: tuple[ContextReport, ...]
-    values: dict[str, dict[str, dict[str, float]]]
-    """By row, column (as `Cov(Z)`) and query id; a column that a row does not have is missing."""
+    values: dict[str, Values]
+    """By row; its measures are the columns that it has, as `Cov(Z)`."""
     unjudged: dict[str, float]
     """By row that has contexts, the share of their chunks that has no label."""
     agreements: tuple[RankingAgreement, ...]
@@ -83,10 +82,6 @@ class ContextTable(Shown):
 
     def __repr__(self) -> str:
         return f"ContextTable({', '.join(self.values)}; {counted(len(self.reports), 'report')})"
-
-    def means(self, row: str) -> dict[str, float]:
-        """The means over queries of a row, by column."""
-        return {name: fmean(of.values()) for name, of in self.values[row].items() if of}
 
 
 def evaluate_contexts(
@@ -133,7 +128,7 @@ def evaluate_contexts(
             )
         del of_contexts["Den(Z)"]  # of an import without texts
     named = [*rows] if session is None else [*BOUNDS, *(run for run in rows if run != RETRIEVAL)]
-    values: dict[str, dict[str, dict[str, float]]] = {row: {} for row in named}
+    columns: dict[str, dict[str, dict[str, float]]] = {row: {} for row in named}
     unjudged = {}
     for row, of_row in rows.items():
         scores = {
@@ -141,7 +136,7 @@ def evaluate_contexts(
             for query_id, ids in of_row.items()
         }
         found = evaluate(qrels, Run.from_scores(scores, name=row), list(of_contexts.values()))
-        values[row] = {name: dict(found.values(of)) for name, of in of_contexts.items()}
+        columns[row] = {name: found.values(of) for name, of in of_contexts.items()}
         shown = [(judged[query_id], one) for query_id, ids in of_row.items() for one in ids]
         without = sum(chunk not in of.chunks for of, chunk in shown)
         unjudged[row] = without / len(shown) if shown else 0.0
@@ -151,7 +146,8 @@ def evaluate_contexts(
     for one in reports:
         for name, value in (("Cov(y)", one.coverage), ("Den(y)", one.density)):
             if value is not None:
-                values[one.run_id].setdefault(name, {})[one.query_id] = value
+                columns[one.run_id].setdefault(name, {})[one.query_id] = value
+    values = {row: Values.of(row, of_row) for row, of_row in columns.items()}
     return ContextTable(
         tuple(reports),
         values,
@@ -163,21 +159,21 @@ def evaluate_contexts(
     )
 
 
-def _agreements(
-    values: Mapping[str, Mapping[str, Mapping[str, float]]], runs: Sequence[str]
-) -> tuple[RankingAgreement, ...]:
+def _agreements(values: Mapping[str, Values], runs: Sequence[str]) -> tuple[RankingAgreement, ...]:
     """How alike a measure of contexts and one of reports order three runs or more."""
     return tuple(
-        ranking_agreement(*({run: values[run][name] for run in runs} for name in pair), names=pair)
+        ranking_agreement(
+            *({run: values[run].values(name) for run in runs} for name in pair), names=pair
+        )
         for pair in _PAIRS
-        if len(runs) > 2 and all(values[run].get(name) for run in runs for name in pair)
+        if len(runs) > 2 and all(values[run].values(name) for run in runs for name in pair)
     )
 
 
 def _cut(ids: Sequence[str], judged: Judged, k: int | None, tokens: int | None) -> list[str]:
     """The context that is taken from a ranking."""
     if tokens is not None:
-        return list(within_budget(ids, judged, tokens))
+        return list(judged.within(ids, tokens))
     return list(ids[: len(oracle_context(judged)) if k is None else k])
 
 

@@ -8,13 +8,13 @@ measure is undefined is left out of that mean, and counted.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import Comparison, compare_evaluations
-from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.qrels import About
-from freshstack_dspy.measures.statistics import Estimate, Interval, mean_intervals
+from freshstack_dspy.measures.statistics import Estimate
+from freshstack_dspy.measures.values import Values
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
@@ -30,45 +30,34 @@ NOT_RETRIEVED: Final = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
 
 
-class AnswerScore(Record):
-    """The scores of one answer."""
+class RunScores(Values):
+    """The scores of the answers of one run; a mean is over its queries, each the same weight."""
 
-    run: str
-    """Which system wrote it."""
-    query_id: str
-    values: dict[str, float]
-    """By measure; none of those that have no value for it."""
-    without: dict[str, str]
-    """Why those that have no score have none."""
-    counts: dict[str, int]
-    """What was counted in it, as `failed`."""
-
-
-class RunScore(Record):
-    """The means of one run."""
-
-    run: str
-    answers: int
-    means: dict[str, Interval]
-    """By measure, over its queries, each the same weight."""
-    counts: dict[str, int]
-    """The sums of what was counted in its answers."""
+    counts: dict[str, dict[str, int]]
+    """By query, what was counted in its answer, as `failed`."""
     absent: tuple[str, ...]
     """The queries that other runs answer and this one does not, and those for which it retrieved
     nothing; they are left out of the means."""
+
+    @property
+    def total(self) -> Counter[str]:
+        """The sums of what was counted in all answers."""
+        total: Counter[str] = Counter()
+        for counts in self.counts.values():
+            total.update(counts)
+        return total
 
 
 class Scores(Record, Shown):
     """The scores of a set of answers."""
 
     measures: tuple[str, ...]
-    runs: tuple[RunScore, ...]
+    runs: tuple[RunScores, ...]
     """By name; runs are never mixed in one mean."""
-    answers: tuple[AnswerScore, ...]
-    """By run and query."""
 
     def __repr__(self) -> str:
-        return f"Scores({', '.join(self.measures)}; {len(self.runs)} runs, {len(self.answers)} answers)"
+        answers = sum(len(run.per_query) for run in self.runs)
+        return f"Scores({', '.join(self.measures)}; {len(self.runs)} runs, {answers} answers)"
 
     __str__ = __repr__
 
@@ -81,42 +70,25 @@ class Scores(Record, Shown):
         Raises:
             ConfigError: There are fewer than two runs, or none of this name.
         """
-        queries = frozenset(answer.query_id for answer in self.answers)
-        evaluations = {}
-        for run in self.runs:
-            evaluations[run.run] = Evaluation(
-                run=run.run,
-                measures=self.measures,
-                means={name: mean.value or 0.0 for name, mean in run.means.items()},
-                per_query={
-                    answer.query_id: answer.values
-                    for answer in self.answers
-                    if answer.run == run.run
-                },
-                about=About(name="answers", measured=len(queries), query_ids=queries),
-            )
-        return compare_evaluations(evaluations, baseline=baseline)
+        return compare_evaluations({run.run: run for run in self.runs}, baseline=baseline)
 
 
-def _answer_score(
-    run: str, query_id: str, found: Mapping[str, Estimate], counts: Mapping[str, int]
-) -> AnswerScore:
-    return AnswerScore(
-        run=run,
-        query_id=query_id,
-        values={name: each.value for name, each in found.items() if each.value is not None},
-        without={name: each.reason for name, each in found.items() if each.reason is not None},
-        counts=dict(counts),
-    )
+class _Scored(NamedTuple):
+    """The scores of one answer."""
+
+    run: str
+    query_id: str
+    values: Mapping[str, Estimate]
+    counts: Mapping[str, int] = {}
 
 
 def _summarise(
     measures: Sequence[str],
-    answers: Iterable[AnswerScore],
+    answers: Iterable[_Scored],
     not_retrieved: Iterable[tuple[str, str]] = (),
 ) -> Scores:
-    """Take the means of each run; `not_retrieved` are (run, query) without anything retrieved."""
-    by_run: dict[str, dict[str, AnswerScore]] = {}
+    """Put the scores of each run together; of `not_retrieved` (run, query) nothing was retrieved."""
+    by_run: dict[str, dict[str, _Scored]] = {}
     for answer in answers:
         own = by_run.setdefault(answer.run, {})
         if answer.query_id in own:
@@ -130,41 +102,41 @@ def _summarise(
     for run, query in not_retrieved:
         by_run.setdefault(run, {})
         queries.add(query)
-    ordered = {run: dict(sorted(by_run[run].items())) for run in sorted(by_run)}
-    return Scores(
-        measures=tuple(measures),
-        runs=tuple(_run_score(measures, run, own, queries) for run, own in ordered.items()),
-        answers=tuple(answer for own in ordered.values() for answer in own.values()),
-    )
-
-
-def _run_score(
-    measures: Sequence[str], run: str, answers: Mapping[str, AnswerScore], queries: set[str]
-) -> RunScore:
-    counts: Counter[str] = Counter()
-    for answer in answers.values():
-        counts.update(answer.counts)
-    columns = {
-        name: {query: of.values[name] for query, of in answers.items() if name in of.values}
-        for name in measures
-    }
-    return RunScore(
-        run=run,
-        answers=len(answers),
-        means=mean_intervals(columns),
-        counts=dict(counts),
-        absent=tuple(sorted(queries - answers.keys())),
-    )
+    about = About(name="answers", measured=len(queries), query_ids=frozenset(queries))
+    runs = []
+    for run, own in sorted(by_run.items()):
+        per_query: dict[str, dict[str, float]] = {query: {} for query in sorted(own)}
+        without: dict[str, dict[str, str]] = {}
+        for query, values in per_query.items():
+            for name, of in own[query].values.items():
+                if of.value is None:
+                    without.setdefault(name, {})[query] = of.reason or ""
+                else:
+                    values[name] = of.value
+        runs.append(
+            RunScores(
+                run=run,
+                measures=tuple(measures),
+                per_query=per_query,
+                without_value=without,
+                counts={query: dict(own[query].counts) for query in per_query},
+                absent=tuple(sorted(queries - own.keys())),
+                about=about,
+            )
+        )
+    return Scores(measures=tuple(measures), runs=tuple(runs))
 
 
 def score_values(values: Mapping[tuple[str, str], Mapping[str, float]]) -> Scores:
     """Give scores of others, by run and query, with their means."""
     measures = dict.fromkeys(name for of in values.values() for name in of)
-    scored = (
-        AnswerScore(run=run, query_id=query, values=dict(of), without={}, counts={})
-        for (run, query), of in values.items()
+    return _summarise(
+        tuple(measures),
+        (
+            _Scored(run, query, {name: Estimate(value=value) for name, value in of.items()})
+            for (run, query), of in values.items()
+        ),
     )
-    return _summarise(tuple(measures), scored)
 
 
 ALL = "all"
@@ -177,21 +149,23 @@ def leaderboard_rows(scores: Scores) -> Iterator[tuple[str, str, dict[str, float
     An answer without a value has no row, and does not count. In these means, other than in ours, a
     topic that other runs answer and this one does not counts 0.
     """
-    answered: dict[str, set[str]] = {name: set() for name in scores.measures}
-    found: dict[str, dict[str, list[float]]] = {}
-    for one in scores.answers:
-        for name, value in one.values.items():
-            answered[name].add(one.query_id)
-            found.setdefault(one.run, {}).setdefault(name, []).append(value)
-        if one.values:
-            yield one.run, one.query_id, one.values
+    answered = {
+        name: {query for run in scores.runs for query in run.values(name)}
+        for name in scores.measures
+    }
     for run in scores.runs:
+        for query, values in run.per_query.items():
+            if values:
+                yield run.run, query, values
+    for run in scores.runs:
+        columns = {name: run.values(name) for name in scores.measures}
         yield (
             run.run,
             ALL,
             {
-                name: sum(values) / (len(values) + len(answered[name].intersection(run.absent)))
-                for name, values in found.get(run.run, {}).items()
+                name: sum(of.values()) / (len(of) + len(answered[name].intersection(run.absent)))
+                for name, of in columns.items()
+                if of
             },
         )
 
@@ -263,7 +237,7 @@ def score_assignments(answers: Iterable[AssignedAnswer]) -> Scores:
             "unrated": sum(not each.rated for each in nuggets),
         }
         found = {name: nugget_recall(nuggets, name) for name in NUGGET_RECALLS}
-        scored.append(_answer_score(one.run_id, one.qid, found, counts))
+        scored.append(_Scored(one.run_id, one.qid, found, counts))
     not_retrieved = ((one.run_id, one.qid) for one in every if one.status == NOT_RETRIEVED)
     return _summarise(NUGGET_RECALLS, scored, not_retrieved)
 
@@ -356,7 +330,7 @@ def score_citations(answers: Iterable[JudgedAnswer]) -> Scores:
             "outside": sum(map(one.is_outside, citations)),
         }
         found = {name: citation_support(one, name) for name in CITATION_MEASURES}
-        scored.append(_answer_score(one.run_id, one.topic_id, found, counts))
+        scored.append(_Scored(one.run_id, one.topic_id, found, counts))
     return _summarise(CITATION_MEASURES, scored)
 
 
@@ -407,5 +381,5 @@ def score_agreement(
         for name, least in others.items():
             if name in one.scores:
                 values[name] = Estimate(value=float(one.scores[name] >= least))
-        scored.append(_answer_score(one.run_id, one.query_id, values, counts))
+        scored.append(_Scored(one.run_id, one.query_id, values, counts))
     return _summarise(("agreement", *others), scored, not_retrieved=not_retrieved)

@@ -30,7 +30,7 @@ from freshstack_dspy.pages.page import Page, Text
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.correction import Correction
     from freshstack_dspy.measures.evaluation import Evaluation
-    from freshstack_dspy.measures.groups import QueryGroups
+    from freshstack_dspy.measures.values import QueryGroups
     from freshstack_dspy.stored.slices import Slices
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
@@ -149,7 +149,7 @@ def _evaluations(
 
 def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
     from freshstack_dspy.collection.grouping import groupings
-    from freshstack_dspy.measures.groups import QueryGroups, read_groups
+    from freshstack_dspy.measures.values import QueryGroups, read_groups
 
     if name == "query":
         members = {query: (query,) for query in judgments.qrels.nuggets}
@@ -213,7 +213,7 @@ def evaluate(
     """
     from freshstack_dspy.measures.compare import best_of, compare_evaluations
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
-    from freshstack_dspy.measures.groups import grouped
+    from freshstack_dspy.measures.values import grouped
     from freshstack_dspy.views.measures import evaluation_page, unjudged_parts
 
     bounds = [_bound(each) for each in fail_under or ()]
@@ -287,7 +287,7 @@ def compare(
         fail_on_regression: Exit with 1 where a run is found to be worse than --baseline.
     """
     from freshstack_dspy.measures.compare import compare_evaluations
-    from freshstack_dspy.measures.groups import grouped
+    from freshstack_dspy.measures.values import grouped
     from freshstack_dspy.pages.page import p_value
     from freshstack_dspy.records import DEPENDS
     from freshstack_dspy.views.measures import comparison_page

@@ -13,8 +13,12 @@ import freshstack_dspy.measures as measures_
 from freshstack_dspy.errors import CollectionError, SourceError, argument
 from freshstack_dspy.formats.description import read_description
 from freshstack_dspy.measures.compare import Comparison
-from freshstack_dspy.measures.conventions import Conventions
-from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, UnknownIds
+from freshstack_dspy.measures.evaluation import (
+    FRESHSTACK_MEASURES,
+    Conventions,
+    Evaluation,
+    UnknownIds,
+)
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, read_qrels
 from freshstack_dspy.measures.run import PassageRun, Run
@@ -48,9 +52,9 @@ def runs_of(qrels: Any, given: Any) -> Any:
 class Rules(TypedDict, total=False):
     """Further arguments of `evaluate` and `compare`."""
 
-    conventions: str | Conventions
-    """What is done with ties and with what is missing: `ours` (the default), or those of another
-    program, whose values are then those that it prints."""
+    conventions: Conventions
+    """What is done with ties and with what is missing: `ours` (the default), or as another program
+    does, whose values are then those that it prints."""
     unknown_ids: UnknownIds
     """What is done where chunk ids of the run are not in the corpus, if its ids are known: an
     `error` (the default), or these results are dropped, with `drop`."""
@@ -88,8 +92,7 @@ def evaluate(
         ConfigError: `covered` is not such a share; a measure or the conventions are unknown, or no
             measure is named.
         CollectionError: The judgments or the run cannot be read; no query has judgments, or none
-            of those of the run; chunk ids are not in the corpus; the conventions go by ranks and
-            two chunks have one; or passages, or measures in bytes or tokens, are not measured on a
+            of those of the run; chunk ids are not in the corpus; or passages, or measures in bytes or tokens, are not measured on a
             collection.
     """
     source = _source(qrels)

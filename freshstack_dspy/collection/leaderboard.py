@@ -107,26 +107,13 @@ class Board(Record):
         return self
 
 
-class Mean(Record):
-    """A mean with its interval; without ends where there are too few queries for one."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-    @classmethod
-    def of(cls, interval: Interval) -> Self:
-        """Make one of a bootstrap interval."""
-        return cls(value=interval.value or 0.0, low=interval.low, high=interval.high)
-
-
 class TopicResult(Record):
     """What one run reaches on the collection of its topic."""
 
     run: str
     """Its file."""
     sha256: str
-    means: dict[str, Mean]
+    means: dict[str, Interval]
     """By measure."""
     unjudged: dict[Cutoff, float | None]
     """By cut-off: the mean share of the top without a label; None where it is empty."""
@@ -148,7 +135,7 @@ class EntryResult(Record):
     topics: dict[str, TopicResult]
     missing: tuple[str, ...]
     """Topics without a run."""
-    average: dict[str, Mean] | None
+    average: dict[str, Interval] | None
     """Over topics, by measure; None where a run is missing."""
 
 
@@ -166,7 +153,7 @@ class TopicData(Record):
 class Results(Record, Shown):
     """Everything that `compute` finds; collections by topic, entries in the order of their names."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     name: str
     measures_version: int = MEASURES_VERSION
     measures: tuple[str, ...]
@@ -183,7 +170,8 @@ class Results(Record, Shown):
         """Order entries by the average of the first measure; those without one last; ties by name."""
         first = self.measures[0]
         values = {
-            one.info.name: one.average[first].value if one.average else -1 for one in self.entries
+            one.info.name: one.average[first].value or 0.0 if one.average else -1
+            for one in self.entries
         }
         return sorted(self.entries, key=lambda one: (-values[one.info.name], one.info.name))
 
@@ -297,8 +285,8 @@ def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
     return TopicResult(
         run=run,
         sha256=sha256,
-        means={measure: Mean.of(interval) for measure, interval in evaluation.intervals.items()},
-        unjudged={one.k: one.mean for one in evaluation.unjudged},
+        means=evaluation.intervals,
+        unjudged=evaluation.unjudged_shares,
         absent=len(evaluation.absent),
         empty=len(evaluation.empty),
         unknown=sum(query not in known for query in evaluation.unknown),
@@ -306,7 +294,9 @@ def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
     )
 
 
-def _average(measures: tuple[str, ...], evaluations: Mapping[str, Evaluation]) -> dict[str, Mean]:
+def _average(
+    measures: tuple[str, ...], evaluations: Mapping[str, Evaluation]
+) -> dict[str, Interval]:
     averages = {}
     for measure in measures:
         values: dict[str, float] = {}
@@ -314,7 +304,7 @@ def _average(measures: tuple[str, ...], evaluations: Mapping[str, Evaluation]) -
         for topic, evaluation in evaluations.items():
             for query, value in evaluation.values(measure).items():
                 values[f"{topic} {query}"], topics[f"{topic} {query}"] = value, (topic,)
-        averages[measure] = Mean.of(macro_interval(values, topics))
+        averages[measure] = macro_interval(values, topics)
     return averages
 
 
@@ -361,7 +351,7 @@ def official_data(results: Results) -> dict[str, Any]:
     entries = []
     for entry in results.ranked():
         means = {
-            topic: {name: mean.value for name, mean in found.means.items()}
+            topic: {name: mean.value or 0.0 for name, mean in found.means.items()}
             for topic, found in entry.topics.items()
         }
         entries.append(leaderboard_entry(entry.info, means, whole=not entry.missing))

@@ -5,15 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures.conventions import Conventions
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
-    Evaluation,
+    Conventions,
     UnknownIds,
     evaluate,
 )
@@ -36,6 +35,7 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
+from freshstack_dspy.measures.values import Values
 from freshstack_dspy.pages.page import counted, p_value
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DEPENDS, DRY_RUN, Record
@@ -65,6 +65,8 @@ class RunDifference(Record):
     """How many have one in only one of the two."""
     interval: Interval
     """The mean of the run's values minus the other's, with its bootstrap interval."""
+    deviation: float
+    """The standard deviation of the differences; 0 where they differ only by rounding."""
     effect_size: float | None
     """That mean over the standard deviation of the differences (Cohen, Statistical Power Analysis,
     1988, section 2.3.5: d of paired values); None where all differences are the same."""
@@ -159,29 +161,20 @@ class Comparison(Record, Shown):
     """For every two measures, how alike they order the runs; none below 3 runs."""
     dry_run: bool = False
     """Whether a word counter made labels: then there is no verdict."""
-    evaluations: dict[str, Evaluation] = Field(exclude=True, repr=False)
-    """The evaluations of the runs, by name; they are not written."""
+    evaluations: dict[str, Values] = Field(exclude=True, repr=False)
+    """The values of the runs, by name; they are not written."""
 
-    def by_pair(self) -> dict[str, Evaluation]:
-        """Give the differences of each pair as if a run had them as values, for `grouped`."""
-        pairs: dict[tuple[str, str], list[RunDifference]] = {}
+    def by_pair(self) -> dict[str, Values]:
+        """Give the differences of each pair as values, for `grouped`."""
+        pairs: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
         for each in self.differences:
-            pairs.setdefault((each.run, each.against), []).append(each)
-        found: dict[str, Evaluation] = {}
-        for (run, against), differences in pairs.items():
-            values: dict[str, dict[str, float]] = {}
-            for each in differences:
-                for query, value in each.per_query.items():
-                    values.setdefault(query, {})[each.measure] = value
-            found[f"{run} − {against}"] = Evaluation(
-                run=f"{run} − {against}",
-                measures=self.measures,
-                means={of.measure: of.interval.value or 0.0 for of in differences},
-                per_query=values,
-                dry_run=self.dry_run,
-                about=self.evaluations[run].about,
+            pairs.setdefault((each.run, each.against), {})[each.measure] = each.per_query
+        return {
+            (name := f"{run} − {against}"): Values.of(
+                name, columns, dry_run=self.dry_run, about=self.evaluations[run].about
             )
-        return found
+            for (run, against), columns in pairs.items()
+        }
 
     def __repr__(self) -> str:
         if self.dry_run:
@@ -201,14 +194,13 @@ class Comparison(Record, Shown):
             *("effect_size", "wins", "ties", "losses", "p", "adjusted_p"),
             *("judged_only", "judged_only_p", "detectable", "verdict"),
         )
+        concluded = ("p", "adjusted_p", "judged_only_p", "detectable")
         rows = []
         for each in self.differences:
-            ends = {"difference": each.interval.value, "low": each.interval.low}
-            ends |= {"high": each.interval.high, "p": each.significance.p_value}
-            ends |= {"judged_only": each.judged_only.value}
-            values = {**dict(each), **ends}
-            if self.dry_run:
-                values |= dict.fromkeys(("p", "adjusted_p", "judged_only_p", "detectable"))
+            mean = each.interval
+            values = dict(each) | {"difference": mean.value, "low": mean.low, "high": mean.high}
+            values |= {"p": each.significance.p_value, "judged_only": each.judged_only.value}
+            values |= dict.fromkeys(concluded) if self.dry_run else {}
             rows.append({name: values[name] for name in fields})
         return rows
 
@@ -224,7 +216,7 @@ def compare(
     measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     baseline: str | None = None,
-    conventions: str | Conventions = "ours",
+    conventions: Conventions = "ours",
     unknown_ids: UnknownIds = "error",
     covered: float = 1.0,
 ) -> Comparison:
@@ -250,14 +242,10 @@ def compare(
     return compare_evaluations(evaluations, baseline=baseline)
 
 
-def best_of(evaluations: Mapping[str, Evaluation]) -> str | None:
+def best_of(evaluations: Mapping[str, Values]) -> str | None:
     """Name the run with the highest mean of the first measure, the first by name of several."""
-
-    def order(name: str) -> tuple[float, str]:
-        of = evaluations[name]
-        return -of.means[of.measures[0]], name
-
-    return min(evaluations, key=order, default=None)
+    means = {name: of.means[of.measures[0]] for name, of in evaluations.items()}
+    return min(means, key=lambda name: (-means[name], name), default=None)
 
 
 def is_one_run(runs: Any) -> bool:
@@ -283,63 +271,68 @@ def named_runs(
 
 
 def compare_evaluations(
-    evaluations: Mapping[str, Evaluation], *, baseline: str | None = None
+    evaluations: Mapping[str, Values], *, baseline: str | None = None
 ) -> Comparison:
-    """Compare evaluated runs, every two on the queries that have a value in both.
+    """Compare the values of runs, every two on the queries that have a value in both.
 
     Every run is compared with those before it, or all others with the baseline, in every measure,
     by the paired permutation test. All these tests are one family: the p-values of all runs and
     measures are adjusted together (Holm), for whoever looks at all of them and picks one is likely
     to pick chance. Each interval holds for itself, not for all of them together.
 
-    Where the evaluations have values of the judged chunks alone, these are tested in the same way,
-    as a family of their own. A verdict that they do not share `depends on what is unjudged`.
+    Where there are values of the judged chunks alone, these are tested in the same way, as a family
+    of their own. A verdict that they do not share `depends on what is unjudged`.
     """
-    _check(evaluations, baseline)
+    if len(evaluations) < 2:
+        raise ConfigError(f"a comparison needs two runs, not {len(evaluations)}")
+    if baseline is not None and baseline not in evaluations:
+        raise ConfigError(f"no run is named {baseline!r}; there are {', '.join(evaluations)}")
+    measures, *others = dict.fromkeys(values.measures for values in evaluations.values())
+    if others:
+        raise ConfigError("the runs were not evaluated by the same measures")
     runs = list(evaluations)
-    measures = evaluations[runs[0]].measures
-    compared = [(of, *pair) for of in measures for pair in _pairs(runs, baseline)]
-    per_query = [_differences(evaluations, *each) for each in compared]
-    means, tested, adjusted = _tested(per_query)
-    alone, adjusted_alone = means, adjusted
-    if all(of.judged_only for of in evaluations.values()):
-        alone, _, adjusted_alone = _tested(
-            [_differences(evaluations, *each, judged_only=True) for each in compared]
-        )
-    dry_run = any(of.dry_run for of in evaluations.values())
+    pairs = [(run, other) for place, run in enumerate(runs) for other in runs[:place]]
+    if baseline is not None:
+        pairs = [(run, baseline) for run in runs if run != baseline]
+    compared = [(measure, *pair) for measure in measures for pair in pairs]
+    tested = alone = _tested(evaluations, compared)
+    if all(values.judged_only for values in evaluations.values()):
+        alone = _tested(evaluations, compared, judged_only=True)
+    dry_run = any(values.dry_run for values in evaluations.values())
+    tests = sum(each.adjusted_p is not None for each in tested)
     differences = []
-    for place, (measure, run, against) in enumerate(compared):
-        column, mean = list(per_query[place].values()), means[place]
+    for (measure, run, against), each, judged in zip(compared, tested, alone, strict=True):
+        column = list(each.per_query.values())
         spread = deviation(column) if len(column) > 1 else 0.0
-        verdict = _verdict(mean.value, adjusted.get(place))
-        shared = _verdict(alone[place].value, adjusted_alone.get(place))
+        shared = each.verdict == judged.verdict
         differences.append(
             RunDifference(
                 measure=measure,
                 run=run,
                 against=against,
                 queries=len(column),
-                left_out=_left_out(evaluations, measure, run, against),
-                interval=mean,
+                left_out=each.left_out,
+                interval=each.mean,
+                deviation=spread,
                 effect_size=fmean(column) / spread if spread else None,
-                wins=sum(each > 0 for each in column),
+                wins=sum(difference > 0 for difference in column),
                 ties=column.count(0),
-                losses=sum(each < 0 for each in column),
-                significance=tested[place],
-                adjusted_p=adjusted.get(place),
-                judged_only=alone[place],
-                judged_only_p=adjusted_alone.get(place),
-                detectable=_detectable(column, spread, tested[place], tests=len(adjusted)),
-                verdict="dry run" if dry_run else verdict if verdict == shared else DEPENDS,
-                per_query=per_query[place],
+                losses=sum(difference < 0 for difference in column),
+                significance=each.test,
+                adjusted_p=each.adjusted_p,
+                judged_only=judged.mean,
+                judged_only_p=judged.adjusted_p,
+                detectable=_detectable(len(column), spread, each.test, tests),
+                verdict="dry run" if dry_run else each.verdict if shared else DEPENDS,
+                per_query=each.per_query,
             )
         )
     return Comparison(
         runs=tuple(runs),
         measures=measures,
         baseline=baseline,
-        tests=len(adjusted),
-        means={run: dict(evaluation.means) for run, evaluation in evaluations.items()},
+        tests=tests,
+        means={run: dict(values.means) for run, values in evaluations.items()},
         differences=tuple(differences),
         agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
         dry_run=dry_run,
@@ -347,74 +340,60 @@ def compare_evaluations(
     )
 
 
-def _left_out(evaluations: Mapping[str, Evaluation], measure: str, run: str, against: str) -> int:
-    """How many queries have a value in one of two runs only."""
-    values, others = (evaluations[each].values(measure).keys() for each in (run, against))
-    return len(values ^ others)
+class _Tested(NamedTuple):
+    """One difference of a family of tests."""
 
+    per_query: dict[str, float]
+    left_out: int
+    mean: Interval
+    test: Significance
+    adjusted_p: float | None
 
-def _detectable(
-    column: Sequence[float], spread: float, test: Significance, *, tests: int
-) -> float | None:
-    """The difference that so many queries show, at the strictest level of a family of tests."""
-    strictest = ALPHA / max(1, tests)
-    if spread and len(column) >= FEWEST and (test.smallest or 0) <= strictest:
-        return detectable_difference(spread, len(column), alpha=strictest)
-    return None
+    @property
+    def verdict(self) -> Verdict:
+        if self.mean.value is None or self.adjusted_p is None:
+            return "untested"
+        if self.adjusted_p > ALPHA:
+            return "not found"
+        return "higher" if self.mean.value > 0 else "lower"
 
 
 def _tested(
-    per_query: Sequence[Mapping[str, float]],
-) -> tuple[dict[int, Interval], list[Significance], dict[int, float]]:
-    """Give means and tests of differences, and by place the adjusted p of those with a p."""
-    tested = permutation_tests([list(differences.values()) for differences in per_query])
-    p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
-    adjusted = dict(zip(p_values, adjust(list(p_values.values())), strict=True))
-    return mean_intervals(dict(enumerate(per_query))), tested, adjusted
-
-
-def _pairs(runs: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:
-    if baseline is None:
-        return [(run, other) for place, run in enumerate(runs) for other in runs[:place]]
-    return [(run, baseline) for run in runs if run != baseline]
-
-
-def _verdict(mean: float | None, adjusted_p: float | None) -> Verdict:
-    if mean is None or adjusted_p is None:
-        return "untested"
-    if adjusted_p > ALPHA:
-        return "not found"
-    return "higher" if mean > 0 else "lower"
-
-
-def _check(evaluations: Mapping[str, Evaluation], baseline: str | None) -> None:
-    if len(evaluations) < 2:
-        raise ConfigError(f"a comparison needs two runs, not {len(evaluations)}")
-    if baseline is not None and baseline not in evaluations:
-        raise ConfigError(f"no run is named {baseline!r}; there are {', '.join(evaluations)}")
-    alike = {(of.measures, of.conventions) for of in evaluations.values()}
-    if len(alike) > 1:
-        raise ConfigError("the runs were not evaluated by the same measures and conventions")
-
-
-def _differences(
-    evaluations: Mapping[str, Evaluation],
-    measure: str,
-    run: str,
-    against: str,
+    evaluations: Mapping[str, Values],
+    compared: Sequence[tuple[str, str, str]],
     *,
     judged_only: bool = False,
-) -> dict[str, float]:
-    """Give the run's value minus the other's, by query id; 0 where only rounding differs."""
-    values, others = (
-        evaluations[each].values(measure, judged_only=judged_only) for each in (run, against)
-    )
-    return {
-        query: 0.0
-        if math.isclose(values[query], others[query], rel_tol=SAME, abs_tol=0)
-        else values[query] - others[query]
-        for query in sorted(values.keys() & others.keys())
-    }
+) -> list[_Tested]:
+    """Test the differences of (measure, run, other run), as one family."""
+    columns: list[dict[str, float]] = []
+    left_out = []
+    for measure, *pair in compared:
+        values, others = (evaluations[n].values(measure, judged_only=judged_only) for n in pair)
+        left_out.append(len(values.keys() ^ others.keys()))
+        columns.append(
+            {
+                query: 0.0
+                if math.isclose(values[query], others[query], rel_tol=SAME, abs_tol=0)
+                else values[query] - others[query]
+                for query in sorted(values.keys() & others.keys())
+            }
+        )
+    tests = permutation_tests([list(column.values()) for column in columns])
+    p_values = [test.p_value for test in tests if test.p_value is not None]
+    adjusted = iter(adjust(p_values))
+    means = mean_intervals(dict(enumerate(columns)))
+    return [
+        _Tested(column, out, means[n], test, None if test.p_value is None else next(adjusted))
+        for n, (column, out, test) in enumerate(zip(columns, left_out, tests, strict=True))
+    ]
+
+
+def _detectable(queries: int, spread: float, test: Significance, tests: int) -> float | None:
+    """The difference that so many queries show, at the strictest level of a family of tests."""
+    strictest = ALPHA / max(1, tests)
+    if spread and queries >= FEWEST and (test.smallest or 0) <= strictest:
+        return detectable_difference(spread, queries, alpha=strictest)
+    return None
 
 
 ScoresByRun = Mapping[str, Mapping[str, float]]
@@ -456,7 +435,7 @@ def ranking_agreement(
     )
 
 
-def _measure_agreements(evaluations: Mapping[str, Evaluation]) -> tuple[RankingAgreement, ...]:
+def _measure_agreements(evaluations: Mapping[str, Values]) -> tuple[RankingAgreement, ...]:
     """Compare every two measures for which every run has a value (CRUX, Figure 5)."""
     tables = {
         measure: {run: of.values(measure) for run, of in evaluations.items()}

@@ -24,7 +24,6 @@ from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from typing import Literal
 
-from freshstack_dspy.measures.budgets import affordable
 from freshstack_dspy.measures.qrels import Judged, NuggetSet
 from freshstack_dspy.measures.ranking import log2_discounted
 
@@ -101,6 +100,10 @@ def patience_discounted(gains: Iterable[tuple[int, float]], beta: float) -> floa
     return math.fsum([gain * beta ** (rank - 1) for rank, gain in gains])
 
 
+_DEEP = 1000
+"""The depth that is taken for what a top of so many tokens could reach."""
+
+
 @lru_cache(maxsize=256)
 def _highest(discounted: Callable[[Gains], float], depth: int, alpha: float) -> float:
     """What a nugget adds to a ranking of this depth whose every chunk supports it."""
@@ -117,7 +120,7 @@ def _over_highest(
     gains = ranking_gains(ranking, judged, alpha)
     if not gains:
         return 0.0
-    highest = _highest(discounted, k or judged.budget or len(ranking), alpha)
+    highest = _highest(discounted, k or _DEEP, alpha)
     return discounted(gains) / (len(judged.answerable) * highest)
 
 
@@ -128,18 +131,8 @@ def _over_ideal(
     k: int | None,
     alpha: float,
 ) -> float:
-    found = discounted(ranking_gains(ranking, judged, alpha))
-    if judged.budget is None:
-        return found / discounted(ideal_gains(judged.of, alpha, k))
-
-    def worth() -> tuple[Callable[[str], float], Callable[[str], None]]:
-        left, of = _Worth(judged.nuggets, alpha), judged.of.supported
-        return lambda chunk: left.of(of[chunk]), lambda chunk: left.lower(of[chunk])
-
-    return found / max(
-        discounted(ideal_gains(judged.of.only(chunks), alpha, k))
-        for chunks in affordable(judged, worth)
-    )
+    ideal = discounted(ideal_gains(judged.of, alpha, k))
+    return discounted(ranking_gains(ranking, judged, alpha)) / ideal
 
 
 def alpha_dcg(

@@ -16,7 +16,6 @@ from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures import diversity, ranking
-from freshstack_dspy.measures.budgets import within_budget
 from freshstack_dspy.measures.density import density
 from freshstack_dspy.measures.passage_labels import byte_iou, byte_precision, byte_recall
 from freshstack_dspy.measures.qrels import Judged
@@ -198,16 +197,13 @@ class Measure:
         if self._given.get("judged_only"):
             rated = judged.not_relevant | judged.supported.keys()
             ranking = [chunk for chunk in ranking if chunk in rated]
-        top = self.top(ranking, judged)
-        if self.budget is not None:
-            judged = judged.within(self.budget)
-        return of.function(top, judged, self.k, **self._own)
+        return of.function(self.top(ranking, judged), judged, self.k, **self._own)
 
     def top(self, ranking: Sequence[str], judged: Judged) -> Sequence[str]:
         """Give the part of a ranking that is looked at."""
         if self.budget is None:
             return ranking[: self.k]
-        return within_budget(ranking, judged, self.budget)
+        return judged.within(ranking, self.budget)
 
     @cached_property
     def _given(self) -> dict[str, Value]:

@@ -4,7 +4,6 @@ import csv
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -43,8 +42,6 @@ class Judged:
         query_id: That of the query, by which they are found.
     """
 
-    budget: int | None = None
-    """How many tokens the top of a ranking may have, for measures at a token budget."""
     plain: bool = False
     """Whether the labels are grades for the query, which has no nuggets."""
     failed: frozenset[str] = frozenset()
@@ -72,20 +69,17 @@ class Judged:
         self.ideals: dict[tuple[float, int | None], list[tuple[int, float]]] = {}
         """What the chunks of the ideal ranking add, by alpha and depth, as far as it was asked."""
 
-    def within(self, tokens: int) -> "Judged":
-        """Give the same with a token budget."""
-        limited = copy(self)
-        limited.budget = tokens
-        return limited
+    def within(self, ranking: Sequence[str], tokens: int) -> Sequence[str]:
+        """Give the longest top of a ranking that fits a budget of tokens.
 
-    def only(self, chunks: Iterable[str]) -> "Judged":
-        """Give the labels of some chunks alone."""
-        kept = frozenset(chunks)
-        labels = {
-            nugget: {chunk: label for chunk, label in of.items() if chunk in kept}
-            for nugget, of in self.labels.items()
-        }
-        return Judged(labels, self.rel, self.tokens)
+        The first document that does not fit is left out, with all after it, as a context is filled
+        in the order of its ranking.
+        """
+        for place, document in enumerate(ranking):
+            tokens -= self.length(document)
+            if tokens < 0:
+                return ranking[:place]
+        return ranking
 
     @property
     def relevant(self) -> int:

@@ -16,7 +16,6 @@ from functools import cache
 from itertools import compress, count
 from typing import Literal
 
-from freshstack_dspy.measures.budgets import affordable
 from freshstack_dspy.measures.qrels import GradeRule, Judged
 
 
@@ -164,15 +163,8 @@ def ndcg(
     found = [(rank, g) for rank, g in enumerate(map(grades.get, ranking), 1) if g]
     highest = max(ideal.values())
     exponential = dcg == "exp-log2"
-    best = max(
-        _dcg(
-            list(enumerate(sorted(map(ideal.__getitem__, chunks), reverse=True)[:k], 1)),
-            highest,
-            exponential,
-        )
-        for chunks in affordable(judged, lambda: (ideal.__getitem__, lambda _: None))
-    )
-    return _dcg(found, highest, exponential) / best
+    best = list(enumerate(sorted(ideal.values(), reverse=True)[:k], 1))
+    return _dcg(found, highest, exponential) / _dcg(best, highest, exponential)
 
 
 def _dcg(grades: list[tuple[int, int]], highest: int, exponential: bool) -> float:

@@ -51,9 +51,6 @@ class Run(Mapping[str, Mapping[str, float]]):
 
     It is a mapping too, from the query id to the score of each chunk id, the best first.
 
-    Other programs order by other rules, so the order handed in is remembered where it differs; two
-    runs with the same scores are equal all the same.
-
     Raises:
         CollectionError: A chunk is twice in a ranking, or a score is not a finite number.
     """
@@ -62,21 +59,11 @@ class Run(Mapping[str, Mapping[str, float]]):
     """What the retriever is called; the last field of a TREC line."""
     rankings: Mapping[str, tuple[ScoredChunk, ...]]
     """The scored chunks by query id; an empty ranking is a query without results."""
-    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """By query, the chunk ids as they were handed in, where that is not the order of `rankings`."""
-    by_rank: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """By query, the chunk ids by the rank column of the file, where that is not as they were
-    listed; none where two chunks have one rank."""
 
     def __post_init__(self) -> None:
-        listed = dict(self.listed)
         scores = {query: _scores(query, ranking) for query, ranking in self.rankings.items()}
-        ids = {query: tuple(ranked_ids(found)) for query, found in scores.items()}
-        for query, found in scores.items():
-            if ids[query] != (as_given := tuple(found)):
-                listed.setdefault(query, as_given)
+        ids = {query: tuple(ranked_ids(of)) for query, of in scores.items()}
         object.__setattr__(self, "rankings", Rankings(ids, scores))
-        object.__setattr__(self, "listed", listed)
 
     def __repr__(self) -> str:
         chunks = sum(map(len, self.ids.values()))
@@ -91,7 +78,7 @@ class Run(Mapping[str, Mapping[str, float]]):
 
     @property
     def scores(self) -> Mapping[str, dict[str, float]]:
-        """The score of each chunk id by query id, as they were handed in; this run's own."""
+        """The score of each chunk id by query id; this run's own."""
         rankings: Any = self.rankings
         scores: Mapping[str, dict[str, float]] = rankings.scores
         return scores
@@ -119,29 +106,18 @@ class Run(Mapping[str, Mapping[str, float]]):
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
-        queries = self.keys() - set(query_ids)
-        rankings: Any = {query: of for query, of in self.scores.items() if query in queries}
-        return replace(
-            self,
-            rankings=rankings,
-            listed={query: of for query, of in self.listed.items() if query in queries},
-            by_rank={query: of for query, of in self.by_rank.items() if query in queries},
-        )
+        left_out = set(query_ids)
+        kept = {query: of for query, of in self.scores.items() if query not in left_out}
+        return self.from_scores(kept, name=self.name)
 
     def of_chunks(self, chunk_ids: Iterable[str]) -> Self:
         """Leave out all chunks but these."""
         known = frozenset(chunk_ids)
-
-        def only(by_query: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-            return {query: tuple(filter(known.__contains__, of)) for query, of in by_query.items()}
-
-        rankings: Any = {
+        kept = {
             query: {chunk: score for chunk, score in of.items() if chunk in known}
             for query, of in self.scores.items()
         }
-        return replace(
-            self, rankings=rankings, listed=only(self.listed), by_rank=only(self.by_rank)
-        )
+        return self.from_scores(kept, name=self.name)
 
 
 UNPLACED = "unplaced#"
@@ -220,7 +196,7 @@ def _scores(
 def read_run(path: Path | str) -> Run:
     """Read a run in TREC format.
 
-    The scores decide the order; the rank column is remembered for the conventions that go by it.
+    The scores decide the order, and not the rank column.
 
     Args:
         path: A UTF-8 text file; fields are separated by spaces or tabs, and only the chunk id
@@ -231,7 +207,6 @@ def read_run(path: Path | str) -> Run:
             finite number, a chunk is twice in a query, or two runs share the file.
     """
     scores: dict[str, dict[str, float]] = {}
-    ranks: dict[str, list[int]] = {}
     run_name = ""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="\n") as file:
@@ -239,23 +214,21 @@ def read_run(path: Path | str) -> Run:
                 if not line.strip():
                     continue
                 try:
-                    query_id, chunk_id, rank, score, name = _fields(line)
+                    query_id, chunk_id, score, name = _fields(line)
                 except ValueError:
-                    raise CollectionError(
-                        f"{path}:{number}: {line.strip()[:200]!r} {_fault(line)}"
-                    ) from None
+                    fault = f"{line.strip()[:200]!r} {_fault(line)}"
+                    raise CollectionError(f"{path}:{number}: {fault}") from None
                 if run_name not in ("", name):
                     raise CollectionError(
                         f"{path}:{number}: run name {name!r} after {run_name!r}; a file holds one "
                         "run: split it"
                     )
-                found = scores.setdefault(query_id, {})
-                if chunk_id in found:
+                ranking = scores.setdefault(query_id, {})
+                if chunk_id in ranking:
                     raise CollectionError(
                         f"{path}:{number}: chunk {chunk_id!r} is twice in query {query_id!r}"
                     )
-                found[chunk_id] = score
-                ranks.setdefault(query_id, []).append(rank)
+                ranking[chunk_id] = score
                 run_name = name
     except UnicodeDecodeError:
         raise CollectionError(f"{path}: the run is not UTF-8; save it as UTF-8") from None
@@ -268,22 +241,16 @@ def read_run(path: Path | str) -> Run:
         raise CollectionError(f"{path}: the run cannot be read: {error.strerror}") from None
     if not scores:
         raise CollectionError(f"{path}: the run is empty; {_LINE}")
-    by_rank = {
-        query: _by_rank(list(scores[query]), of)
-        for query, of in ranks.items()
-        if of != sorted(set(of))
-    }
-    given: Any = scores
-    return Run(run_name, given, by_rank=by_rank)
+    return Run.from_scores(scores, name=run_name)
 
 
-def _fields(line: str) -> tuple[str, str, int, float, str]:
+def _fields(line: str) -> tuple[str, str, float, str]:
     """Take a line apart from both ends; a ValueError where it is none."""
     query_id, _, tail = line.split(None, 2)
     chunk_id, rank, score, name = tail.rsplit(None, 3)
-    if not math.isfinite(float(score)):
+    if not math.isfinite(float(score) + int(rank)):
         raise ValueError
-    return query_id, chunk_id, int(rank), float(score), name
+    return query_id, chunk_id, float(score), name
 
 
 def _fault(line: str) -> str:
@@ -291,13 +258,6 @@ def _fault(line: str) -> str:
     if line.lstrip().startswith("{"):
         return "is a passage; only evaluate, compare, extend and leaderboards take those"
     return f"is no line of a run; {_LINE}, the name in one word"
-
-
-def _by_rank(listed: list[str], ranks: list[int]) -> tuple[str, ...]:
-    """Order chunks by their ranks; nothing where two have one."""
-    if len(set(ranks)) < len(ranks):
-        return ()
-    return tuple(listed[place] for place in sorted(range(len(listed)), key=ranks.__getitem__))
 
 
 def write_run(run: Run, path: Path | str) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -134,25 +134,21 @@ def mean_intervals(
     """
     import numpy as np
 
-    by_length: dict[int, list[K]] = {}
-    for name, values in columns.items():
-        by_length.setdefault(len(values), []).append(name)
     found: dict[K, Interval] = {}
-    for length, names in by_length.items():
-        array = np.array(
-            [[columns[name][query] for query in sorted(columns[name])] for name in names]
-        )
+    for length in {len(values) for values in columns.values()}:
+        names = [name for name, values in columns.items() if len(values) == length]
+        array = np.array([[of for _, of in sorted(columns[name].items())] for name in names])
 
         def means(sums: "Array", names: list[K] = names, length: int = length) -> dict[K, "Array"]:
             return dict(zip(names, sums.T / (length or math.nan), strict=True))
 
         found |= bootstrap(array.T, means, resamples=resamples)
-    return {name: _of_value(found[name], list(columns[name].values())) for name in columns}
-
-
-def _of_value(interval: Interval, values: Sequence[float]) -> Interval:
-    """Give the interval with the mean exactly rounded."""
-    return interval.model_copy(update={"value": fmean(values)}) if values else interval
+    return {  # the mean is exactly rounded
+        name: found[name].model_copy(update={"value": fmean(values.values())})
+        if values
+        else found[name]
+        for name, values in columns.items()
+    }
 
 
 def mean_interval(values: Mapping[str, float], resamples: int | None = None) -> Interval:
@@ -289,72 +285,60 @@ def permutation_tests(
 
     Args:
         columns: The differences of each two runs, one for each query, in an order that is always
-            the same; columns of one length share the signs that are sampled.
+            the same; all share the signs that are sampled.
         permutations: How many to sample.
     """
-    by_length: dict[int, list[int]] = {}
-    for place, column in enumerate(columns):
-        if sum(map(bool, column)) > MOST_ENUMERATED:
-            by_length.setdefault(len(column), []).append(place)
-    p_values: dict[int, float] = {}
-    for places in by_length.values():
-        counts = _as_far_by_chance([columns[place] for place in places], permutations)
-        p_values |= {
-            place: (count + 1) / (permutations + 1)
-            for place, count in zip(places, counts, strict=True)
-        }
+    import numpy as np
 
-    def tested(place: int, column: Sequence[float]) -> Significance:
-        if len(column) < 2:
-            return Significance(reason=f"a paired test needs two queries, not {len(column)}")
-        if place not in p_values:
-            return _enumerated([each for each in column if each])
-        p = p_values[place]
+    scaled = [np.divide(column, max(map(abs, column), default=0) or 1) for column in columns]
+    observed = [
+        abs(math.fsum(each)) - 1e-10 * float(abs(each).sum()) for each in scaled
+    ]  # rounding
+    sampled = [place for place, each in enumerate(scaled) if (each != 0).sum() > MOST_ENUMERATED]
+    # Signs change no sum by a difference of 0, so shorter columns are filled up with 0.
+    array = np.zeros((max((len(scaled[place]) for place in sampled), default=0), len(sampled)))
+    for number, place in enumerate(sampled):
+        array[: len(scaled[place]), number] = scaled[place]
+    least = np.array([observed[place] for place in sampled])
+    as_far = dict(zip(sampled, _as_far_by_chance(array, least, permutations), strict=True))
+
+    def tested(place: int) -> Significance:
+        if len(scaled[place]) < 2:
+            return Significance(reason=f"a paired test needs two queries, not {len(scaled[place])}")
+        if place not in as_far:
+            sums = _sums_of_all_signs(scaled[place][scaled[place] != 0])
+            share = float(np.mean(abs(sums) >= observed[place]))
+            return Significance(p_value=share, standard_error=0.0, smallest=1 / len(sums))
+        p = (as_far[place] + 1) / (permutations + 1)
         error = math.sqrt(p * (1 - p) / permutations)
         return Significance(p_value=p, standard_error=error, smallest=1 / (permutations + 1))
 
-    return [tested(*each) for each in enumerate(columns)]
+    return list(map(tested, range(len(scaled))))
 
 
-def _enumerated(differences: list[float]) -> Significance:
-    """Look at all signs but the first's: turning all of them changes no distance from 0."""
+def _sums_of_all_signs(differences: "Array") -> "Array":
+    """Sum up under all signs but the first's: turning all of them changes no distance from 0."""
     import numpy as np
 
-    largest = max(map(abs, differences), default=1.0)
-    scaled = [each / largest for each in differences] or [0.0]
-    sums = np.asarray(scaled[:1])
-    for difference in scaled[1:]:
+    sums = differences[:1] if len(differences) else np.zeros(1)
+    for difference in differences[1:]:
         sums = np.concatenate([sums + difference, sums - difference])
-    as_far = int(np.count_nonzero(np.abs(sums) >= _observed(scaled)))
-    return Significance(p_value=as_far / len(sums), standard_error=0.0, smallest=1 / len(sums))
+    return sums
 
 
-def _as_far_by_chance(columns: Sequence[Sequence[float]], permutations: int) -> list[int]:
+def _as_far_by_chance(differences: "Array", least: "Array", permutations: int) -> list[int]:
     """Count, for each column, the sums under random signs that are as far from 0."""
     import numpy as np
 
-    scaled = [
-        [each / largest for each in column]
-        for column in columns
-        for largest in [max(map(abs, column))]
-    ]
-    observed = np.asarray([_observed(column) for column in scaled])
-    array = np.asarray(scaled).T
-    queries = len(array)
-    totals = array.sum(axis=0)
+    queries, totals = len(differences), differences.sum(axis=0)
     generator = np.random.default_rng(0)
-    counts = np.zeros(len(columns), dtype=np.int64)
-    for start, stop in _blocks(permutations, queries, 8 * _BLOCK):
+    counts = np.zeros(len(least), dtype=np.int64)
+    for start, stop in _blocks(permutations, queries, 8 * _BLOCK) if queries else ():
         bits = np.frombuffer(generator.bytes((stop - start) * (-(-queries // 8))), np.uint8)
         signs = np.unpackbits(bits.reshape(stop - start, -1), axis=1)[:, :queries]
-        sums = totals - 2 * (signs.astype(np.float64) @ array)
-        counts += np.count_nonzero(np.abs(sums) >= observed, axis=0)
+        sums = totals - 2 * (signs.astype(np.float64) @ differences)
+        counts += np.count_nonzero(np.abs(sums) >= least, axis=0)
     return counts.tolist()
-
-
-def _observed(scaled: list[float]) -> float:
-    """How far the observed sum is from 0, less what rounding can add."""
-    return abs(math.fsum(scaled)) - 1e-10 * math.fsum(map(abs, scaled))
 
 
 def deviation(values: Sequence[float]) -> float:
@@ -419,11 +403,7 @@ def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> Esti
 
     Source: Kendall, The Treatment of Ties in Ranking Problems, Biometrika 1945.
     """
-    import numpy as np
-
-    return _correlation(
-        first, second, lambda levels: np.sign(np.subtract.outer(levels, levels)).ravel()
-    )
+    return _correlation(first, second, lambda signs: signs.ravel())
 
 
 def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
@@ -431,33 +411,25 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
 
     Source: Spearman, The Proof and Measurement of Association between Two Things, 1904.
     """
-    from scipy.stats import rankdata
-
-    return _correlation(first, second, rankdata)
+    return _correlation(first, second, lambda signs: signs.sum(axis=1))  # twice the ranks, centred
 
 
 def _correlation(
     first: Mapping[str, float], second: Mapping[str, float], scores: Callable[["Array"], "Array"]
 ) -> Estimate:
-    """Correlate what `scores` makes of the levels of two orders, or say why there is no value."""
+    """Correlate what `scores` makes of the signs of all differences within each order."""
     import numpy as np
 
-    levels = [np.array(_levels(values)) for values in (first, second)]
     if len(first) < 2:
         return Estimate(reason=f"an order needs two, not {len(first)}")
-    for which, of_order in zip(("first", "second"), levels, strict=True):
-        if of_order.max() == 0:
+    found = []
+    for which, by_name in (("first", first), ("second", second)):
+        values = [
+            float(f"{by_name[name]:.12g}") for name in sorted(by_name)
+        ]  # rounding is no order
+        signs = np.sign(np.subtract.outer(values, values))
+        if not signs.any():
             return Estimate(reason=f"all {len(first)} are tied in the {which}")
-    x, y = (each - each.mean() for each in map(scores, levels))
+        found.append(scores(signs))
+    x, y = found
     return Estimate(value=max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y))))))
-
-
-def _levels(by_name: Mapping[str, float]) -> list[int]:
-    """Number the values upwards, by name; those that differ only by rounding alike."""
-    values = [by_name[name] for name in sorted(by_name)]
-    order = sorted(range(len(values)), key=values.__getitem__)
-    levels = [0] * len(values)
-    for lower, upper in pairwise(order):
-        tied = math.isclose(values[lower], values[upper], rel_tol=SAME, abs_tol=0)
-        levels[upper] = levels[lower] + (not tied)
-    return levels

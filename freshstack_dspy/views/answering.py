@@ -62,7 +62,7 @@ def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
                 (name, run.run, measure, mean.value, mean.low, mean.high)
                 for name, of in scores.items()
                 for run in (of.runs if of is not None else ())
-                for measure, mean in run.means.items()
+                for measure, mean in run.intervals.items()
             ],
         ),
     )
@@ -85,7 +85,9 @@ def _scored(metrics: AnswerMetrics) -> Iterator[Page]:
         *("agree", "disagree", "undecided"),
         note=f"agreement is by {decides}" + (f"; next to it {', '.join(others)}" if others else ""),
     )
-    measured = {"A_strict", *(name for each in metrics.nuggets.answers for name in each.values)}
+    measured = {"A_strict"}.union(
+        *(run.per_query[q] for run in metrics.nuggets.runs for q in run.per_query)
+    )
     partly = ["A"] if account.scale.name != "binary" else []
     yield section(
         "nuggets that the answers support; gold: the answers from the gold chunks",
@@ -208,7 +210,7 @@ def _asked(models: dict[str, tuple[str, ...]], steps: dict[str, str]) -> Iterato
 @page_of.register
 def contexts_page(table: ContextTable) -> Page:
     """Give the page of contexts and reports: Table 1 of CRUX."""
-    means = {row: table.means(row) for row in table.values}
+    means = {row: values.means for row, values in table.values.items()}
     names = [name for name in _OF_CONTEXTS if any(name in of for of in means.values())]
     unjudged = table.unjudged
 

@@ -15,10 +15,11 @@ from freshstack_dspy.collection.analysis import (
 )
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, JudgmentChange, NuggetChange
-from freshstack_dspy.collection.leaderboard import EntryResult, Mean, Results, TopicResult
+from freshstack_dspy.collection.leaderboard import EntryResult, Results, TopicResult
 from freshstack_dspy.collection.steps import Steps
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
+from freshstack_dspy.measures.statistics import Interval
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -462,7 +463,7 @@ def _odd(found: TopicResult) -> str:
 def _entry(
     results: Results,
     entry: EntryResult,
-    means: dict[str, Mean] | None,
+    means: dict[str, Interval] | None,
     unjudged: Mapping[Cutoff, float | None],
 ) -> tuple[Cell, ...]:
     cells: list[Cell] = []

@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from freshstack_dspy.measures.compare import Comparison, RunDifference
-from freshstack_dspy.measures.conventions import conventions_named
 from freshstack_dspy.measures.evaluation import Evaluation, PassageNotes
-from freshstack_dspy.measures.groups import GroupedEvaluation
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.qrels import About
 from freshstack_dspy.measures.statistics import Interval
+from freshstack_dspy.measures.values import Grouped, Values
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -35,7 +34,7 @@ FEW_QUERIES = 30
 _EXTENDED = 20
 """How many results of each ranking `extend` judges by default."""
 
-Groups = Mapping[str, Sequence[GroupedEvaluation]]
+Groups = Mapping[str, Sequence[Grouped]]
 """By run; of each run the same groupings."""
 
 
@@ -53,52 +52,57 @@ def evaluation_page(
 
     Args:
         runs: By name.
-        groups: Their means by group.
+        groups: Their values by group.
         paths: The files of the runs, for what to type next.
     """
-    first = next(iter(runs.values()))
-    by_group = [
-        group_page(runs, {name: of[place] for name, of in groups.items()})
-        for place in range(len(next(iter(groups.values()))))
-    ] if groups else []  # fmt: skip
-    found = [
-        {
-            "file": name,
-            **run.model_dump(),
-            "intervals": run.intervals,
-            "groups": (groups or {}).get(name, ()),
-        }
+    first, groups, paths = next(iter(runs.values())), groups or {}, paths or {}
+    parts = [*_means(runs, paths), *_group_pages(runs, groups)]
+    if first.about.path and paths:
+        command = f"freshstack analyze {first.about.path} {next(iter(paths.values()))}"
+        parts.append(Text(("which questions fail, and why: ", Span(command, "code"))))
+    evaluations = [
+        {"file": name, **run.model_dump(), "groups": groups.get(name, ())}
         for name, run in runs.items()
     ]
-    return Page(
-        title_of(first),
-        (*mean_parts(runs, paths or {}), *by_group, *_next(first, paths or {})),
-        data={**first.about.identity, "evaluations": found},
-        rows=_rows(runs, groups or {}),
-    )
+    data = {**first.about.identity, "evaluations": evaluations}
+    return Page(_title(first), tuple(parts), data=data, rows=_rows(runs, groups))
 
 
-def title_of(evaluation: Evaluation) -> str:
-    """Say on what was measured: the title of a page."""
-    about, dry = evaluation.about, f"{DRY_RUN}. " if evaluation.dry_run else ""
-    return f"{dry}{about.name}: {_queries(about.measured)}{about.choice}"
+def _title(values: Values) -> str:
+    about = values.about
+    return f"{_dry(values)}{about.name}: {_queries(about.measured)}{about.choice}"
 
 
-def mean_parts(runs: Mapping[str, Evaluation], paths: Mapping[str, Path]) -> Iterator[Table | Text]:
+def _dry(values: Values) -> str:
+    return f"{DRY_RUN}. " if values.dry_run else ""
+
+
+def _queries(number: int) -> str:
+    return counted(number, "query", "queries")
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return ", ".join(cut(each, 30) for each in ids[:3]) + (", …" if len(ids) > 3 else "")
+
+
+def _means(runs: Mapping[str, Values], paths: Mapping[str, Path]) -> Iterator[Table | Text]:
     """Give a table with a row for each run, and what has to be known to read it."""
+    first = next(iter(runs.values()))
+    evaluations = {name: run for name, run in runs.items() if isinstance(run, Evaluation)}
     rows: list[tuple[Cell, ...]] = []
     for name, run in runs.items():
-        placed = () if run.passages is None else (f"{percent(run.passages.placed_share)} placed",)
-        rows.append(((name, *placed), *mean_cells(run.intervals, unjudged_shares(run))))
-    first = next(iter(runs.values()))
+        passages = evaluations[name].passages if name in evaluations else None
+        placed = () if passages is None else (f"{percent(passages.placed_share)} placed",)
+        rows.append(((name, *placed), *_cells(run.intervals, run.unjudged_shares)))
     yield Table(("run", *first.measures), rows, ids=(0,))
     yield from notes(*_about(runs))
-    yield from notes(*(f"{name}: {line}" for name, run in runs.items() for line in _missing(run)))
-    yield from _mostly_unjudged(runs, paths)
+    for name, run in evaluations.items():
+        yield from notes(*(f"{name}: {line}" for line in _missing(run)))
+    yield from _mostly_unjudged(evaluations, paths)
     yield from notes(*first.about.origin)
 
 
-def mean_cells(
+def _cells(
     means: Mapping[str, Interval], unjudged: Mapping[Cutoff, float | None]
 ) -> Iterator[Cell]:
     """Give means as cells: the value, its interval, and which share of its top is unjudged."""
@@ -108,43 +112,40 @@ def mean_cells(
         yield (interval(mean), *share)
 
 
-def unjudged_shares(evaluation: Evaluation) -> dict[Cutoff, float | None]:
-    """Give the mean share of the top that has no label, by cut-off."""
-    return {of.k: of.mean for of in evaluation.unjudged}
-
-
-def _about(runs: Mapping[str, Evaluation]) -> Iterator[str]:
+def _about(runs: Mapping[str, Values]) -> Iterator[str]:
     first = next(iter(runs.values()))
-    found = [mean for run in runs.values() for mean in run.intervals.values()]
-    if any(mean.low is not None for mean in found):
+    means = [mean for run in runs.values() for mean in run.intervals.values()]
+    if any(mean.low is not None for mean in means):
         yield "in brackets: the 95% bootstrap interval of the mean, over queries"
-    for reason in sorted({mean.reason for mean in found if mean.reason}):
+    for reason in sorted({mean.reason for mean in means if mean.reason}):
         yield f"no interval: {reason}"
-    if first.about.measured < FEW_QUERIES:
-        few = "is" if first.about.measured == 1 else "are"
-        yield (
-            f"{_queries(first.about.measured)} {few} few: intervals of fewer than {FEW_QUERIES} "
-            "are too narrow"
-        )
-    if first.unjudged:
-        of_passages = ", of passages in bytes" if any(run.passages for run in runs.values()) else ""
+    if (number := first.about.measured) < FEW_QUERIES:
+        are = "is" if number == 1 else "are"
+        yield f"{_queries(number)} {are} few: intervals of fewer than {FEW_QUERIES} are too narrow"
+    if first.unjudged_shares:
+        passages = any(run.passages for run in runs.values() if isinstance(run, Evaluation))
         yield (
             "unjudged: the share of the top k that has no label, and counts as not relevant"
-            f"{of_passages}"
+            f"{', of passages in bytes' if passages else ''}"
         )
-    if first.conventions != "ours":
-        yield f"ties, rounding and what is missing as in {first.conventions}"
 
 
 def _missing(evaluation: Evaluation) -> Iterator[str]:
     """Say which queries of a run could not be measured, and what they count."""
-    rules = conventions_named(evaluation.conventions)
-    counts = {"zero": "counts as 0", "skip": "left out"}
+    name = evaluation.conventions
+    if name != "ours":
+        yield f"ties and what is missing as in {name}"
     relevant = set(evaluation.without_relevant)
     unknown = [query for query in evaluation.unknown if query not in evaluation.about.query_ids]
     for ids, what in (
-        (evaluation.absent, f"absent from the run ({counts[rules.absent]})"),
-        (evaluation.empty, f"without results ({counts[rules.empty]})"),
+        (
+            evaluation.absent,
+            f"absent from the run ({'counts as 0' if name == 'ours' else 'left out'})",
+        ),
+        (
+            evaluation.empty,
+            f"without results ({'left out' if name == 'ndeval' else 'counts as 0'})",
+        ),
         (evaluation.without_relevant, "without a relevant chunk (counts as 0)"),
         (unknown, "of the run not in the judgments (passed over)"),
         (evaluation.tied, "all of whose results have one score"),
@@ -154,17 +155,15 @@ def _missing(evaluation: Evaluation) -> Iterator[str]:
         ),
     ):
         if ids:
-            yield f"{_queries(len(ids))} {what}: {listed(ids)}"
+            yield f"{_queries(len(ids))} {what}: {_listed(ids)}"
     if evaluation.passages is not None:
         yield from _passage_notes(evaluation.passages)
     if evaluation.unknown_chunks:
         yield f"{counted(evaluation.unknown_chunks, 'result')} dropped, not in the corpus"
-    looked = [of.k for of in evaluation.unjudged if isinstance(of.k, int)]
-    if looked and 0 < evaluation.most_results < max(looked):
-        yield (
-            f"at most {counted(evaluation.most_results, 'result')} for a query, and a measure "
-            f"looks at {max(looked)}"
-        )
+    looked = max((k for k in evaluation.unjudged_shares if isinstance(k, int)), default=0)
+    if 0 < evaluation.most_results < looked:
+        results = counted(evaluation.most_results, "result")
+        yield f"at most {results} for a query, and a measure looks at {looked}"
     if evaluation.unjudged:
         deepest = evaluation.unjudged[-1]
         if failed := sum(deepest.failed.values()):
@@ -182,11 +181,11 @@ def judging_command(about: About, paths: Sequence[Path], cutoffs: Iterable[Cutof
 
 def _mostly_unjudged(runs: Mapping[str, Evaluation], paths: Mapping[str, Path]) -> Iterator[Text]:
     """Name the runs of which too little is judged, together where it is the same tops."""
-    about = next(iter(runs.values())).about
     for cutoffs in dict.fromkeys(run.mostly_unjudged for run in runs.values()):
         names = [name for name, run in runs.items() if run.mostly_unjudged == cutoffs]
         if not cutoffs:
             continue
+        about = runs[names[0]].about
         *others, last = map(str, cutoffs)
         tops = f"{', '.join(others)} and {last}" if others else last
         line = (
@@ -194,22 +193,11 @@ def _mostly_unjudged(runs: Mapping[str, Evaluation], paths: Mapping[str, Path]) 
             "on the judgments more than on the run"
         )
         files = [paths[name] for name in names if name in paths]
-        typed = (
-            (
-                "; to judge it, by a [model] that can be asked: ",
-                judging_command(about, files, cutoffs),
-            )
-            if about.path and files
-            else ()
-        )
+        typed: tuple[str | Span, ...] = ()
+        if about.path and files:
+            command = judging_command(about, files, cutoffs)
+            typed = ("; to judge it, by a [model] that can be asked: ", command)
         yield Text((line, *typed))
-
-
-def _next(first: Evaluation, paths: Mapping[str, Path]) -> Iterator[Text]:
-    """Say what to type next, where the files are known."""
-    if first.about.path and paths:
-        command = f"freshstack analyze {first.about.path} {next(iter(paths.values()))}"
-        yield Text(("which questions fail, and why: ", Span(command, "code")))
 
 
 def _passage_notes(passages: PassageNotes) -> Iterator[str]:
@@ -226,98 +214,95 @@ def _passage_notes(passages: PassageNotes) -> Iterator[str]:
         )
 
 
-def listed(ids: Sequence[str]) -> str:
-    """Name the first few of some ids."""
-    return ", ".join(cut(each, 30) for each in ids[:3]) + (", …" if len(ids) > 3 else "")
-
-
-def _queries(number: int) -> str:
-    return counted(number, "query", "queries")
-
-
 # By group
 
 
-def group_page(
-    runs: Mapping[str, Evaluation],
-    grouped: Mapping[str, GroupedEvaluation],
-    how: str = "",
-) -> Page:
-    """Give a row for each group and run, and for both averages; `how` all groups are listed."""
-    groups = next(iter(grouped.values()))
-    first = next(iter(runs.values()))
-    rows: list[tuple[Cell, ...]] = []
+class _Group(NamedTuple):
+    """What a run reaches on the queries of a group, or on average."""
 
-    def add(label: str, queries: int, run: str, *values: Any) -> None:
-        names = (run,) if len(runs) > 1 else ()
-        rows.append(((label, _queries(queries)), *names, *mean_cells(*values)))
+    run: str
+    label: str
+    average: str
+    queries: int
+    means: Mapping[str, Interval]
+    unjudged: Mapping[Cutoff, float | None]
 
-    for number, group in enumerate(groups.groups):
+
+def _groups(grouped: Mapping[str, Grouped], measured: int) -> Iterator[_Group]:
+    """Give each group by run, and below them the macro-averages."""
+    first = next(iter(grouped.values()))
+    for group in first.groups:
         for name, of in grouped.items():
-            own = of.groups[number]
-            add(group.group, group.queries, name, own.means, own.unjudged)
-    queries = len(first.per_query)
-    total = len(groups.groups) + groups.unlisted
+            own = of.groups[group]
+            number = len(own.per_query)
+            yield _Group(name, group, "micro", number, own.intervals, own.unjudged_shares)
     for name, of in grouped.items():
-        label = f"macro-average of {total} groups"
-        add(label, queries - len(groups.ungrouped), name, of.macro, {})
-    for name, run in runs.items():
-        add("all queries", queries, name, run.intervals, unjudged_shares(run))
-    keys = (groups.by, *(["run"] if len(runs) > 1 else []))
-    dry = f"{DRY_RUN}. " if first.dry_run else ""
+        yield _Group(name, "", "macro", measured - len(first.ungrouped), of.macro, {})
+
+
+def _groupings(groups: Groups) -> Iterator[dict[str, Grouped]]:
+    for place in range(len(next(iter(groups.values()), ()))):
+        yield {name: of[place] for name, of in groups.items()}
+
+
+def _group_pages(runs: Mapping[str, Values], groups: Groups, how: str = "") -> Iterator[Page]:
+    return (group_page(runs, grouped, how) for grouped in _groupings(groups))
+
+
+def group_page(runs: Mapping[str, Values], grouped: Mapping[str, Grouped], how: str = "") -> Page:
+    """Give a row for each group and run, and for both averages; `how` all groups are listed."""
+    first, groups = next(iter(runs.values())), next(iter(grouped.values()))
+    number, total = len(first.per_query), len(groups.groups) + groups.unlisted
+    averages = (
+        _Group(name, "all queries", "micro", number, run.intervals, run.unjudged_shares)
+        for name, run in runs.items()
+    )
+    several = len(runs) > 1
+    rows = [
+        (
+            (each.label or f"macro-average of {total} groups", _queries(each.queries)),
+            *[each.run] * several,
+            *_cells(each.means, each.unjudged),
+        )
+        for each in (*_groups(grouped, number), *averages)
+    ]
+    keys = (groups.by, *["run"] * several)
     table = Table((*keys, *first.measures), rows, keys=len(keys), ids=range(1, len(keys)))
-    title = f"{dry}{first.about.name}, by {groups.by}: {groups.rule}"
-    return Page(title, (table, *notes(*_remarks(groups, how))))
-
-
-def _remarks(of: GroupedEvaluation, how: str) -> Iterator[str]:
-    total = len(of.groups) + of.unlisted
-    few = sum(each.queries < FEW_QUERIES for each in of.groups)
-    limit = f"freshstack evaluate … --limit {total}"
-    if of.unlisted:
-        yield f"the {len(of.groups)} largest of {total} groups; all: {how or limit}"
-    if few:
-        number = counted(few, "group")
-        yield f"{number} of fewer than {FEW_QUERIES} queries: their intervals are too narrow"
-    if of.ungrouped:
-        number = _queries(len(of.ungrouped))
-        yield f"{number} in no group, and not in the macro-average: {listed(of.ungrouped)}"
-
-
-# CSV
-
-_COLUMNS = (
-    *("file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high"),
-    *("unjudged_at_k", "absent", "empty", "placed"),
-)
+    remarks = []
+    if groups.unlisted:
+        how = how or f"freshstack evaluate … --limit {total}"
+        remarks.append(f"the {len(groups.groups)} largest of {total} groups; all: {how}")
+    if few := sum(len(of.per_query) < FEW_QUERIES for of in groups.groups.values()):
+        small = f"{counted(few, 'group')} of fewer than {FEW_QUERIES} queries"
+        remarks.append(f"{small}: their intervals are too narrow")
+    if groups.ungrouped:
+        out = f"{_queries(len(groups.ungrouped))} in no group, and not in the macro-average"
+        remarks.append(f"{out}: {_listed(groups.ungrouped)}")
+    title = f"{_dry(first)}{first.about.name}, by {groups.by}: {groups.rule}"
+    return Page(title, (table, *notes(*remarks)))
 
 
 def _rows(runs: Mapping[str, Evaluation], groups: Groups) -> Table:
-    """Make one row for each mean: of all queries, of each group, and of all groups."""
-    rows: list[tuple[Cell, ...]] = []
-
-    def add(
-        head: Sequence[Cell],
-        found: Mapping[str, Interval],
-        unjudged: Mapping[Cutoff, float | None],
-        *missing: int,
-    ) -> None:
-        placed = None if run.passages is None else run.passages.placed_share
-        for measure, mean in found.items():
-            share = unjudged.get(parse_measure(measure).cutoff or 0)
-            rows.append((*head, measure, mean.value, mean.low, mean.high, share, *missing, placed))
-
-    for name, run in runs.items():
-        queries = len(run.per_query)
-        head = (name, run.run, "", "", "micro", queries)
-        add(head, run.intervals, unjudged_shares(run), len(run.absent), len(run.empty))
-        for grouped in groups.get(name, ()):
-            for each in grouped.groups:
-                head = (name, run.run, grouped.by, each.group, "micro", each.queries)
-                add(head, each.means, each.unjudged, each.absent, each.empty)
-            number = queries - len(grouped.ungrouped)
-            add((name, run.run, grouped.by, "", "macro", number), grouped.macro, {}, 0, 0)
-    return Table(_COLUMNS, rows)
+    """Make a row of CSV for each mean: of all queries, of each group, and of all groups."""
+    header = ("file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high")
+    number = len(next(iter(runs.values())).per_query)
+    listed = [
+        ("", _Group(name, "", "micro", len(run.per_query), run.intervals, run.unjudged_shares))
+        for name, run in runs.items()
+    ]
+    for grouped in _groupings(groups):
+        by = next(iter(grouped.values())).by
+        listed += ((by, each) for each in _groups(grouped, number))
+    rows = [
+        (
+            *(each.run, runs[each.run].run, by, each.label, each.average, each.queries, measure),
+            *(mean.value, mean.low, mean.high),
+            each.unjudged.get(parse_measure(measure).cutoff or 0),
+        )
+        for by, each in listed
+        for measure, mean in each.means.items()
+    ]
+    return Table((*header, "unjudged_at_k"), rows)
 
 
 # Comparison
@@ -338,37 +323,38 @@ def comparison_page(
         paths: The files of the runs, for what to type next.
         groups: The mean differences by group, of `comparison.by_pair`.
     """
-    runs = comparison.evaluations
+    runs, paths, groups = comparison.evaluations, paths or {}, groups or {}
     letters = {
         run: chr(ord("A") + place) if place < 26 else f"R{place + 1}"
         for place, run in enumerate(runs)
     }
-    lettered = {f"{letters[name]} {name}": of for name, of in runs.items()}
-    first = next(iter(runs.values()))
+    first, lettered = next(iter(runs.values())), {name: f"{letters[name]} {name}" for name in runs}
     parts: list[Text | Table | Page] = [
-        *unjudged_parts(comparison, paths or {}),
-        *mean_parts(
-            lettered,
-            {f"{letters[name]} {name}": path for name, path in (paths or {}).items()},
+        *unjudged_parts(comparison, paths),
+        *_means(
+            {lettered[name]: of for name, of in runs.items()},
+            {lettered[name]: path for name, path in paths.items()},
         ),
     ]
-    dry = f"{DRY_RUN}. " if comparison.dry_run else ""
     columns = _difference_columns(letters)
     if comparison.dry_run:
         columns = {name: columns[name] for name in ("pair", "difference", "+/=/−\nd")}
     for measure in comparison.measures:
         differences = [each for each in comparison.differences if each.measure == measure]
-        parts.append(Table.of(differences, columns, f"{dry}{measure}"))
+        parts.append(Table.of(differences, columns, f"{_dry(first)}{measure}"))
     parts += notes(*_read_as(comparison, letters))
     parts += _agreements(comparison)
     parts += (_largest(comparison, each, limit) for each in comparison.differences if limit)
-    parts += _by_group(comparison, groups or {})
+    tested = Text("no difference within a group is tested", "note")
+    for page in _group_pages(comparison.by_pair(), groups, "--json"):
+        title = f"difference in {page.title}"
+        parts.append(replace(page, title=title, parts=(*page.parts, tested)))
+    data = {**first.about.identity, "comparison": comparison}
     rows = Table.of_dicts(comparison.to_rows())
     return Page(
-        title_of(first),
+        _title(first),
         tuple(parts),
-        data={**first.about.identity, "comparison": comparison}
-        | ({"groups": groups} if groups else {}),
+        data=data | ({"groups": groups} if groups else {}),
         rows=rows and replace(rows, keys=3),
     )
 
@@ -461,14 +447,6 @@ def _agreements(comparison: Comparison) -> Iterator[Table | Text]:
     )
 
 
-def _by_group(comparison: Comparison, groups: Groups) -> Iterator[Page]:
-    pairs = comparison.by_pair() if groups else {}
-    for place in range(len(next(iter(groups.values()), ()))):
-        page = group_page(pairs, {name: of[place] for name, of in groups.items()}, "--json")
-        tested = Text("no difference within a group is tested", "note")
-        yield replace(page, title=f"difference in {page.title}", parts=(*page.parts, tested))
-
-
 def _largest(comparison: Comparison, each: RunDifference, limit: int) -> Page:
     """List the queries with the largest differences, whichever way."""
     ordered = sorted(each.per_query.items(), key=lambda item: (-abs(item[1]), item[0]))
@@ -476,11 +454,13 @@ def _largest(comparison: Comparison, each: RunDifference, limit: int) -> Page:
     title = f"{each.measure}, {each.run} − {each.against}: the largest differences"
     if not largest:
         return Page(f"{title}: none, the two have the same value on all queries")
-    runs = comparison.evaluations
-    values, against = (runs[run].values(each.measure) for run in (each.run, each.against))
-    texts = runs[each.run].questions
+    run, other = (comparison.evaluations[name] for name in (each.run, each.against))
+    values, against = run.values(each.measure), other.values(each.measure)
     rows = [
-        (query, each.per_query[query], values[query], against[query], cut(texts.get(query, ""), 34))
+        (
+            *(query, each.per_query[query], values[query], against[query]),
+            cut(run.questions.get(query, ""), 34),
+        )
         for query in largest
     ]
     header = ("query", "difference", "run", "against", "text")

@@ -29,11 +29,11 @@ from freshstack_dspy.measures.compare import (
     named_runs,
 )
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
-from freshstack_dspy.measures.groups import GroupedEvaluation, grouped
 from freshstack_dspy.measures.measure import MeasureSource, parse_measure, parse_measures
 from freshstack_dspy.measures.passage_labels import read_run_of
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.statistics import FEWEST
+from freshstack_dspy.measures.values import Grouped, grouped
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.page import (
     Cell,
@@ -59,7 +59,6 @@ from freshstack_dspy.stored.slices import SUPPORTED
 from freshstack_dspy.views.measures import (
     evaluation_page,
     group_page,
-    unjudged_shares,
 )
 
 _WORST = 10
@@ -88,7 +87,7 @@ class Report(Shown):
     evaluations: Mapping[str, Evaluation]
     comparison: Comparison | None
     analyses: Mapping[str, Analysis]
-    groups: Mapping[str, Sequence[GroupedEvaluation]]
+    groups: Mapping[str, Sequence[Grouped]]
     diagnosis: Diagnosis | None
     agreement: AgreementReport | None
     correction: Correction | None
@@ -217,11 +216,11 @@ def _scored(
 
 def _grouped(
     collection: Collection, evaluations: Mapping[str, Evaluation]
-) -> dict[str, list[GroupedEvaluation]]:
+) -> dict[str, list[Grouped]]:
     """Group by slices, tags and own columns; a group of one query is none."""
     own = [name for name in groupings(collection) if name not in GROUPINGS]
     tags = ["tag"] if any(query.tags for query in collection.queries) else []
-    found: dict[str, list[GroupedEvaluation]] = {name: [] for name in evaluations}
+    found: dict[str, list[Grouped]] = {name: [] for name in evaluations}
     said = any(query.language or query.fields.get("language") for query in collection.queries)
     languages = ["language"] * said
     for by in ("slice", *tags, *languages, *own) if evaluations else ():
@@ -424,7 +423,7 @@ def _verdict(each: RunDifference) -> str:
 def _means(report: Report, measure: str) -> Picture:
     dots = []
     for name, of in report.evaluations.items():
-        share = unjudged_shares(of).get(parse_measure(measure).cutoff or 0)
+        share = of.unjudged_shares.get(parse_measure(measure).cutoff or 0)
         note = "" if share is None else f"{percent(share)} unjudged"
         dots.append(Dot(name, interval(of.intervals[measure]), note, hollow=(share or 0) > 0.5))
     title = f"{measure}, with 95% intervals; a ring: most of the top is unjudged"
@@ -587,8 +586,9 @@ def _answers(report: Report) -> Section:
         )
         return Section("answers", question, ("No answers were given",), parts)
     ranked = {run: next(iter(of.means.values())) for run, of in found.rankings.items()}
-    quality = {one.run: one.means["A_strict"].value or 0 for one in found.nuggets.runs}
-    answer: Words = (_link(counted(len(found.agreement.answers), "answer"), "answered"),)
+    quality = {one.run: one.means["A_strict"] for one in found.nuggets.runs}
+    answers = sum(len(one.per_query) for one in found.agreement.runs)
+    answer: Words = (_link(counted(answers, "answer"), "answered"),)
     if report.dry_run or is_baseline(found.account.model):
         answer = (*answer, f" by {found.account.model}; nothing is concluded")
     elif len(ranked) > 1:
@@ -607,7 +607,7 @@ def _answers(report: Report) -> Section:
 def _side_by_side(found: AnswerMetrics) -> Page:
     """Retrieval, what the answers hold, and how far what they cite supports them."""
     agreement, nuggets, citations = (
-        {} if of is None else {one.run: one.means for one in of.runs}
+        {} if of is None else {one.run: one.intervals for one in of.runs}
         for of in (found.agreement, found.nuggets, found.citations)
     )
     shown = ("alpha_nDCG", "Recall")

@@ -32,44 +32,47 @@ def scores_page(
         by: What has a row.
     """
     measures = measures or scores.measures
-    queries = {each.query_id for each in scores.answers}.union(*(run.absent for run in scores.runs))
-    number = counted(len(queries), "query", "queries")
+    number = counted(scores.runs[0].about.measured, "query", "queries")
     title = f"{counted(len(scores.runs), 'run')}, {number}; each query the same weight"
     if by == "run":
         title += "; with 95% bootstrap intervals"
         tables = [*run_tables(scores, measures, counts)]
         rows = Table.of(scores.runs, _run_columns(measures, counts))
     else:
-        keys: dict[str, Any] = {"run": "run", "query_id": "query_id"}
-        values = {name.replace("_", " "): _value_of(name) for name in measures}
-        numbers = {name: _count_of(name) for name in counts}
-        tables = [Table.of(scores.answers, keys | values, keys=2, ids=(0, 1))]
+        answers = [
+            {"run": run.run, "query_id": query, **run.counts[query], **values}
+            for run in scores.runs
+            for query, values in run.per_query.items()
+        ]
+        keys = {name: _field(name) for name in ("run", "query_id")}
+        values = {name.replace("_", " "): _field(name) for name in measures}
+        numbers = {name: _field(name) for name in counts}
+        tables = [Table.of(answers, keys | values, keys=2, ids=(0, 1))]
         if counts:
-            tables.append(Table.of(scores.answers, keys | numbers, keys=2, ids=(0, 1)))
-        exact = {name: _value_of(name) for name in measures}
-        rows = Table.of(scores.answers, keys | exact | numbers)
+            tables.append(Table.of(answers, keys | numbers, keys=2, ids=(0, 1)))
+        exact = {name: _field(name) for name in measures}
+        rows = Table.of(answers, keys | exact | numbers)
     return Page(title, (*tables, *notes(*missing_lines(scores, measures))), dict(scores), rows)
 
 
-def _value_of(measure: str) -> Any:
-    return lambda answer: answer.values.get(measure)
-
-
-def _count_of(name: str) -> Any:
-    return lambda scored: scored.counts.get(name, 0)
+def _field(name: str) -> Any:
+    return lambda answer: answer.get(name)
 
 
 def _run_columns(measures: Sequence[str], counts: Sequence[str]) -> dict[str, Any]:
     """The columns of a table of runs with all digits."""
 
     def end(measure: str, name: str) -> Any:
-        return lambda run: getattr(run.means[measure], name)
+        return lambda run: getattr(run.intervals[measure], name)
 
-    columns: dict[str, Any] = {"run": "run", "answers": "answers"}
+    def total(name: str) -> Any:
+        return lambda run: run.total[name]
+
+    columns: dict[str, Any] = {"run": "run", "answers": lambda run: len(run.per_query)}
     for measure in measures:
         columns[measure] = end(measure, "value")
         columns |= {f"{measure}_{name}": end(measure, name) for name in ("low", "high")}
-    columns |= {name: _count_of(name) for name in counts}
+    columns |= {name: total(name) for name in counts}
     return columns | {"absent": lambda run: len(run.absent)}
 
 
@@ -80,7 +83,7 @@ def run_tables(scores: Scores, measures: Sequence[str], counts: Sequence[str]) -
         (name, run.run, mean.number, mean.interval)
         for name in measures
         for run in runs
-        for mean in [interval(run.means[name])]
+        for mean in [interval(run.intervals[name])]
     ]
     yield Table(("measure", "run", "mean", "95 %"), values, keys=2, ids=(1,))
     yield Table.of(runs, _run_columns((), counts), ids=(0,))
@@ -96,7 +99,7 @@ def missing_lines(scores: Scores, measures: Sequence[str]) -> Iterator[str]:
     """Say what was missing, how it counts, and why there is no value."""
     total: Counter[str] = Counter()
     for run in scores.runs:
-        total.update(run.counts)
+        total.update(run.total)
     for number, what in (
         (total["failed"] + total["missing"], "nuggets without an assignment: they do not count"),
         (total["outside"], "citations outside of the references: they support nothing"),
@@ -113,15 +116,15 @@ def missing_lines(scores: Scores, measures: Sequence[str]) -> Iterator[str]:
             f"{len(absent):,}; they do not count, as of {absent[0][0]!r} to query {absent[0][1]!r}"
         )
     reasons = names_by(
-        (cut(reason, 200), f"{name} of {answer.run}")
-        for answer in scores.answers
+        (cut(reason, 200), f"{name} of {run.run}")
+        for run in scores.runs
         for name in measures
-        if (reason := answer.without.get(name)) is not None
+        for reason in run.without_value.get(name, {}).values()
     )
     common = sorted(reasons.items(), key=lambda each: -len(each[1]))
     for why, names in common[:_REASONS]:
         yield f"no value, {counted(len(names), 'time')}, as {names[0]}: {why}"
     if len(common) > _REASONS:
         yield f"and {len(common) - _REASONS:,} more reasons; --json has them all"
-    whys = {run.means[name].reason for run in scores.runs for name in measures} - {None}
+    whys = {run.intervals[name].reason for run in scores.runs for name in measures} - {None}
     yield from (f"no interval: {why}" for why in sorted(map(str, whys)))

@@ -64,7 +64,7 @@ def test_bounds_and_runs_by_hand(tmp_path: Path, made: Collection) -> None:
     found = table(tmp_path, made, *runs)
 
     def values(column: str) -> dict[str, float]:
-        means = {row: found.means(row) for row in found.values}
+        means = {row: found.values[row].means for row in found.values}
         return {row: of[column] for row, of in means.items() if column in of}
 
     assert values("Cov(Z)") == {"oracle retrieval": 1, "good": 1, "half": 0.5, "none": 0}
@@ -89,9 +89,9 @@ def test_a_context_has_k_chunks_or_so_many_tokens(tmp_path: Path, made: Collecti
     run = run_of(made, "run", dam="dam/2 dam/1", bridge="bridge/1 bridge/2")
 
     two = table(tmp_path, made, run, k=2)
-    assert two.means("run")["Cov(Z)"] == 1
+    assert two.values["run"].means["Cov(Z)"] == 1
     few = table(tmp_path, made, run, tokens=made_tokens(made, "bridge/1"))
-    assert few.values["run"]["Cov(Z)"] == {"bridge": 0.5, "dam": 0}
+    assert few.values["run"].values("Cov(Z)") == {"bridge": 0.5, "dam": 0}
 
 
 def made_tokens(collection: Collection, document: str) -> int:
@@ -118,7 +118,7 @@ def test_a_report_that_failed_is_left_out_and_no_0(tmp_path: Path, made: Collect
     run = run_of(made, "run", dam="dam/2", bridge="bridge/1")
     found = table(tmp_path, made, run, writer=refuse)
 
-    assert found.values["run"]["Cov(y)"] == {"bridge": 0.5}
+    assert found.values["run"].values("Cov(y)") == {"bridge": 0.5}
     (failed,) = [one for one in found.reports if one.status != "ok"]
     assert (failed.run_id, failed.query_id, failed.coverage) == ("run", "dam", None)
 
@@ -168,7 +168,7 @@ def test_without_a_session_contexts_alone_are_measured(made: Collection) -> None
     found = evaluate_contexts(None, made, [run_of(made, "run", dam="dam/2", bridge="bridge/1")])
 
     assert found.reports == ()
-    assert {row: sorted(of) for row, of in found.values.items()} == {
+    assert {row: sorted(of.measures) for row, of in found.values.items()} == {
         "oracle retrieval": ["Cov(Z)", "Den(Z)", "alpha_nDCG"],
         "run": ["Cov(Z)", "Den(Z)", "alpha_nDCG"],
     }

@@ -84,10 +84,10 @@ def test_a_nugget_that_other_answers_have_is_missing_in_one_that_came_back_short
     full = nuggets(("vital", "support"), ("vital", "not_support"))
     scores = score_assignments([assigned("a", "q", full), assigned("b", "q", full[:1])])
 
-    a, b = scores.answers
-    assert (a.values["A"], b.values["A"]) == (0.5, 1.0)
-    assert (a.counts["missing"], b.counts["missing"]) == (0, 1)
-    assert [run.counts["nuggets"] for run in scores.runs] == [2, 2]
+    a, b = scores.runs
+    assert (a.per_query["q"]["A"], b.per_query["q"]["A"]) == (0.5, 1.0)
+    assert (a.counts["q"]["missing"], b.counts["q"]["missing"]) == (0, 1)
+    assert [run.total["nuggets"] for run in scores.runs] == [2, 2]
 
 
 def test_the_same_query_twice_in_a_run_is_refused() -> None:
@@ -189,10 +189,10 @@ def test_the_rate_is_the_share_of_queries_whose_answers_agree() -> None:
     nothing = Agreement(run_id="r", query_id="n", agrees=None, status="not_retrieved")
     (run,) = score_agreement([*given, nothing]).runs
 
-    assert run.means["agreement"].value == 0.75
-    assert run.means["agreement"].low is not None
-    assert run.counts == {"agree": 3, "disagree": 1, "undecided": 1}
-    assert (run.answers, run.absent) == (5, ("n",))
+    assert run.intervals["agreement"].value == run.means["agreement"] == 0.75
+    assert run.intervals["agreement"].low is not None
+    assert run.total == {"agree": 3, "disagree": 1, "undecided": 1}
+    assert (len(run.per_query), run.absent) == (5, ("n",))
 
 
 pairs_found_and_agrees = st.lists(
@@ -272,4 +272,4 @@ def test_a_query_that_other_runs_answer_is_named_and_left_out() -> None:
     first, second = score_assignments(answers).runs
 
     assert (first.absent, second.absent) == (("2",), ())
-    assert first.means["A"].value == 1.0
+    assert first.means["A"] == 1.0

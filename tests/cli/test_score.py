@@ -50,7 +50,7 @@ def test_assignments_have_a_row_for_each_run_and_what_was_missing(
     assert "1 nuggets without an assignment: they do not count" in text
     assert "they do not count, as of 'b' to query '2'" in text
     assert "as V_strict of a: none of 1 nuggets has an assignment" in text
-    assert json.loads(as_json.out)["runs"][0]["means"]["V"]["value"] == 1
+    assert json.loads(as_json.out)["runs"][0]["means"]["V"] == 1
 
 
 def test_runs_of_answers_are_compared_with_tests(freshstack: Command, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_leaderboard_is_written_and_read(
     again = freshstack("score", "assignments", assignments, "--leaderboard", board)
     read = freshstack("score", "leaderboard", board, "--json")
     lines = board.read_text().splitlines()
-    means = {run["run"]: run["means"]["A"]["value"] for run in json.loads(read.out)["runs"]}
+    means = {run["run"]: run["means"]["A"] for run in json.loads(read.out)["runs"]}
 
     assert done.code == 0, done.err
     assert (again.code, "exists" in again.err) == (1, True)

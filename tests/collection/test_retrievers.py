@@ -13,7 +13,6 @@ from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.collection.retrievers import hits_of
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.conventions import CONVENTIONS
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import SourceFile
@@ -60,13 +59,6 @@ def bytes_of(text: str, part: str, encoding: str = "utf-8") -> tuple[int, int]:
 LENGTH = bytes_of(PAGE, "`len(a)`")
 SECOND = tuple(place + len(PAGE[: PAGE.rindex("size")].encode()) for place in (0, 4))
 ONE, TWO = (chunk.chunk_id for chunk in CUT[:2])
-
-
-def test_tied_chunks_stay_in_the_order_in_which_they_were_returned(collection: Collection) -> None:
-    run = found(collection, [(TWO, 1.0), (ONE, 1.0), (TWO, 0.5)])
-
-    assert isinstance(run, Run)
-    assert list(CONVENTIONS["freshstack"].order.chunks(run, "12")) == [TWO, ONE]
 
 
 @pytest.mark.parametrize(

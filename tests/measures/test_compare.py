@@ -10,17 +10,13 @@ from freshstack_dspy.measures.compare import (
     compare_evaluations,
     ranking_agreement,
 )
-from freshstack_dspy.measures.evaluation import Evaluation, evaluate
+from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.statistics import mean_interval, permutation_tests
+from freshstack_dspy.measures.values import Values
 
 
-def evaluation(run: str, per_query: dict[str, dict[str, float]]) -> Evaluation:
-    measures = tuple(next(iter(per_query.values())))
-    means = {
-        measure: sum(of[measure] for of in per_query.values()) / len(per_query)
-        for measure in measures
-    }
-    return Evaluation(run=run, measures=measures, means=means, per_query=per_query)
+def evaluation(run: str, per_query: dict[str, dict[str, float]]) -> Values:
+    return Values(run=run, measures=tuple(next(iter(per_query.values()))), per_query=per_query)
 
 
 def test_by_hand_means_can_agree_where_no_query_does() -> None:
@@ -37,7 +33,7 @@ def test_by_hand_means_can_agree_where_no_query_does() -> None:
     assert (found.within_queries.value, found.queries) == (-1, 2)
 
 
-def runs(*values: list[float]) -> dict[str, Evaluation]:
+def runs(*values: list[float]) -> dict[str, Values]:
     """Evaluate runs A, B, … as having these values for queries q00, q01, …"""
     return {
         name: evaluation(name, {f"q{place:02}": {"M@1": of} for place, of in enumerate(column)})
@@ -45,7 +41,7 @@ def runs(*values: list[float]) -> dict[str, Evaluation]:
     }
 
 
-def drawn(number: int, *shifts: float) -> dict[str, Evaluation]:
+def drawn(number: int, *shifts: float) -> dict[str, Values]:
     rng = random.Random(0)
     base = [rng.random() for _ in range(number)]
     return runs(*([value + shift + rng.gauss(0, 0.1) for value in base] for shift in shifts))
@@ -81,7 +77,7 @@ def test_a_large_difference_is_found_and_a_small_one_is_not_called_none() -> Non
     assert f"{missed.detectable:.3g}" in missed.conclusion
 
 
-def steps(number: int, queries: int) -> dict[str, Evaluation]:
+def steps(number: int, queries: int) -> dict[str, Values]:
     """Make a baseline and runs that are each higher on every query, by much, in three measures."""
     chance = random.Random("steps")
     return {
@@ -120,7 +116,7 @@ def test_only_queries_with_a_value_in_both_are_compared() -> None:
 
 
 def test_from_three_runs_on_measures_are_compared() -> None:
-    def measured(*names: str) -> dict[str, Evaluation]:
+    def measured(*names: str) -> dict[str, Values]:
         rng = random.Random(1)
         return {
             name: evaluation(

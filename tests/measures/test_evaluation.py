@@ -5,16 +5,15 @@ import json
 import random
 from collections.abc import Sequence
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy import NuggetQrels, Run
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.conventions import CONVENTIONS
-from freshstack_dspy.measures.evaluation import MEASURES_VERSION, evaluate
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.measures.evaluation import MEASURES_VERSION, Conventions, evaluate
 from freshstack_dspy.measures.measure import FAMILIES
 from freshstack_dspy.measures.statistics import macro_interval, mean_interval
 from freshstack_dspy.records import ScoredChunk
@@ -70,7 +69,7 @@ def test_queries_without_a_value_are_named_by_measure() -> None:
     qrels = NuggetQrels({"q": ("n",), "r": ("m",)}, {"n": {"a": 3}, "m": {"b": 5}}, threshold=3)
     evaluation = evaluate(qrels, run({"q": {"a": 1.0}}), ["StRecall(rel=5)@10", "Recall@5"])
 
-    assert evaluation.without_value == {"StRecall(rel=5)@10": ("q",)}
+    assert evaluation.without_value == {"StRecall(rel=5)@10": {"q": "no relevant chunk"}}
     assert evaluation.without_relevant == ()
 
 
@@ -89,8 +88,44 @@ def test_failed_judgments_of_the_top_are_counted_by_pair() -> None:
     assert found.shares == {"1": 0.5, "2": 0.0}
 
 
+TIED = run({"q": {"c": 1.0, "a": 1.00000001, "b": 1.0}})
+
+
+def test_ties_go_by_id_and_trec_eval_puts_the_larger_first() -> None:
+    """It keeps scores in single precision, in which these are all tied."""
+    graded = {"q": {"a": 1, "b": 2, "c": 3}}
+
+    assert evaluate(graded, TIED, "nDCG@1").means == {"nDCG@1": 1 / 3}
+    assert evaluate(graded, TIED, "nDCG@1", conventions="trec_eval").means == {"nDCG@1": 1.0}
+    assert evaluate(graded, TIED, "P@1", conventions="trec_eval").tied == ()
+    strange: Any = "treceval"
+    with pytest.raises(ConfigError, match=r"no conventions 'treceval'; there are .*'trec_eval'"):
+        evaluate(QRELS, TIED, conventions=strange)
+
+
+@pytest.mark.parametrize(
+    ("conventions", "counted"),
+    [
+        ("ours", ["found", "absent", "empty", "unsupported"]),
+        ("ndeval", ["found", "unsupported"]),
+        ("trec_eval", ["found", "empty", "unsupported"]),
+    ],
+)
+def test_what_is_missing_counts_nothing_or_is_left_out(
+    conventions: Conventions, counted: list[str]
+) -> None:
+    of = run({"found": in_order("a"), "empty": {}, "unsupported": in_order("a")})
+
+    evaluation = evaluate(FOUR, of, ["Recall@5"], conventions=conventions)
+
+    assert list(evaluation.values("Recall@5")) == counted
+    assert evaluation.means["Recall@5"] == 1 / len(counted)
+    assert "unsupported" not in evaluation.values("Recall@5", only_defined=True)
+    assert (evaluation.absent, evaluation.empty) == (("absent",), ("empty",))
+
+
 T = TypeVar("T")
-FIGURES = {2: "6b20848847392886"}
+FIGURES = {2: "9e6dc9410d324a05"}
 """By the version of the measures, the digest of all values below."""
 CHANGED = (
     "a figure changed: raise MEASURES_VERSION in measures/evaluation.py, say so in CHANGELOG, and "
@@ -160,7 +195,7 @@ def names() -> list[str]:
 def test_no_value_changes_within_a_version() -> None:
     qrels, run = collection()
     found: dict[str, object] = {}
-    for conventions in CONVENTIONS:
+    for conventions in get_args(Conventions):
         of = evaluate(qrels, run, names(), conventions=conventions)
         found[conventions] = [of.means, of.per_query]
     ours = evaluate(qrels, run, ["nDCG@5"])

@@ -41,7 +41,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def mean_of_runs(scores: Scores, measure: str) -> float:
-    return fmean(run.means[measure].value or 0.0 for run in scores.runs)
+    return fmean(run.means[measure] for run in scores.runs)
 
 
 def test_nugget_recall_of_573_answers() -> None:
@@ -60,12 +60,13 @@ def test_nugget_recall_of_573_answers() -> None:
     scores = score_assignments(read_assignments([ASSIGNMENTS]))
 
     found = {
-        (answer.run, answer.query_id, name): value
-        for answer in scores.answers
-        for name, value in answer.values.items()
+        (run.run, query, name): value
+        for run in scores.runs
+        for query, values in run.per_query.items()
+        for name, value in values.items()
     }
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
-    assert len(scores.answers) == 573
+    assert sum(len(run.per_query) for run in scores.runs) == 573
     assert sum(len(run.absent) for run in scores.runs) == 45 * 13 - 573
     shown = [round(mean_of_runs(scores, name), 4) for name in scores.measures]
     assert shown == [0.4627, 0.4861, 0.3949, 0.4223, 0.4182, 0.4448]
@@ -100,18 +101,19 @@ def test_citation_support_of_797_answers(tmp_path: Path) -> None:
 
     scores = score_citations(read_citations([path]))
 
-    assert len(scores.answers) == len(answers) == 797
-    for answer in scores.answers:
-        cited = [*answers[answer.run, answer.query_id].values()]
+    values = {(run.run, query): of for run in scores.runs for query, of in run.per_query.items()}
+    assert len(values) == len(answers) == 797
+    for answer, value in values.items():
+        cited = [*answers[answer].values()]
         first = fmean(labels[0][1] / 2 for labels in cited)
         every = fmean(fmean(label / 2 for _, label in labels) for labels in cited)
         full = fmean(labels[0][1] == 2 for labels in cited)
-        assert answer.values["weighted_precision_first"] == pytest.approx(first)
-        assert answer.values["weighted_precision_all"] == pytest.approx(every)
-        assert answer.values["hard_precision_first"] == pytest.approx(full)
-        assert answer.values["weighted_recall_first"] == pytest.approx(first)
+        assert value["weighted_precision_first"] == pytest.approx(first)
+        assert value["weighted_precision_all"] == pytest.approx(every)
+        assert value["hard_precision_first"] == pytest.approx(full)
+        assert value["weighted_recall_first"] == pytest.approx(first)
     assert mean_of_runs(scores, "weighted_precision_first") == pytest.approx(0.5756, abs=5e-5)
-    assert sum(run.counts["citations"] for run in scores.runs) == 4438
+    assert sum(run.total["citations"] for run in scores.runs) == 4438
 
 
 CRUX = SHARED / "crux-duc04-ratings"
