@@ -20,8 +20,8 @@ from .config import ModelConfig as ModelConfig
 from .config import load_config as load_config
 from .corpus.chunks import chunks as chunks
 from .errors import FreshstackError as FreshstackError
-from .formats.exports import export_collection as export_collection
 from .formats.format import Format as Format
+from .formats.format import export_collection as export_collection
 from .formats.triples import triples as triples
 from .index.hybrid import HybridIndex as HybridIndex
 from .lm.client import connect as connect

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus.notebook import notebook_text
+from freshstack_dspy.corpus.texts import notebook_text
 from freshstack_dspy.errors import SourceError, StoreError
 from freshstack_dspy.html import html_to_markdown
 from freshstack_dspy.labelling.shown_text import blocks_of

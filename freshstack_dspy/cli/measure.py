@@ -83,7 +83,7 @@ def _judgments(
     path: Path, slices: "Slices", nuggets: Nuggets, exclude: float | None = None
 ) -> _Judgments:
     from freshstack_dspy.collection.evaluating import qrels_of_file, without_contaminated
-    from freshstack_dspy.formats.description import EXPORT_FILE
+    from freshstack_dspy.formats.imported import EXPORT_FILE
     from freshstack_dspy.measures.qrels import About
 
     if path.is_file():

@@ -60,7 +60,7 @@ class Collection(StoredCollection, Shown):
             SourceError: A row is not such a record.
             CollectionError: An id names nothing, or is there twice.
         """
-        from freshstack_dspy.formats.given import read_given
+        from freshstack_dspy.formats.imported import read_given
 
         return cls.holding(*read_given(queries, nuggets, judgments, chunks, name, scale))
 
@@ -152,7 +152,7 @@ class Collection(StoredCollection, Shown):
         nuggets: NuggetsName = "supported",
     ) -> None:
         """Write the layout of another tool, as `freshstack_dspy.export_collection` does."""
-        from freshstack_dspy.formats.exports import export_collection
+        from freshstack_dspy.formats.format import export_collection
 
         export_collection(self, format, out, slices=slices, nuggets=nuggets)
 

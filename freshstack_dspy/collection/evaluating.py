@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 import freshstack_dspy.measures as measures_
 from freshstack_dspy.errors import CollectionError, SourceError, argument
-from freshstack_dspy.formats.description import read_description
+from freshstack_dspy.formats.imported import read_description
 from freshstack_dspy.measures.compare import Comparison
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,

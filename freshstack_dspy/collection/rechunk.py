@@ -9,7 +9,7 @@ from typing import Any
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
-from freshstack_dspy.corpus.encodings import BOM
+from freshstack_dspy.corpus.texts import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.measures.passage_labels import chunks_under, label_under

@@ -4,6 +4,7 @@ import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,17 +13,18 @@ import numpy as np
 from pydantic import ValidationError
 
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
-from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
 from freshstack_dspy.corpus.files import read_files
-from freshstack_dspy.corpus.headings import trails
 from freshstack_dspy.corpus.outlines import (
     Boundary,
+    FileKind,
     file_kind,
     has_text,
     is_language,
     outline_of,
     refine,
+    trails,
 )
+from freshstack_dspy.corpus.texts import FileText, chunk_encoding
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.languages import language_of
@@ -33,16 +35,12 @@ SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
 _SMALLEST_SHARE = 8
 """A boundary that would leave less than this part of the limit is a last resort."""
-_LINE = re.compile(rb"[ \t]*[!-~]")
-"""How a line begins that surely has text in it."""
+_LINE = re.compile(rb"(?<=[\r\n])(?=[ \t]*[!-~])")
+"""Where a line begins that surely has text in it."""
 
 
 class TokenTable:
-    """Where each token of a text ends, in bytes: the token count of any part of it, nearly.
-
-    A part that begins or ends inside a token, or whose ends the tokenizer would join
-    differently, may have a few tokens more or less when it is encoded by itself.
-    """
+    """Where each token of a text ends, in bytes: the token count of any part of it."""
 
     def __init__(self, data: bytes) -> None:
         """Encode a text in UTF-8, which is not empty."""
@@ -51,23 +49,33 @@ class TokenTable:
         self._ends: list[int] = np.cumsum(_token_lengths()[tokens]).tolist()
 
     def count(self, start: int, end: int) -> int:
-        """Count the tokens that lie, with at least a part, in a range of bytes."""
+        """Count the tokens that lie, with at least a part, in a range of bytes.
+
+        The range has nearly as many when it is encoded by itself: it may begin or end inside a
+        token, or the tokenizer may join its ends differently.
+        """
         return bisect_left(self._ends, end) + 1 - bisect_right(self._ends, start)
 
-    def exact(self, start: int, end: int) -> int | None:
-        """Count the tokens of a range of whole lines; None where its ends may be inside of one.
+    def exact(self, start: int, end: int) -> int:
+        """Count the tokens of a range of whole characters when it is encoded by itself.
 
         No token goes over the last line break before a line that has text in it, and what is before
-        it is divided into words as it would be by itself: see the pattern in `lm/tokens.py`.
+        it is divided into words as it would be by itself (see the pattern in `lm/tokens.py`). So
+        only what is before the first such line of the range, and the last one, are encoded again.
         """
-        if not self._begins_line(start) or not self._begins_line(end):
-            return None
-        return bisect_right(self._ends, end) - bisect_right(self._ends, start)
+        line = _LINE.search(self._data, start, end)
+        first = start if start == 0 else line.start() if line else end
+        last = end
+        if end < len(self._data) and not _LINE.match(self._data, end):
+            while last > first:
+                last = max(first, self._data.rfind(b"\n", first, last - 1) + 1)
+                if _LINE.match(self._data, last, end):
+                    break
+        inside = bisect_right(self._ends, last) - bisect_right(self._ends, first)
+        return inside + self._encoded(start, first) + self._encoded(last, end)
 
-    def _begins_line(self, offset: int) -> bool:
-        if offset in (0, len(self._data)):
-            return True
-        return self._data[offset - 1] in b"\r\n" and _LINE.match(self._data, offset) is not None
+    def _encoded(self, start: int, end: int) -> int:
+        return count_tokens(self._data[start:end].decode()) if start < end else 0
 
     def reach(self, start: int, tokens: int) -> int:
         """Give the end of the `tokens`-th token from a byte on, or the end of the text."""
@@ -78,13 +86,11 @@ class TokenTable:
 @functools.cache
 def _token_lengths() -> "np.ndarray[Any, np.dtype[np.int64]]":
     """Give the length in bytes of each token."""
-    known = encoding()
-    lengths = np.zeros(known.n_vocab, dtype=np.int64)
-    for token in range(known.max_token_value + 1):
-        try:
-            lengths[token] = len(known.decode_single_token_bytes(token))
-        except KeyError:  # the numbering has gaps
-            continue
+    vocabulary = encoding()
+    lengths = np.zeros(vocabulary.n_vocab, dtype=np.int64)
+    for token in range(vocabulary.max_token_value + 1):
+        with suppress(KeyError):  # the numbering has gaps
+            lengths[token] = len(vocabulary.decode_single_token_bytes(token))
     return lengths
 
 
@@ -94,29 +100,19 @@ class Piece(NamedTuple):
     start: int
     end: int
     tokens: int
-    headings: tuple[str, ...] = ()
-    """See `Chunk.headings`."""
 
 
 class Packer:
-    """Cuts one text from front to back.
+    """Cuts one text, in UTF-8, from front to back.
 
     Each piece reaches to the best boundary within the limit: the one highest in the structure,
     and of several such the farthest. Where no boundary is within the limit, as inside an
     endless word, the cut falls between two characters.
     """
 
-    def __init__(
-        self,
-        data: bytes,
-        boundaries: list[Boundary],
-        table: TokenTable,
-    ) -> None:
-        """Take a text in UTF-8 and its boundaries."""
-        self._data = data
-        self._boundaries = boundaries
-        self._offsets = [boundary.offset for boundary in boundaries]
-        self._table = table
+    def __init__(self, data: bytes, boundaries: Sequence[Boundary], table: TokenTable) -> None:
+        self._data, self._boundaries, self._table = data, boundaries, table
+        self._offsets = [offset for offset, _ in boundaries]
 
     def pieces(self, max_tokens: int) -> Iterator[Piece]:
         """Give pieces of at most `max_tokens` tokens, each of which begins where the last ended.
@@ -126,18 +122,14 @@ class Packer:
         start = 0
         while start < len(self._data):
             budget = max_tokens
-            end = self._cut(start, budget)
-            tokens = self._tokens(start, end)
-            while tokens > max_tokens and budget > 1:
-                budget = max(1, min(budget - 1, budget + max_tokens - tokens))
+            while True:
                 end = self._cut(start, budget)
-                tokens = self._tokens(start, end)
+                tokens = self._table.exact(start, end)
+                if tokens <= max_tokens or budget == 1:
+                    break
+                budget = max(1, min(budget - 1, budget + max_tokens - tokens))
             yield Piece(start, end, tokens)
             start = end
-
-    def _tokens(self, start: int, end: int) -> int:
-        exact = self._table.exact(start, end)
-        return count_tokens(self._data[start:end].decode()) if exact is None else exact
 
     def _cut(self, start: int, budget: int) -> int:
         """Choose where the piece ends that begins at `start`."""
@@ -148,19 +140,14 @@ class Packer:
         first = bisect_right(self._offsets, start)
         # First so that enough is left for the last piece.
         for room in (max(1, min(budget, left - small)), budget):
-            reach = self._table.reach(start, room)
-            last = bisect_right(self._offsets, reach)
+            last = bisect_right(self._offsets, self._table.reach(start, room))
             if first < last:
-                return self._best(start, small, first, last)
-        end = [*self._offsets[first : first + 1], len(self._data)][0]
+                large = bisect_left(self._offsets, self._table.reach(start, small), first, last)
+                if large == last:
+                    return self._offsets[last - 1]
+                return min(self._boundaries[large:last], key=_levels_first)[0]
+        end = self._offsets[first] if first < len(self._offsets) else len(self._data)
         return self._between_characters(start, self._table.reach(start, budget), end)
-
-    def _best(self, start: int, small: int, first: int, last: int) -> int:
-        large = bisect_left(self._offsets, self._table.reach(start, small), first, last)
-        if large == last:
-            return self._offsets[last - 1]
-        best = min(self._boundaries[large:last], key=lambda found: (found.level, -found.offset))
-        return best.offset
 
     def _between_characters(self, start: int, offset: int, end: int) -> int:
         """Move a cut back to where one is allowed, but not so far that nothing is left.
@@ -176,16 +163,16 @@ class Packer:
 
     def _outside(self, start: int, offset: int) -> int:
         """Give the next place, backwards if it can be, that is not inside of a character."""
-        while offset > start and self._inside(offset):
-            offset -= 1
-        if offset == start:
-            offset += 1
-            while offset < len(self._data) and self._inside(offset):
-                offset += 1
+        step = -1
+        while offset == start or (offset < len(self._data) and self._data[offset] & 0xC0 == 0x80):
+            step = 1 if offset == start else step
+            offset += step
         return offset
 
-    def _inside(self, offset: int) -> bool:
-        return self._data[offset] & 0xC0 == 0x80
+
+def _levels_first(boundary: Boundary) -> tuple[int, int]:
+    offset, level = boundary
+    return level, -offset
 
 
 def chunk_file(file: SourceFile, max_tokens: int, languages: Sequence[str] = ()) -> list[Chunk]:
@@ -201,10 +188,10 @@ def chunk_file(file: SourceFile, max_tokens: int, languages: Sequence[str] = ())
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
-    text = FileText(file.data, file.encoding)
-    pieces = _pieces(text, file.path, max_tokens)
+    text, kind = FileText(file.data, file.encoding), file_kind(file.path)
+    pieces, above = _pieces(text.utf8, kind, max_tokens)
     language = None
-    if languages and _is_prose(file.path):
+    if languages and (kind == "html" or not is_language(kind)):  # HTML's tags are passed over
         language = language_of(text.utf8.decode(), languages)
     inner = text.file_offsets([piece.start for piece in pieces[1:]])
     bounds = pairwise([0, *inner, len(file.data)])
@@ -219,10 +206,10 @@ def chunk_file(file: SourceFile, max_tokens: int, languages: Sequence[str] = ())
             tokens=piece.tokens,
             revision=file.revision,
             encoding=chunk_encoding(file.data, start, file.encoding),
-            headings=piece.headings,
+            headings=headings,
             language=language,
         )
-        for piece, (start, end) in zip(pieces, bounds, strict=False)
+        for piece, headings, (start, end) in zip(pieces, above, bounds, strict=False)
     ]
 
 
@@ -248,12 +235,12 @@ def chunks(
         SourceError: They cannot be read, or none has text.
         ConfigError: An option is unknown, or its value not allowed.
     """
-    given: dict[str, Any] = {"documents": documents}
+    place: dict[str, Any] = {"documents": documents}
     if isinstance(documents, str | Path):
-        given = {"path": Path(documents)}
+        place = {"path": Path(documents)}
         name = name or "-".join(Path(documents).resolve().name.split())
     try:
-        corpus = CorpusConfig(name=name or "documents", **given, **options)
+        corpus = CorpusConfig(name=name or "documents", **place, **options)
     except ValidationError as error:
         raise ConfigError(in_one_line(error, CorpusConfig)) from None
     files = read_files(corpus, max_file_bytes)
@@ -262,7 +249,7 @@ def chunks(
         chunk_file(file, max_tokens, languages) for file in files if isinstance(file, SourceFile)
     ]
     if not cut:
-        raise SourceError(f"{given.get('path', 'documents')}: has no document with text or code")
+        raise SourceError(f"{place.get('path', 'documents')}: has no document with text or code")
     return list(chain.from_iterable(cut))
 
 
@@ -271,26 +258,20 @@ def text_of(file_bytes: bytes, chunk: Chunk) -> str:
     return file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)
 
 
-def _is_prose(path: str) -> bool:
-    kind = file_kind(path)
-    return kind == "html" or not is_language(kind)  # of HTML the tags are passed over
-
-
-def _pieces(text: FileText, path: str, max_tokens: int) -> list[Piece]:
-    """Cut a text; none for one that is blank."""
-    if not text.utf8.decode().strip():
-        return []
-    table = TokenTable(text.utf8)
+def _pieces(
+    data: bytes, kind: FileKind, max_tokens: int
+) -> tuple[list[Piece], list[tuple[str, ...]]]:
+    """Cut a text, and give the headings that each piece is below; none for a blank text."""
+    if not has_text(data):
+        return [], []
+    table = TokenTable(data)
 
     def fits(start: int, end: int) -> bool:
         return end - start <= max_tokens or table.count(start, end) <= max_tokens
 
-    size = len(text.utf8)
+    size = len(data)
     if fits(0, size):
-        return [Piece(0, size, table.count(0, size))]
-    kind = file_kind(path)
-    outline = list(outline_of(kind, text.utf8, fits))
-    boundaries = refine(outline, text.utf8, fits)
-    pieces = list(Packer(text.utf8, boundaries, table).pieces(max_tokens))
-    found = trails(kind, text.utf8, outline, [piece.start for piece in pieces])
-    return [piece._replace(headings=each) for piece, each in zip(pieces, found, strict=True)]
+        return [Piece(0, size, table.count(0, size))], [()]
+    outline = list(outline_of(kind, data, fits))
+    pieces = list(Packer(data, refine(outline, data, fits), table).pieces(max_tokens))
+    return pieces, trails(kind, data, outline, [piece.start for piece in pieces])

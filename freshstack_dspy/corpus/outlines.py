@@ -1,4 +1,4 @@
-"""Where a text may be cut, and how good each place is.
+"""Where a text may be cut, and how good each place is; and the headings that a place is below.
 
 The outline of a text (code, Markdown …) gives the places that its grammar knows. `refine` keeps
 those that are needed to make pieces small enough, and where they do not suffice adds finer ones:
@@ -7,25 +7,20 @@ paragraphs, lines, sentences, words.
 
 import functools
 import importlib
-import itertools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple, TypeGuard, get_args
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise, repeat
+from typing import Literal, TypeGuard, get_args
 
 import numpy as np
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser, Tree
 
-
-class Boundary(NamedTuple):
-    """A byte offset before which a text may be cut: the start of a line, or of a word in it."""
-
-    offset: int
-    level: int
-    """How deep in the text's structure; 0 is best. `JOINED`: no boundary, but the contrary."""
-
-
+Boundary = tuple[int, int]
+"""A byte offset before which a text may be cut, the start of a line or of a word in it, and how deep it
+is in the text's structure; 0 is best. With the level `JOINED` it is no boundary, but the contrary."""
 JOINED = -1
 """The level of an offset that may not be cut before: a heading is about what begins there."""
 FINER = 1000
@@ -37,8 +32,6 @@ _CUTS = (  # each ends where the next text, or the indentation before it, begins
     re.compile(rb"[.!?][\"')\]]*\s+|\xe3\x80\x82|\xef\xbc[\x81\x9f]"),  # and those of Chinese
     re.compile(rb"[\s;,)}\]>]+"),
 )
-
-
 Fits = Callable[[int, int], bool]
 """Whether the bytes from one offset to another are within the limit."""
 
@@ -50,12 +43,12 @@ def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundar
     be left that do not fit: words, or white space, longer than the limit. There is text between
     any two of the boundaries, before the first and after the last.
     """
-    found = sorted(set(outline))
-    joined = frozenset(offset for offset, level in found if level == JOINED)
-    offsets_at: dict[int, list[int]] = {}
-    for offset, level in found:
+    boundaries = sorted(set(outline))
+    joined = {offset for offset, level in boundaries if level == JOINED}
+    offsets_at: defaultdict[int, list[int]] = defaultdict(list)
+    for offset, level in boundaries:
         if offset not in joined:
-            offsets_at.setdefault(level, []).append(offset)
+            offsets_at[level].append(offset)
     kept: list[Boundary] = []
     pieces = [(0, len(data))]
     for level in [*sorted(offsets_at), *range(FINER, FINER + len(_CUTS))]:
@@ -67,16 +60,15 @@ def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundar
                 offsets = offsets_at[level]
                 ends = offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
             else:
-                matches = _CUTS[level - FINER].finditer(data, start, end)
-                ends = [one.end() for one in matches if one.end() < end]
-                ends = [offset for offset in ends if offset not in joined]
-            kept.extend(Boundary(offset, level) for offset in ends)
-            smaller += zip([start, *ends], [*ends, end], strict=True)
+                ends = [match.end() for match in _CUTS[level - FINER].finditer(data, start, end)]
+                ends = [offset for offset in ends if offset < end and offset not in joined]
+            kept += zip(ends, repeat(level))
+            smaller += pairwise((start, *ends, end))
         pieces = smaller
     return _with_text_between(sorted(kept), data)
 
 
-def _with_text_between(boundaries: list[Boundary], data: bytes) -> list[Boundary]:
+def _with_text_between(boundaries: Iterable[Boundary], data: bytes) -> list[Boundary]:
     """Drop the boundaries that part white space from the text it belongs to.
 
     Indentation, and the white space at the beginning, belong to what follows; all else to what
@@ -84,15 +76,15 @@ def _with_text_between(boundaries: list[Boundary], data: bytes) -> list[Boundary
     """
     kept: list[Boundary] = []
     previous = 0
-    for boundary in boundaries:
-        part = data[previous : boundary.offset]
+    for offset, level in boundaries:
+        part = data[previous:offset]
         if has_text(part):
-            kept.append(boundary)
+            kept.append((offset, level))
         elif kept and (b"\n" in part or b"\r" in part or data[previous - 1] not in b"\r\n"):
-            kept[-1] = Boundary(boundary.offset, min(boundary.level, kept[-1].level))
+            kept[-1] = (offset, min(level, kept[-1][1]))
         else:
             continue
-        previous = boundary.offset
+        previous = offset
     if kept and not has_text(data[previous:]):
         kept.pop()
     return kept
@@ -104,9 +96,7 @@ _ASCII_SPACE = b" \t\n\r\x0b\f\x1c\x1d\x1e\x1f"
 
 def has_text(part: bytes) -> bool:
     """Whether a part of a text is more than white space."""
-    if part.isascii():
-        return bool(part.strip(_ASCII_SPACE))
-    return bool(part.decode().strip())
+    return bool(part.strip(_ASCII_SPACE) if part.isascii() else part.decode().strip())
 
 
 # Kinds of text
@@ -285,11 +275,11 @@ def code_outline(data: bytes, language: Language, fits: Fits) -> Iterator[Bounda
         node, depth = pending.pop()
         children = node.named_children
         deeper = min(depth + 1, _DEEPEST)
-        pending += [(one, deeper) for one in children if not fits(one.start_byte, one.end_byte)]
-        for before, child in itertools.pairwise(children):
+        pending += [(child, deeper) for child in children if not fits(*child.byte_range)]
+        for before, child in pairwise(children):
             line = _line_start(data, child)
             if line is not None and not _belongs_together(data, before, child):
-                yield Boundary(line, depth)
+                yield line, depth
 
 
 def _belongs_together(data: bytes, before: Node, node: Node) -> bool:
@@ -323,24 +313,14 @@ _RANKS = (b"part", b"chapter", b"section", b"subsection", b"subsubsection", b"pa
 _LATEX = re.compile(rb"^[ \t]*\\(" + b"|".join(_RANKS) + rb")\b\*?[\[{]", re.MULTILINE)
 
 
-def asciidoc_outline(data: bytes) -> Iterator[Boundary]:
+def _asciidoc_outline(data: bytes) -> Iterator[Boundary]:
     """Give the headings of AsciiDoc by rank; none in a listing, literal or comment block."""
     fence = b""
-    for found in _ASCIIDOC.finditer(data):
-        if found["fence"] and fence in (b"", found["fence"]):
-            fence = b"" if fence else found["fence"]
-        elif found["mark"] and not fence:
-            yield Boundary(found.start(), len(found["mark"]))
-
-
-def org_outline(data: bytes) -> Iterator[Boundary]:
-    """Give the headings of Org by rank."""
-    return (Boundary(found.start(), len(found[1])) for found in _ORG.finditer(data))
-
-
-def latex_outline(data: bytes) -> Iterator[Boundary]:
-    """Give the sections of LaTeX by rank."""
-    return (Boundary(one.start(), _RANKS.index(one[1]) + 1) for one in _LATEX.finditer(data))
+    for match in _ASCIIDOC.finditer(data):
+        if match["fence"] and fence in (b"", match["fence"]):
+            fence = b"" if fence else match["fence"]
+        elif match["mark"] and not fence:
+            yield match.start(), len(match["mark"])
 
 
 BLOCK_LEVEL = 50
@@ -352,7 +332,7 @@ _FRONT_MATTER = b"---"
 _ADORNMENT = re.compile(rb"([!-/:-@\[-`{-~])\1*$")
 
 
-def markdown_outline(data: bytes) -> Iterator[Boundary]:
+def _markdown_outline(data: bytes) -> Iterator[Boundary]:
     """Give the headings of Markdown by their rank, and its blocks below them.
 
     Nothing inside a fenced block or the front matter is a boundary, and a heading is joined to
@@ -375,12 +355,12 @@ def markdown_outline(data: bytes) -> Iterator[Boundary]:
             after_blank, paragraph = True, None
             continue
         heading = _heading(text, start, paragraph)
-        if after_heading or (heading and heading.offset < start):
-            yield Boundary(start, JOINED)
+        if after_heading or (heading and heading[0] < start):
+            yield start, JOINED
         if heading:
             yield heading
         elif after_blank and not line[:1].isspace():
-            yield Boundary(start, BLOCK_LEVEL)
+            yield start, BLOCK_LEVEL
         opening = _FENCE.match(text)
         fence = opening[1] if opening else b""
         if heading or opening:
@@ -394,10 +374,10 @@ def _heading(text: bytes, start: int, paragraph: int | None) -> Boundary | None:
     """Read a line as a heading, or as what makes one of the paragraph above it."""
     marked = _ATX_HEADING.match(text)
     if marked:
-        return Boundary(start, len(marked[1]))
+        return start, len(marked[1])
     underline = _SETEXT_UNDERLINE.match(text)
     if underline and paragraph is not None:
-        return Boundary(paragraph, 1 if underline[1].startswith(b"=") else 2)
+        return paragraph, 1 if underline[1].startswith(b"=") else 2
     return None
 
 
@@ -408,7 +388,7 @@ def _closes(text: bytes, fence: bytes) -> bool:
     return len(text) >= len(fence) and text == fence[:1] * len(text)
 
 
-def rst_outline(data: bytes) -> Iterator[Boundary]:
+def _rst_outline(data: bytes) -> Iterator[Boundary]:
     """Give the section titles of reStructuredText by rank, and its blocks below them.
 
     The rank of a title is the order in which its style (adornment, with or without overline)
@@ -423,22 +403,22 @@ def rst_outline(data: bytes) -> Iterator[Boundary]:
         if not text:
             continue
         if after_title:
-            yield Boundary(start, JOINED)
+            yield start, JOINED
         if number < skip_to:
             continue
-        title = _title(texts, number)
+        title = _title_style(texts, number)
         if title is not None:
             overlined = title[1]
             if title not in styles:
                 styles.append(title)
-            yield Boundary(start, min(styles.index(title) + 1, BLOCK_LEVEL - 1))
+            yield start, min(styles.index(title) + 1, BLOCK_LEVEL - 1)
             skip_to = number + (3 if overlined else 2)
         elif not text[:1].isspace() and (number == 0 or not texts[number - 1]):
-            yield Boundary(start, BLOCK_LEVEL)
+            yield start, BLOCK_LEVEL
         after_title = title is not None
 
 
-def _title(texts: list[bytes], number: int) -> tuple[bytes, bool] | None:
+def _title_style(texts: list[bytes], number: int) -> tuple[bytes, bool] | None:
     """Give the style of the title that begins on a line: its character, and if it has an overline."""
     lines = [*texts[number : number + 3], b"", b""]
     over = _ADORNMENT.match(lines[0])
@@ -455,17 +435,96 @@ def _width(line: bytes) -> int:
     return len(line.decode())
 
 
-_OF_PROSE = {
-    "markdown": markdown_outline,
-    "rst": rst_outline,
-    "asciidoc": asciidoc_outline,
-    "org": org_outline,
-    "latex": latex_outline,
+_OUTLINES: dict[str, Callable[[bytes], Iterable[Boundary]]] = {
+    "markdown": _markdown_outline,
+    "rst": _rst_outline,
+    "asciidoc": _asciidoc_outline,
+    "org": lambda data: ((match.start(), len(match[1])) for match in _ORG.finditer(data)),
+    "latex": lambda data: (
+        (match.start(), _RANKS.index(match[1]) + 1) for match in _LATEX.finditer(data)
+    ),
 }
+"""By kind, the headings by rank, and blocks below them."""
 
 
 def outline_of(kind: FileKind, data: bytes, fits: Fits) -> Iterable[Boundary]:
     """Give the places where the structure of a text in UTF-8 begins anew; none for plain text."""
-    if kind in _OF_PROSE:
-        return _OF_PROSE[kind](data)
-    return code_outline(data, kind, fits) if is_language(kind) else ()
+    if is_language(kind):
+        return code_outline(data, kind, fits)
+    return _OUTLINES[kind](data) if kind in _OUTLINES else ()
+
+
+# What a place is below
+
+
+_MARKS = re.compile(r"^[ \t]*(?:#{1,6}|={1,6}|\*{1,9}|\\\w+\*?(?=[\[{]))[ \t]*|[ \t]#+[ \t]*$")
+_LATEX_TITLE = re.compile(r"^(?:\[[^\]]*\])?\{(.*)\}.*$")
+_LONGEST_SOURCE = 2000
+"""Bytes that are looked at for a heading's text."""
+_LONGEST = 120
+"""Characters of a heading that are shown."""
+_DEFINES = re.compile(
+    r"class|declarat|definition|enum|function|impl|interface|item|method|module|namespace|spec|"
+    r"struct|trait"
+)
+_USES = re.compile(r"call|expression|invocation|reference|specifier_list")
+"""Nodes that have a name, and whose names `_DEFINES` matches, but that define nothing."""
+
+
+def trails(
+    kind: FileKind, data: bytes, outline: Iterable[Boundary], starts: Sequence[int]
+) -> list[tuple[str, ...]]:
+    """The headings that each of several places of a text in UTF-8 is below, the outermost first.
+
+    Code is below the names of the definitions around it, a text below the titles of its sections.
+    `starts` are offsets in bytes, ascending; a heading at a place itself is not above it.
+    """
+    if is_language(kind):
+        tree = syntax_tree(data, kind)
+        return [_definitions(tree.root_node, start) if tree else () for start in starts]
+    headings = [heading for heading in sorted(set(outline)) if 0 <= heading[1] < BLOCK_LEVEL]
+    trail: list[tuple[int, str]] = []
+    above: list[tuple[str, ...]] = []
+    place = 0
+    for start in starts:
+        while place < len(headings) and headings[place][0] < start:
+            offset, level = headings[place]
+            trail = [heading for heading in trail if heading[0] < level]
+            trail.append((level, _title(data, offset)))
+            place += 1
+        own = dict(headings[place : place + 1]).get(start, BLOCK_LEVEL)
+        above.append(tuple(title for level, title in trail if title and level < own))
+    return above
+
+
+def _title(data: bytes, offset: int) -> str:
+    """The text of a heading: its first line with a letter, without marks."""
+    for line in data[offset : offset + _LONGEST_SOURCE].decode(errors="ignore").splitlines():
+        if re.search(r"[^\W_]", line):
+            text = _MARKS.sub("", line).strip()
+            return _LATEX_TITLE.sub(r"\1", text)[:_LONGEST]
+    return ""
+
+
+def _definitions(root: Node, start: int) -> tuple[str, ...]:
+    """The names of the definitions that begin before a place and go on there."""
+    names: list[str] = []
+    node = root.named_descendant_for_byte_range(start, start)
+    while node is not None:
+        if _DEFINES.search(node.type) and not _USES.search(node.type):
+            name = _name(node)
+            if name is not None and name.text and name.end_byte <= start < node.end_byte:
+                names.append(name.text.decode(errors="ignore")[:_LONGEST])
+        node = node.parent
+    return tuple(reversed(names))
+
+
+def _name(node: Node) -> Node | None:
+    """The name in a definition: of C and C++ functions it is in their declarator, of `impl` a type."""
+    for field in ("name", "type") if node.type == "impl_item" else ("name",):
+        if (name := node.child_by_field_name(field)) is not None:
+            return name
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and (inner := declarator.child_by_field_name("declarator")):
+        declarator = inner
+    return declarator

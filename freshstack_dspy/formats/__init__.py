@@ -9,7 +9,7 @@ FORMATS = Registry(
     {
         "freshstack": f"{_HERE}.freshstack:FRESHSTACK",
         "beir": f"{_HERE}.beir:BEIR",
-        "mteb": f"{_HERE}.mteb:MTEB",
+        "mteb": f"{_HERE}.beir:MTEB",
         "trec": f"{_HERE}.trec:TREC",
         "hf": f"{_HERE}.hugging_face:HUGGING_FACE",
         "crux": f"{_HERE}.crux:CRUX",

@@ -1,4 +1,7 @@
-"""BEIR (Thakur et al., 2021): corpus.jsonl, queries.jsonl and qrels/test.tsv."""
+"""BEIR (Thakur et al., 2021): corpus.jsonl, queries.jsonl and qrels/test.tsv; and MTEB.
+
+MTEB's export has the files of BEIR, and task.py, a retrieval task that reads them.
+"""
 
 from itertools import chain
 from pathlib import Path
@@ -18,38 +21,106 @@ from freshstack_dspy.formats.selection import (
 from freshstack_dspy.records import Scale
 from freshstack_dspy.rows import Row
 
-_HOW_TO_LOAD = f"""\
+_BEIR = f"""\
     from beir.datasets.data_loader import GenericDataLoader
     corpus, queries, qrels = GenericDataLoader("path/to/this/folder").load(split="test")
 
 {GRADES}"""
+_MTEB = f"""\
+    from task import CollectionRetrieval  # with this folder on the path
+    mteb.evaluate(mteb.get_model("model-name"), CollectionRetrieval())
+
+{GRADES} The languages in `task.json` are undetermined: the collection does not record them."""
+_MTEB_TASK = '''\
+"""A retrieval task of MTEB, on the files next to this one."""
+
+import csv
+import json
+from pathlib import Path
+
+from datasets import Dataset
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.task_metadata import TaskMetadata
+
+FOLDER = Path(__file__).resolve().parent
+VALUES = json.loads((FOLDER / "task.json").read_text(encoding="utf-8"))
 
 
-def write_beir(selection: Selection) -> Files:
-    """Write documents, queries and the grades of judged chunks."""
-    chunks = table_ids(selection.collection.corpus.ids)
-    queries = table_ids(query.query_id for query in selection.queries)
-    # BEIR's evaluation passes over a chunk that is called as its query is.
-    while not set(chunks.values()).isdisjoint(queries.values()):
-        queries = {ours: f"query:{name}" for ours, name in queries.items()}
-    grades = (f"{queries[one]}\t{chunks[id_]}\t{grade}" for one, id_, grade in selection.grades())
-    yield "corpus.jsonl", corpus_rows(selection, chunks)
-    yield "queries.jsonl", query_rows(selection, queries, "_id")
-    yield "qrels/test.tsv", chain(["query-id\tcorpus-id\tscore"], grades)
-    yield from changed_ids(queries=queries.items(), chunks=chunks.items())
+def read(name, *fields):
+    with (FOLDER / name).open(encoding="utf-8", newline="\\n") as file:
+        rows = [json.loads(line) for line in file]
+    return [{"id": row["_id"]} | {field: row[field] for field in fields} for row in rows]
+
+
+class CollectionRetrieval(AbsTaskRetrieval):
+    metadata = TaskMetadata(
+        name=VALUES["name"],
+        description=VALUES["description"],
+        dataset={"path": str(FOLDER), "revision": VALUES["revision"]},
+        type="Retrieval",
+        category="t2t",
+        modalities=["text"],
+        eval_splits=["test"],
+        eval_langs=VALUES["languages"],
+        main_score="ndcg_at_10",
+    )
+
+    def load_data(self, num_proc=None, **kwargs):
+        if self.data_loaded:
+            return
+        qrels = {}
+        with (FOLDER / "qrels/test.tsv").open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\\t"):
+                qrels.setdefault(row["query-id"], {})[row["corpus-id"]] = int(row["score"])
+        queries = [query for query in read("queries.jsonl", "text") if query["id"] in qrels]
+        split = {
+            "queries": Dataset.from_list(queries),
+            "corpus": Dataset.from_list(read("corpus.jsonl", "title", "text")),
+            "relevant_docs": qrels,
+            "top_ranked": None,
+        }
+        self.dataset = {"default": {"test": split}}
+        self.data_loaded = True
+'''
+"""The same for every collection: code is not made of other people's texts."""
 
 
 _QRELS = (
     "qrels/*.tsv", "qrels/*.txt", "qrels/*.jsonl", "qrels/*.parquet", "qrels*.tsv", "qrels*.txt",
     "qrels*.jsonl", "*.qrels", "data/*.parquet", "default/*.parquet",
 )  # fmt: skip
-
-
 UNJUDGED = "not in the qrels"
 """Why a query of a BEIR collection is left out: it belongs to another split."""
 
 
-def read_beir(found: Imported) -> None:
+def _write(selection: Selection) -> Files:
+    """Write documents, queries and the grades of judged chunks."""
+    chunks = table_ids(selection.collection.corpus.ids)
+    queries = table_ids(query.query_id for query in selection.queries)
+    # BEIR's evaluation passes over a chunk that is called as its query is.
+    while not set(chunks.values()).isdisjoint(queries.values()):
+        queries = {ours: f"query:{name}" for ours, name in queries.items()}
+    grades = (f"{queries[q]}\t{chunks[c]}\t{grade}" for q, c, grade in selection.grades())
+    yield "corpus.jsonl", corpus_rows(selection, chunks)
+    yield "queries.jsonl", query_rows(selection, queries, "_id")
+    yield "qrels/test.tsv", chain(["query-id\tcorpus-id\tscore"], grades)
+    yield from changed_ids(queries=queries.items(), chunks=chunks.items())
+
+
+def _write_mteb(selection: Selection) -> Files:
+    yield from _write(selection)
+    manifest = selection.collection.manifest
+    values = {
+        "name": manifest.name,
+        "description": f"Questions of {manifest.name} and the chunks that support their answers.",
+        "revision": manifest.content_hash,
+        "languages": ["und"],
+    }
+    yield "task.json", values
+    yield "task.py", _MTEB_TASK
+
+
+def _read(found: Imported) -> None:
     """Read queries, each with its text as its one nugget, and grades as labels.
 
     Grades are on the smallest scale that holds them; where one is above 5, labels are 0 and 1 by
@@ -74,23 +145,22 @@ def read_beir(found: Imported) -> None:
         )
     else:
         found.highest_grade = highest
-    judged = set()
+    judged = {}
     for exported, grades in qrels.items():
         query_id = found.ours("queries", exported)
         if query_id not in found.queries:
             found.unknown_queries[query_id] += len(grades)
             continue
-        judged.add(query_id)
-        text = found.queries[query_id].text
-        nugget = found.add_nugget(rows[query_id], query_id, f"{query_id}_0", text)
+        judged[query_id] = query = found.queries[query_id]
+        nugget = found.add_nugget(rows[query_id], query_id, f"{query_id}_0", query.text)
         for document, grade in grades.items():
             if grade < 0:
                 found.judge(nugget, document, None, "failed", f"grade {grade}")
             else:
                 label = grade if scale else int(grade >= (found.threshold or 1))
                 found.judge(nugget, document, label)
-    if unjudged := found.queries.keys() - judged:
-        found.rejected[UNJUDGED] = len(unjudged)
+    if unjudged := len(found.queries) - len(judged):
+        found.rejected[UNJUDGED] = unjudged
     found.queries = {id_: query for id_, query in found.queries.items() if id_ in judged}
     found.find_corpus("the corpus", "corpus*")
 
@@ -106,9 +176,8 @@ def _qrels_file(found: Imported) -> Path:
         if found.split in splits:
             return splits[found.split]
         if splits:
-            raise SourceError(
-                f"{found.path}: name a split, as {', '.join(argument('split', name) for name in splits)}"
-            )
+            names = ", ".join(argument("split", name) for name in splits)
+            raise SourceError(f"{found.path}: name a split, as {names}")
     raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
 
 
@@ -138,9 +207,9 @@ def _qrels(found: Imported) -> dict[str, dict[str, int]]:
 
 BEIR = Format(
     name="beir",
-    how_to_load=_HOW_TO_LOAD,
-    write=write_beir,
-    read=read_beir,
+    how_to_load=_BEIR,
+    write=_write,
+    read=_read,
     cannot_hold=(
         "answers",
         "nuggets",
@@ -151,4 +220,11 @@ BEIR = Format(
         "evidence",
         "pool",
     ),
+)
+MTEB = Format(
+    name="mteb",
+    how_to_load=_MTEB,
+    write=_write_mteb,
+    read=_read,
+    cannot_hold=BEIR.cannot_hold,
 )

@@ -1,12 +1,13 @@
 """CRUX (Ju et al., arXiv 2506.20051): topics, ratings, three qrels and passages."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.files import json_file, read_lines
+from freshstack_dspy.files import json_file
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import Imported, shown
 from freshstack_dspy.formats.selection import (
@@ -40,40 +41,36 @@ def _write(selection: Selection) -> Files:
 
     threshold = selection.collection.threshold
     chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
-    topics = {one.query_id: word(one.query_id).replace(":", "!3A") for one in selection.queries}
+    topics = {q.query_id: word(q.query_id).replace(":", "!3A") for q in selection.queries}
     passages: dict[str, str] = {}  # passage id -> chunk id
     judgements: list[dict[str, Any]] = []
     subtopics: list[str] = []
     contexts: list[str] = []
     documents: list[str] = []
     for query_id, topic in topics.items():
-        labels = selection.by_chunk(query_id)
+        judged = selection.by_chunk(query_id)
         nuggets = [nugget.nugget_id for nugget in selection.nuggets[query_id]]
-        ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in labels))
-        passages.update(zip(ids, labels, strict=True))
-        ratings = [[found.get(nugget) for nugget in nuggets] for found in labels.values()]
-        for id_, (chunk_id, found) in zip(ids, labels.items(), strict=True):
-            row = [
-                -1 if nugget not in found else -2 if found[nugget] is None else found[nugget]
-                for nugget in nuggets
-            ]
-            judgements.append({"example_id": topic, "pid": id_, "rating": row})
+        ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in judged))
+        passages.update(zip(ids, judged, strict=True))
+        for id_, (chunk_id, labels) in zip(ids, judged.items(), strict=True):
+            rating = [labels.get(nugget, -1) for nugget in nuggets]
+            rating = [-2 if label is None else label for label in rating]
+            judgements.append({"example_id": topic, "pid": id_, "rating": rating})
             subtopics += [
                 f"{topic} {number} {id_} {selection.support[nugget][chunk_id]}"
                 for number, nugget in enumerate(nuggets, start=1)
                 if chunk_id in selection.support[nugget]
             ]
+        ratings = [[labels.get(nugget) for nugget in nuggets] for labels in judged.values()]
         labelled = required_subset(ratings, threshold)
-        required = [ids[place] for place, label in labelled.items() if label == REQUIRED]
-        if required:
+        if required := [ids[place] for place, label in labelled.items() if label == REQUIRED]:
             contexts += [f"{topic} 0 {ids[place]} {n}" for place, n in labelled.items()]
-            documents += [
-                f"{topic} 0 {document} 1"
-                for document in dict.fromkeys(id_.partition("#")[0] for id_ in required)
-            ]
+            whole = dict.fromkeys(id_.partition("#")[0] for id_ in required)
+            documents += [f"{topic} 0 {document} 1" for document in whole]
     pooled = set(passages.values())
     rest = [chunk for id_, chunk in chunks.items() if id_ not in pooled]
-    passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))
+    unpooled = (chunk.chunk_id for chunk in rest)
+    passages.update(zip(_passage_ids(_REST, rest), unpooled, strict=True))
 
     ranking = f"ranking_{threshold}"
     yield f"{ranking}/test_topics.tsv", topic_lines(selection, topics)
@@ -94,14 +91,14 @@ def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
     CRUX's tools take the topic of a passage to be what is before the first `:`. Numbers are of equal
     width, so that ids sort as those of the chunks do, by which equal scores and gains are ordered.
     """
-    given = list(chunks)
+    chunks = list(chunks)
     files: dict[tuple[str, str], int] = {}
-    for chunk in given:
+    for chunk in chunks:
         files.setdefault((chunk.source, chunk.path), len(files))
-    wide, wider = len(str(len(files) - 1)), len(str(len(given) - 1))
+    wide, wider = len(str(len(files) - 1)), len(str(len(chunks) - 1))
     return [
         f"{topic}:{files[chunk.source, chunk.path]:0{wide}}#{number:0{wider}}"
-        for number, chunk in enumerate(given)
+        for number, chunk in enumerate(chunks)
     ]
 
 
@@ -123,7 +120,7 @@ _TOPICS = ("ranking_*/*topics*.jsonl", "*topics*.jsonl")
 _QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
 _RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
 _SHARD = re.compile(r"\.(\d{1,6})-\d{1,6}\.jsonl$")
-_FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
+_FAILED: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
 """What CRUX writes where a reply had no rating, and where there was no reply. In exports of ours -1 is
 a pair that was never judged."""
 
@@ -133,7 +130,6 @@ def _read(found: Imported) -> None:
     default = Scale(name="graded_5", threshold=SCALES["graded_5"].threshold)
     found.use_scale(found.export.scale if found.export else default)
     topics = _read_topics(found)
-    highest = SCALES[found.scale.name].highest
     for row in _ratings(found):
         topic, passage = row.id(*_TOPIC_IDS), row.id("pid", "docid")
         found.once(row, "rating of", topic, passage)
@@ -144,41 +140,43 @@ def _read(found: Imported) -> None:
         if len(ratings) != len(topics[query_id]):
             wanted = f"{len(topics[query_id])} questions"
             raise SourceError(f"{row.place}: {len(ratings)} ratings for {wanted}")
-        for nugget, given in zip(topics[query_id], ratings, strict=True):
-            is_text = isinstance(given, str) and re.fullmatch("-[12]|[0-5]", given)
-            rating = int(given) if is_text else given
-            if rating is not None and (type(rating) is not int or not -2 <= rating <= highest):
-                raise SourceError(
-                    f"{row.place}: a rating is {shown(str(given))}; allowed: 0 to {highest}, -1 "
-                    "where none was in the reply, -2 where there was no reply"
-                )
+        for nugget, value in zip(topics[query_id], ratings, strict=True):
+            rating = _rating(row, value, SCALES[found.scale.name].highest)
             if nugget is None or (rating == -1 and found.export is not None):
                 continue  # its question is missing, as a failure records, or it was not judged
-            if rating in _FAILED_RATINGS:
-                found.judge(nugget, passage, None, _FAILED_RATINGS[rating], f"rating {given!r}")
+            if rating in _FAILED:
+                found.judge(nugget, passage, None, _FAILED[rating], f"rating {value!r}")
             else:
                 found.judge(nugget, passage, rating)
     found.find_corpus("the passages", "passages/*", "*passages*", "corpus*")
 
 
+def _rating(row: Row, value: Any, highest: int) -> int | None:
+    rating = value
+    if isinstance(value, str) and re.fullmatch("-[12]|[0-5]", value):
+        rating = int(value)
+    if rating is None or (type(rating) is int and -2 <= rating <= highest):
+        return rating
+    raise SourceError(
+        f"{row.place}: a rating is {shown(str(value))}; allowed: 0 to {highest}, -1 "
+        "where none was in the reply, -2 where there was no reply"
+    )
+
+
 def _read_topics(found: Imported) -> dict[str, list[Nugget | None]]:
     """Give the nuggets of each topic by its questions; None where a question is missing."""
     requests: dict[str, str] = {}
-    file = found.optional_part("topics", *_TOPICS)
-    if file is None:
-        file = found.part("topics", *_TOPICS, *_QUESTIONS)
-        if (request := found.optional_part("requests", "*request*.jsonl")) is not None:
-            for row in found.rows(request):
-                requests[row.id(*_TOPIC_IDS)] = row.text("request", "topic")
+    file = found.part("topics", *_TOPICS, *_QUESTIONS)
+    if "subquestions" in file.name:
+        request = found.optional_part("requests", "*request*.jsonl")
+        for row in found.rows(request) if request else ():
+            requests[row.id(*_TOPIC_IDS)] = row.text("request", "topic")
     topics: dict[str, list[Nugget | None]] = {}
     for row in _by_topic(found, file, "questions"):
         own, ids = row.id(*_TOPIC_IDS), row.texts("nugget_ids")
-        query_id = found.add_query(
-            row,
-            own,
-            text=row.text("topic", "request", default=requests.get(own, "")),
-            answer=row.text("report", "summary", default=""),
-        ).query_id
+        text = row.text("topic", "request", default=requests.get(own, ""))
+        answer = row.text("report", "summary", default="")
+        query_id = found.add_query(row, own, text=text, answer=answer).query_id
         questions = row.list("questions", "subquestions")
         if ids and len(ids) != len(questions):
             raise row.fault("nugget_ids", "one id for each question")
@@ -209,8 +207,8 @@ def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
         return
     found.files.append(file)
     by_topic = Row.of(json_file(file), str(file)).values
-    for number, (topic, given) in enumerate(by_topic.items(), start=1):
-        yield Row(f"{file}:{number}", {"id": topic, name: given})
+    for number, (topic, value) in enumerate(by_topic.items(), start=1):
+        yield Row(f"{file}:{number}", {"id": topic, name: value})
 
 
 def _ratings(found: Imported) -> Iterator[Row]:
@@ -226,33 +224,16 @@ def _ratings(found: Imported) -> Iterator[Row]:
             yield from found.rows(file)
         return
     run = found.part("run whose ranks were rated", "*.run")
-    found.files.append(run)
-    ranked = _ranks(run)
+    passages: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    for line in found.lines(run, "topic Q0 passage rank score run", "rank"):
+        passages[line.id("topic")][line.number("rank", 0)] = line.id("passage")
     for row in _by_topic(found, files[0], "rows"):
-        topic, rows = row.id("id"), row.list("rows")
-        passages = ranked.get(topic, [])
-        if len(rows) > len(passages):
-            raise SourceError(
-                f"{row.place}: ratings for more ranks than the {len(passages)} of the run"
-            )
-        for rank, (passage, rating) in enumerate(zip(passages, rows, strict=False), start=1):
-            values = {"id": topic, "docid": passage, "rating": rating}
-            yield Row(f"{row.place}, rank {rank}", values)
-
-
-def _ranks(path: Path) -> dict[str, list[str]]:
-    """Read the passages of a run by its ranks, which are 1, 2, 3, … for each topic."""
-    ranks: dict[str, dict[int, str]] = {}
-    for number, line in read_lines(path):
-        fields = line.decode("utf-8", "replace").split()
-        if fields and (len(fields) != 6 or not fields[3].isdecimal()):
-            raise SourceError(f"{path}:{number}: not a line `topic Q0 passage rank score run`")
-        if fields:
-            ranks.setdefault(fields[0], {})[int(fields[3])] = fields[2]
-    for topic, of_topic in ranks.items():
-        if sorted(of_topic) != [*range(1, len(of_topic) + 1)]:
-            raise SourceError(f"{path}: topic {shown(topic)}: a rank is missing")
-    return {topic: [of[rank] for rank in sorted(of)] for topic, of in ranks.items()}
+        topic = row.id("id")
+        for rank, rating in enumerate(row.list("rows"), start=1):
+            place = f"{row.place}, rank {rank}"
+            if rank not in passages[topic]:
+                raise SourceError(f"{place}: ratings for more ranks than {run} has")
+            yield Row(place, {"id": topic, "docid": passages[topic][rank], "rating": rating})
 
 
 CRUX = Format(

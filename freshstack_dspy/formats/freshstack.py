@@ -5,10 +5,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.formats.description import JUDGMENTS_FILE
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.hugging_face import front_matter, parquet_file
-from freshstack_dspy.formats.imported import DATA_ENDINGS, Imported, query_fields, shown
+from freshstack_dspy.formats.imported import (
+    DATA_ENDINGS,
+    JUDGMENTS_FILE,
+    Imported,
+    query_fields,
+    shown,
+)
 from freshstack_dspy.formats.selection import (
     QUERY_SOURCES,
     Files,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import CollectionError, ConfigError, argument
-from freshstack_dspy.formats.exports import export_collection
-from freshstack_dspy.formats.format import Format
+from freshstack_dspy.formats.format import Format, export_collection
 from freshstack_dspy.formats.imported import Imported, R, validated
 from freshstack_dspy.formats.selection import GRADES, Files, Selection
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from freshstack_dspy.formats.description import IDS_FILE, LICENCES_FILE
+from freshstack_dspy.formats.imported import IDS_FILE, LICENCES_FILE
 from freshstack_dspy.pages.markdown import escape, page_markdown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query
 from freshstack_dspy.stored.card import attribution, baseline_warning

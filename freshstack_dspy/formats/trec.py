@@ -1,14 +1,10 @@
 """TREC: topics, qrels, qrels by subtopic, and a corpus as Anserini reads it."""
 
-import re
-from collections.abc import Mapping
 from typing import Any
 
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.files import read_lines
-from freshstack_dspy.formats.description import JUDGMENTS_FILE
 from freshstack_dspy.formats.format import Format
-from freshstack_dspy.formats.imported import Imported, shown
+from freshstack_dspy.formats.imported import JUDGMENTS_FILE, Imported, shown
 from freshstack_dspy.formats.selection import (
     GRADES,
     Files,
@@ -21,7 +17,7 @@ from freshstack_dspy.formats.selection import (
     word,
 )
 from freshstack_dspy.records import Nugget
-from freshstack_dspy.rows import Row, importance_of
+from freshstack_dspy.rows import importance_of
 
 _HOW_TO_LOAD = f"""\
     ir_measures diversity_qrels.txt path/to/run.txt 'alpha_nDCG@10'
@@ -37,26 +33,27 @@ def _write(selection: Selection) -> Files:
     chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.ids}
     nuggets: list[dict[str, Any]] = []
     subtopics: list[str] = []
-    for query_id, of_query in selection.nuggets.items():
-        for number, nugget in enumerate(of_query, start=1):
+    for query_id, own in selection.nuggets.items():
+        for number, nugget in enumerate(own, start=1):
             row = nugget.model_dump(include={"nugget_id", "text", "importance"})
             nuggets.append({"id": queries[query_id], "subtopic": number, **row})
             labels = selection.support[nugget.nugget_id].items()
             subtopics += [f"{queries[query_id]} {number} {chunks[id_]} {n}" for id_, n in labels]
-    corpus = (
-        {
-            "id": chunks[chunk.chunk_id],
-            "contents": chunk.titled,
-            "metadata": {"title": chunk.title, **chunk_metadata(chunk)},
-        }
-        for chunk in selection.collection.chunks()
-    )
-    grades = (f"{queries[one]} 0 {chunks[id_]} {grade}" for one, id_, grade in selection.grades())
     yield "topics.tsv", topic_lines(selection, queries)
     yield "topics.jsonl", query_rows(selection, queries, "id")
     yield "nuggets.jsonl", nuggets
-    yield "corpus.jsonl", corpus
-    yield "qrels.txt", grades
+    yield (
+        "corpus.jsonl",
+        (
+            {
+                "id": chunks[chunk.chunk_id],
+                "contents": chunk.titled,
+                "metadata": {"title": chunk.title, **chunk_metadata(chunk)},
+            }
+            for chunk in selection.collection.chunks()
+        ),
+    )
+    yield "qrels.txt", (f"{queries[q]} 0 {chunks[c]} {grade}" for q, c, grade in selection.grades())
     yield "diversity_qrels.txt", subtopics
     yield JUDGMENTS_FILE, judgment_rows(selection)
     yield from changed_ids(queries=queries.items(), chunks=chunks.items())
@@ -65,45 +62,33 @@ def _write(selection: Selection) -> Files:
 def _read(found: Imported) -> None:
     """Read topics, and nuggets with their subtopics, which a document supports (1) or not (0).
 
-    A label below 0 is a judgment without a label, as in BEIR.
-
-    For an export of ours the labels are those that it had.
+    A label below 0 is a judgment without a label, as in BEIR. For an export of ours the labels are
+    those that it had.
     """
     whole = found.take_judgments()
     for row in found.rows(found.part("topics", "*topics*.jsonl")):
         found.add_query(row, row.id("id"), text=row.text("text"))
     nuggets: dict[tuple[str, str], Nugget] = {}
-    file = found.part("nuggets", "*nuggets*.jsonl")
-    for row in found.rows(file):
+    for row in found.rows(found.part("nuggets", "*nuggets*.jsonl")):
         query_id = found.ours("queries", row.id("id"))
         if query_id not in found.queries:
             raise SourceError(f"{row.place}: there is no topic {shown(query_id)}")
-        importance, id_ = importance_of(row), row.id("nugget_id")
-        nugget = found.add_nugget(row, query_id, id_, row.text("text"), importance=importance)
+        text, importance = row.text("text"), importance_of(row)
+        nugget = found.add_nugget(row, query_id, row.id("nugget_id"), text, importance=importance)
         nuggets[row.id("id"), row.id("subtopic")] = nugget
     if not whole:
-        _read_qrels(found, nuggets)
+        file = found.part("qrels by subtopic", "*diversity*qrels*.txt", "*diversity*.qrels")
+        for row in found.lines(file, "topic subtopic document label", "label"):
+            topic, subtopic, document, label = row.values.values()
+            if (topic, subtopic) not in nuggets:
+                raise SourceError(f"{row.place}: topic {shown(topic)} has no nugget {subtopic}")
+            found.once(row, "judgment", topic, subtopic, document)
+            nugget = nuggets[topic, subtopic]
+            if label < 0:
+                found.judge(nugget, document, None, "failed", f"label {label}")
+            else:
+                found.judge(nugget, document, int(label > 0))
     found.find_corpus("the corpus", "corpus*")
-
-
-def _read_qrels(found: Imported, nuggets: Mapping[tuple[str, str], Nugget]) -> None:
-    file = found.part("qrels by subtopic", "*diversity*qrels*.txt", "*diversity*.qrels")
-    found.files.append(file)
-    for number, line in read_lines(file):
-        fields = line.decode("utf-8", "replace").split()
-        if not fields:
-            continue
-        if len(fields) != 4 or not re.fullmatch("-?[0-9]{1,9}", fields[3]):
-            raise SourceError(f"{file}:{number}: not a line `topic subtopic document label`")
-        topic, subtopic, document, label = fields
-        if (topic, subtopic) not in nuggets:
-            raise SourceError(f"{file}:{number}: topic {shown(topic)} has no nugget {subtopic}")
-        place = Row(f"{file}:{number}", {})
-        found.once(place, "judgment", topic, subtopic, document)
-        if int(label) < 0:
-            found.judge(nuggets[topic, subtopic], document, None, "failed", f"label {label}")
-        else:
-            found.judge(nuggets[topic, subtopic], document, int(int(label) > 0))
 
 
 TREC = Format(

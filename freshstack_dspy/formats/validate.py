@@ -11,8 +11,8 @@ from freshstack_dspy.corpus.parquet import ROWS, ChunkFile
 from freshstack_dspy.errors import CollectionError, FreshstackError
 from freshstack_dspy.files import existing_folder
 from freshstack_dspy.formats import FORMATS
-from freshstack_dspy.formats.description import EXPORT_FILE, Description, read_description
 from freshstack_dspy.formats.format import Format, read_layout
+from freshstack_dspy.formats.imported import EXPORT_FILE, Description, read_description
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment

@@ -10,17 +10,16 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freshstack_dspy.config import BuildConfig, CorpusConfig
-from freshstack_dspy.corpus.files import list_files
-from freshstack_dspy.corpus.git import Repository
+from freshstack_dspy.corpus.files import ReadFile, SeenFiles, list_files, look_at_files
+from freshstack_dspy.corpus.git import commit_date, find_commit
 from freshstack_dspy.corpus.parquet import ChunkFile, ChunkSums, write_chunks
-from freshstack_dspy.corpus.seen import ReadFile, SeenFiles, look_at_files
 from freshstack_dspy.corpus.sorting import merged, sorted_batches
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
@@ -117,7 +116,7 @@ def _look(config: BuildConfig, progress: Progress) -> _Found:
     progress.start("files", len(config.corpus))
     for corpus in config.corpus:
         read, skipped = len(found.read), len(found.skipped)
-        for file, _ in look_at_files(corpus, most, seen_files(corpus, most, kept)):
+        for file in look_at_files(corpus, most, seen_files(corpus, most, kept)):
             if isinstance(file, ReadFile):
                 found.read.append(file)
             elif isinstance(file, SkippedFile):
@@ -342,15 +341,13 @@ def commit_of(corpus: CorpusConfig) -> str | None:
     """The commit of the revision of a corpus."""
     if corpus.path is None:
         raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
-    with closing(Repository(corpus.path, corpus.revision or "")) as repository:
-        return repository.revision
+    return find_commit(corpus.path, corpus.revision or "")
 
 
 def commit_dates(config: BuildConfig) -> dict[str, str]:
     """When the commit of each corpus was made, by name; of corpora that are repositories."""
-    found = {}
+    dates = {}
     for corpus in config.corpus:
         if corpus.path is not None and corpus.revision is not None:
-            with closing(Repository(corpus.path, corpus.revision)) as repository:
-                found[corpus.name] = repository.date
-    return {name: date for name, date in found.items() if date is not None}
+            dates[corpus.name] = commit_date(corpus.path, corpus.revision)
+    return {name: date for name, date in dates.items() if date is not None}

@@ -17,8 +17,8 @@ from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import TRANSPORT, BuildConfig, CorpusConfig, Mode, Role
+from freshstack_dspy.corpus.files import ReadFile, look_at_files
 from freshstack_dspy.corpus.parquet import ChunkFile
-from freshstack_dspy.corpus.seen import ReadFile, look_at_files
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
 from freshstack_dspy.files import Uri
 from freshstack_dspy.index.lexical import indexed_text
@@ -280,7 +280,7 @@ def _files(corpus: CorpusConfig, most: int, kept: Path) -> list[Any]:
     if corpus.revision:  # a commit names its content, so none of it need be read
         return [commit_of(corpus), chosen_by(corpus)]
     files = look_at_files(corpus, most, seen_files(corpus, most, kept))
-    return [[*file] if isinstance(file, ReadFile) else file.model_dump() for file, _ in files]
+    return [[*file] if isinstance(file, ReadFile) else file.model_dump() for file in files]
 
 
 def own_programs(

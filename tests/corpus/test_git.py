@@ -1,6 +1,5 @@
 """Git repositories: read at a revision, fetched over real HTTP and from files, and hostile ones."""
 
-import os
 import shutil
 import subprocess
 import threading
@@ -12,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.corpus.files import read_files
-from freshstack_dspy.corpus.git import fetch, remote
+from freshstack_dspy.corpus.git import check_url, fetch
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SourceFile
 
@@ -91,7 +89,7 @@ def test_an_unknown_revision_is_an_error_that_says_how_to_list_them(
     repository: Path, revision: str
 ) -> None:
     with pytest.raises(SourceError) as error:
-        read_files(CorpusConfig(name="lib", path=repository, revision=revision), 1000)
+        read(repository, revision=revision)
 
     assert f"has no commit {revision!r}; allowed: a commit, tag or branch" in str(error.value)
 
@@ -210,20 +208,6 @@ def test_a_revision_is_brought_here_and_pinned(
     assert not list(clones.glob("*/.*"))
 
 
-def test_leftovers_of_a_killed_fetch_are_removed(served: Path, tmp_path: Path) -> None:
-    found = fetched(f"file://{served}", tmp_path / "clones")
-    assert found.path is not None
-    old, young = (found.path.parent / f".fetching-{name}" for name in ("old", "young"))
-    for folder in (old, young):
-        (folder / "new.git").mkdir(parents=True)
-    os.utime(old, (0, 0))
-
-    fetched(f"file://{served}", tmp_path / "clones")
-
-    assert not old.exists()
-    assert young.exists()  # of a fetch that may be under way
-
-
 def test_offline_serves_what_is_here_and_says_so(served: Path, tmp_path: Path) -> None:
     url, clones, notes = f"file://{served}", tmp_path / "clones", list[str]()
     here = fetched(url, clones, "main")
@@ -278,6 +262,6 @@ def test_only_addresses_of_known_forms_are_used(tmp_path: Path, url: str) -> Non
 )
 def test_a_password_is_an_error_and_never_shown(url: str) -> None:
     with pytest.raises(SourceError, match="not shown, as it may hold a password") as error:
-        remote(url)
+        check_url(url)
 
     assert "ter2" not in str(error.value)

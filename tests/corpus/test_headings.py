@@ -6,8 +6,7 @@ import pytest
 
 from freshstack_dspy import HybridIndex
 from freshstack_dspy.corpus.chunks import chunk_file
-from freshstack_dspy.corpus.headings import trails
-from freshstack_dspy.corpus.outlines import file_kind, outline_of
+from freshstack_dspy.corpus.outlines import file_kind, outline_of, trails
 from freshstack_dspy.records import SourceFile
 
 MARKDOWN = """# Guide

@@ -108,7 +108,7 @@ def test_ratings_by_rank_belong_to_the_chunks_of_the_run(tmp_path: Path) -> None
     labels = {(one.nugget_id, one.chunk_id): one.label for one in collection.judgments}
     assert (labels["t_1", "p:0#1"], labels["t_2", "p:1#2"]) == (5, 4)
     (folder / "bm25.run").write_text("t Q0 p 1 1.0 r\n")
-    with pytest.raises(SourceError, match="ratings for more ranks than the 1 of the run"):
+    with pytest.raises(SourceError, match="ratings for more ranks"):
         import_collection("crux", folder, tmp_path / "d")
 
 

@@ -1,15 +1,20 @@
-"""Files of a folder: what is read, what is skipped, that nothing outside is reached; and globs."""
+"""Where documents come from: folders, packages, JSON Lines; nothing outside is reached; and globs."""
 
+import json
 import shutil
 import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus.tree import glob_of
+from freshstack_dspy.corpus.files import _globs
+from freshstack_dspy.corpus.sources import document_bytes
+from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.records import LicenceFile, SourceFile
 
-from .read_corpus import files, read, reasons, write_all
+from .read_corpus import files, kinds, read, reasons, write_all
 
 
 def test_files_come_as_they_are_in_order_of_path(tmp_path: Path) -> None:
@@ -129,4 +134,122 @@ def test_globs_mean_what_they_mean_in_gitignore(tmp_path: Path, glob: str) -> No
     if glob == "a.md/":
         ignored |= {"a.md", "docs/a.md", "docs/x/a.md", "src/docs/a.md"}
 
-    assert {path for path in PATHS if glob_of(glob).matches(path)} == ignored
+    assert {path for path in PATHS if _globs("c", [glob]).match_file(path)} == ignored
+
+
+def test_what_is_no_glob_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"corpus 'docs'"):
+        read(write_all(tmp_path, {"a": b"1"}), include=("[z-a]",))
+
+
+# Installed packages
+
+
+def install(folder: Path, record: str, **more: str) -> None:
+    info = folder / "lib-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lib\nVersion: 1.2\n")
+    (info / "RECORD").write_text(record)
+    for name, text in more.items():
+        (info / f"{name}.json").write_text(text)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+    return site
+
+
+def test_an_installed_package_is_read_at_its_version() -> None:
+    found = read(package="pydantic")
+
+    assert {file.revision for file in found if hasattr(file, "revision")} == {version("pydantic")}
+    assert "pydantic/main.py" in files(found)
+    assert all(path.startswith(("pydantic/", "pydantic-")) for path in files(found))
+
+
+def test_nothing_outside_of_the_packages_is_read(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "bin").mkdir()
+    (site / "lib").mkdir()
+    (site / "lib" / "a.py").write_text("a = 1")
+    (site / "other.py").write_text("not of lib")
+    (site / "lib" / "link.py").symlink_to(tmp_path / "secret")
+    (site / "out").symlink_to(tmp_path)
+    record = "lib/a.py,,\n../secret,,\nlib/link.py,,\nout/secret,,\nlib/gone.py,,\n"
+    install(site, record + f"{tmp_path}/secret,,\nlib,,\n")
+
+    found = read(package="lib")
+
+    assert files(found) == {"lib/a.py": b"a = 1"}
+    assert reasons(found)["lib/gone.py"] == "cannot be read: No such file or directory"
+    assert b"secret" not in b"".join(files(found).values())
+    assert {
+        path: kind for path, kind in kinds(found).items() if "secret" in path or "link" in path
+    } == {
+        "lib/link.py": "link",
+        "out/secret": "not_chosen",
+        f"{tmp_path}/secret".lstrip("/"): "not_chosen",
+    }
+
+
+def test_an_editable_package_is_a_folder(site: Path) -> None:
+    origin = {"url": "file:///src/lib", "dir_info": {"editable": True}}
+    install(site, "", direct_url=json.dumps(origin))
+
+    with pytest.raises(SourceError, match=r"editable mode.* path = '/src/lib'"):
+        read(package="lib")
+
+
+# JSON Lines
+
+
+def lines(folder: Path, *texts: str, mark: bytes = b"") -> Path:
+    path = folder / "corpus.jsonl"
+    path.write_bytes(mark + "\n".join(texts).encode())
+    return path
+
+
+def test_each_line_is_a_document(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        '{"_id": "b", "title": "Rings", "text": "é one", "metadata": {"url": "x"}}',
+        "",
+        '{"id": "LICENSE", "text": "two"}',
+        '{"path": "vendor/c.csv", "title": " ", "text": "three"}',
+        '{"id": "blank", "text": " "}',
+        '{"id": 802, "text": "four"}',
+        '{"id": "line\\nbreak", "text": "x"}',
+        mark=b"\xef\xbb\xbf",
+    )
+
+    found = read(path, exclude=("nothing",))
+
+    assert files(found) == {
+        "802": b"four",
+        "LICENSE": b"two",
+        "b": "Rings\n\né one".encode(),
+        "vendor/c.csv": b"three",
+    }
+    assert kinds(found) == {"blank": "empty", "line\\nbreak": "unreadable"}
+    assert document_bytes("Rings", "é one") == files(found)["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "a document is"),
+        ('{"id": true, "text": "x"}', "id: Input should be a valid string"),
+        ('{"id": "x", "text": "again"}', "the document 'x' is already at"),
+    ],
+)
+def test_a_line_that_is_no_document_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = lines(tmp_path, '{"id": "x", "text": "x"}', text)
+
+    with pytest.raises(SourceError) as error:
+        read(path)
+
+    assert str(error.value).startswith(f"{path}:2: ")
+    assert message in str(error.value)
