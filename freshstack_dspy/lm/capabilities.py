@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from freshstack_dspy.config import ModelConfig, Structured
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment
-from freshstack_dspy.lm.schemas import in_order
+from freshstack_dspy.lm.schemas import fits_strict_modes, in_order, in_strict_form, without
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
@@ -59,14 +59,6 @@ _BY_GRAMMAR = ("hosted_vllm", "vllm", "llamafile", "ollama", "ollama_chat")
 """Servers of one's own that make a grammar of a schema, which may list the items of an array."""
 _BY_OUTLINES = ("lm_studio",)
 """Servers that may decode with outlines: each string with a `maxLength` takes it seconds and GBs."""
-_BOUNDS = frozenset(
-    "minLength maxLength pattern format minimum maximum exclusiveMinimum exclusiveMaximum "
-    "multipleOf minItems maxItems uniqueItems minProperties maxProperties default".split()
-)
-_OUTSIDE_STRICT = frozenset(
-    "allOf oneOf not if then else patternProperties dependentRequired dependentSchemas "
-    "propertyNames contains prefixItems unevaluatedProperties".split()
-)
 
 
 class Capabilities(Record):
@@ -136,85 +128,22 @@ class Capabilities(Record):
         """How a schema is asked for, in DSPy's shape; None: by the prompt alone."""
         if asked is None or self.structured == "none":
             return None
-        if self.structured == "json_object" or asked.get("type") != "json_schema":
-            return {"type": "json_object"} if self.structured != "json_schema" else dict(asked)
-        if self.model.name.partition("/")[0] in _BY_OUTLINES:
-            return {**asked, "schema": _without_lengths(asked["schema"])}
-        if self.model.name.partition("/")[0] in _BY_GRAMMAR:
-            return {**asked, "schema": in_order(asked["schema"])}
-        if self.bounds:
+        if self.structured == "json_object":
+            return {"type": "json_object"}
+        if asked.get("type") != "json_schema":
             return dict(asked)
-        wanted: dict[str, Any] = {**asked, "schema": in_strict_form(asked["schema"])}
-        fits = fits_strict_modes(wanted["schema"])
-        if self.strict and fits:
-            wanted["strict"] = True
-        is_refused = self.model.name.startswith("anthropic/") and not fits
-        return None if is_refused else wanted
-
-
-def _without_lengths(schema: Any) -> Any:
-    def hook(part: dict[str, Any]) -> dict[str, Any]:
-        # A property of that name is an object.
-        return {key: v for key, v in part.items() if key != "maxLength" or isinstance(v, dict)}
-
-    return json.loads(json.dumps(schema), object_hook=hook)
-
-
-def in_strict_form(schema: Any) -> Any:
-    """A schema as strict modes want it: closed objects, all properties required, no bounds."""
-    if isinstance(schema, list | tuple):
-        return [in_strict_form(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    if "$ref" in schema:
-        return {"$ref": schema["$ref"]}
-    strict: dict[str, Any] = {}
-    for name, value in schema.items():
-        if name in ("properties", "$defs"):  # names here are the signature's own
-            strict[name] = {key: in_strict_form(each) for key, each in value.items()}
-        elif name == "const":
-            strict["enum"] = [value]
-        elif name not in _BOUNDS:
-            strict[name] = in_strict_form(value)
-    if "properties" in strict:
-        strict.setdefault("additionalProperties", False)
-        strict["required"] = list(strict["properties"])
-    return strict
-
-
-def fits_strict_modes(schema: Any) -> bool:
-    """Whether every object of a schema is closed, with all properties required."""
-    if isinstance(schema, list | tuple):
-        return all(map(fits_strict_modes, schema))
-    if not isinstance(schema, Mapping):
-        return True
-    if _OUTSIDE_STRICT & schema.keys():
-        return False
-    if schema.get("type") == "object" or "properties" in schema:
-        names = schema.get("properties", {}).keys()
-        if (
-            schema.get("additionalProperties") is not False
-            or set(schema.get("required", ())) != names
-        ):
-            return False
-    return all(
-        all(map(fits_strict_modes, value.values()))
-        if name in ("properties", "$defs")
-        else fits_strict_modes(value)
-        for name, value in schema.items()
-        if name not in ("enum", "required")
-    )
-
-
-def capabilities_of(model: ModelConfig) -> Capabilities:
-    """What a model takes, with what its configuration says of it.
-
-    Raises:
-        ConfigError: The configuration sets what the model does not take.
-    """
-    found = _found(model)
-    _check(model, found)
-    return found
+        provider, schema = self.model.name.partition("/")[0], asked["schema"]
+        if provider in _BY_OUTLINES:
+            schema = without(schema, "maxLength")
+        elif provider in _BY_GRAMMAR:
+            schema = in_order(schema)
+        elif not self.bounds:
+            schema = in_strict_form(schema)
+            if fits_strict_modes(schema):
+                return {**asked, "schema": schema, **({"strict": True} if self.strict else {})}
+            if provider == "anthropic":
+                return None
+        return {**asked, "schema": schema}
 
 
 def entry_of(model: str) -> dict[str, Any]:
@@ -227,10 +156,35 @@ def entry_of(model: str) -> dict[str, Any]:
     return entry
 
 
-def _found(model: ModelConfig) -> Capabilities:
+def capabilities_of(model: ModelConfig) -> Capabilities:
+    """What a model takes, with what its configuration says of it.
+
+    Raises:
+        ConfigError: The configuration sets what the model does not take.
+    """
+    capabilities = _of_this_machine(model) or _by_table(model)
+    _check_settings(model, capabilities)
+    return capabilities
+
+
+def _of_this_machine(model: ModelConfig) -> Capabilities | None:
+    """The baseline, which takes all, or a command, which is given the prompt alone."""
+    is_command = model.name.startswith(COMMAND)
+    if model.name != BASELINE and not is_command:
+        return None
+    return Capabilities(
+        thinks=False,
+        samples=not is_command,
+        efforts=() if is_command else None,
+        max_output=None,
+        context=model.context,
+        structured="none" if is_command else model.structured or "json_schema",
+        model=model,
+    )
+
+
+def _by_table(model: ModelConfig) -> Capabilities:
     provider, entry = model.name.partition("/")[0], entry_of(model.name)
-    if model.name == BASELINE or model.name.startswith(COMMAND):
-        return _of_this_machine(model)
     is_openai = bool(_OPENAI_NAME.match(_last(model.name).rpartition("openai.")[2]))
     maker = entry_of(f"openai/{_last(model.name)}") if is_openai or provider == "azure" else {}
     if entry:  # what the table leaves out of another provider's entry is as at OpenAI
@@ -245,43 +199,25 @@ def _found(model: ModelConfig) -> Capabilities:
 
     reasons = is_openai or says("supports_reasoning")
     efforts = _efforts([*alike, maker], is_openai=is_openai) if reasons else () if entry else None
+    is_claude = "claude" in model.name
     by_itself = not (
         says("default_reasoning_effort", "none")
-        or (
-            "claude" in model.name
-            and not (says("thinking_always_on") or says("thinking_on_by_default"))
-        )
+        or (is_claude and not (says("thinking_always_on") or says("thinking_on_by_default")))
         or (provider == "mistral" and "none" in (efforts or ()))
     )
     effort = model.reasoning_effort
     thinks = unknown or (effort != "none" if effort else reasons and by_itself)
-    fixed = (is_openai or "claude" in model.name) and thinks
-    samples = not (says("supports_sampling_params", False) or fixed)
-    structured = model.structured or _structured(provider, entry)
+    is_fixed = (is_openai or is_claude) and thinks
     return Capabilities(
         thinks=thinks,
-        samples=samples,
+        samples=not (says("supports_sampling_params", False) or is_fixed),
         efforts=efforts,
         max_output=entry.get("max_output_tokens") or (_MOST_OF_UNKNOWN if unknown else None),
         context=model.context or entry.get("max_input_tokens") or None,
-        structured=structured,
+        structured=model.structured or _structured(provider, entry),
         strict=provider in _STRICT or (provider == "groq" and "gpt-oss" in model.name),
         bounds=provider not in _COMPILED,
         budgets=provider == "anthropic" and not says("supports_adaptive_thinking"),
-        model=model,
-    )
-
-
-def _of_this_machine(model: ModelConfig) -> Capabilities:
-    """The baseline, which takes all, or a command, which is given the prompt alone."""
-    is_command = model.name != BASELINE
-    return Capabilities(
-        thinks=False,
-        samples=not is_command,
-        efforts=() if is_command else None,
-        max_output=None,
-        context=model.context,
-        structured="none" if is_command else model.structured or "json_schema",
         model=model,
     )
 
@@ -290,13 +226,12 @@ def _structured(provider: str, entry: Mapping[str, Any]) -> Structured:
     """How far a provider holds a reply to a schema: as the table says, where that is to be had."""
     if provider in _OBJECT_ONLY:
         return "json_object"
-    takes = not entry or any(
-        entry.get(f"supports_{what}") for what in ("native_structured_output", "response_schema")
-    )
+    native = bool(entry.get("supports_native_structured_output"))
+    takes = not entry or native or bool(entry.get("supports_response_schema"))
     if provider == "groq":
         return "json_schema" if entry and takes else "json_object"
     if provider == "anthropic":
-        takes = not entry or bool(entry.get("supports_native_structured_output"))
+        takes = not entry or native
     return "json_schema" if (takes and provider != "cohere") or provider in _LOCAL else "none"
 
 
@@ -316,30 +251,23 @@ def _efforts(alike: list[dict[str, Any]], *, is_openai: bool) -> tuple[str, ...]
     return tuple(effort for effort in THOUGHTS if said.get(effort, effort in always))
 
 
-def _check(model: ModelConfig, found: Capabilities) -> None:
-    def refuse(what: str, why: str) -> None:
-        raise ConfigError(f"{model.section} {what}: {model.name} {why}")
-
-    # 1 is what they do by themselves.
-    if not found.samples and model.temperature not in (None, 1):
-        refuse(f"temperature is {model.temperature:g}", "takes none; leave it out")
-    if not found.samples and model.top_p not in (None, 1):
-        refuse(f"top_p is {model.top_p:g}", "takes none; leave it out")
-    effort, efforts = model.reasoning_effort, found.efforts
-    if (
-        effort is not None
-        and efforts is not None
-        and effort not in efforts
-        and (efforts or effort != "none")
-    ):
-        takes = f"takes {', '.join(efforts)}" if efforts else "does not reason; leave it out"
-        refuse(f"reasoning_effort is {effort!r}", takes)
-    most = found.max_output
-    if model.max_tokens is not None and most and model.max_tokens > most:
-        refuse(
-            f"max_tokens is {model.max_tokens:,}",
-            f"writes at most {most:,}; lower it",
-        )
+def _check_settings(model: ModelConfig, takes: Capabilities) -> None:
+    """Refuse settings that the model does not take; 1 is what models sample at by themselves."""
+    fault, effort = "", model.reasoning_effort
+    if not takes.samples and model.temperature not in (None, 1):
+        fault = f"temperature is {model.temperature:g}: {model.name} takes none; leave it out"
+    elif not takes.samples and model.top_p not in (None, 1):
+        fault = f"top_p is {model.top_p:g}: {model.name} takes none; leave it out"
+    elif effort and takes.efforts and effort not in takes.efforts:
+        allowed = ", ".join(takes.efforts)
+        fault = f"reasoning_effort is {effort!r}: {model.name} takes {allowed}"
+    elif effort not in (None, "none") and takes.efforts == ():
+        fault = f"reasoning_effort is {effort!r}: {model.name} does not reason; leave it out"
+    elif model.max_tokens and takes.max_output and model.max_tokens > takes.max_output:
+        most = f"{model.name} writes at most {takes.max_output:,}; lower it"
+        fault = f"max_tokens is {model.max_tokens:,}: {most}"
+    if fault:
+        raise ConfigError(f"{model.section} {fault}")
 
 
 def longest_input_of(model: str) -> int | None:

@@ -11,23 +11,10 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import dspy
-from dspy.lm15 import (
-    Message,
-    Request,
-    Response,
-    Usage,
-    response_to_events,
-)
+from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 from pydantic import ValidationError
 
-from freshstack_dspy.config import (
-    MODES,
-    BudgetConfig,
-    CacheConfig,
-    Mode,
-    ModelConfig,
-    PricesConfig,
-)
+from freshstack_dspy.config import MODES, CacheConfig, Mode, ModelConfig
 from freshstack_dspy.errors import (
     ConfigError,
     DeferredError,
@@ -89,7 +76,6 @@ class Client(Recorder[Prompt, Reply]):
         """Open the client; for the arguments and errors see `connect`."""
         self.model = model
         self.capabilities = capabilities_of(model)
-        self.access = access
         self.provider = provider
         """What answers in place of what the model's name chooses, if it was given."""
         self.deferred: dict[str, str] = {}
@@ -102,9 +88,8 @@ class Client(Recorder[Prompt, Reply]):
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
-        retries = Retries(model, opened, self._has_answered)
         asks = access.mode in ("live", "rerecord")
-        super().__init__(model, access, retries, asks=asks)
+        super().__init__(model, access, Retries(model, opened, self._has_answered), asks=asks)
         caps = access.account.caps
         if asks and caps.dollars is not None:
             hint = SET_PRICES
@@ -120,31 +105,6 @@ class Client(Recorder[Prompt, Reply]):
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Be the same client in a copied program: DSPy's optimizers copy programs with their models."""
         return self
-
-    def dump_state(self) -> dict[str, Any]:
-        """Give its model, mode, store and caps as JSON, without key, and without user and password.
-
-        Raises:
-            FatalModelError: It has bundles or a provider of its own, which cannot be saved.
-        """
-        given = {"recorded": self.access.recorded, "provider": self.provider}
-        if named := [name for name, value in given.items() if value is not None]:
-            raise FatalModelError(
-                f"{self.model.name}: connected with {' and '.join(named)}, which cannot be "
-                "saved; connect it again with them, and save the program without it"
-            )
-        store, account = self.access.store, self._account
-        config = self.model.model_dump(mode="json", exclude={"api_key"})
-        if self.model.api_base is not None:
-            config["api_base"] = self.endpoint  # the same address, without credentials
-        return {
-            "config": config,
-            "mode": self.mode,
-            "store": None if store is None else str(store.path),
-            "account": account.name,
-            "caps": account.caps.model_dump(mode="json"),
-            "prices": account.prices.model_dump(mode="json"),
-        }
 
     def answer_waiting(self, request: ChatRequest) -> Reply:
         """Answer a request that was written down for later."""
@@ -166,14 +126,14 @@ class Client(Recorder[Prompt, Reply]):
         """Answer one request in one piece, for what takes a stream, as `dspy.streamify`."""
         return response_to_events(self.complete(request))
 
+    async def acomplete(self, request: Request) -> Response:
+        """Answer one request in a thread, so that the event loop goes on."""
+        return await asyncio.to_thread(self.complete, request)
+
     async def astream(self, request: Request) -> AsyncIterator[Any]:
         """Answer one request in one piece without blocking the event loop."""
         for event in response_to_events(await self.acomplete(request)):
             yield event
-
-    async def acomplete(self, request: Request) -> Response:
-        """Answer one request in a thread, so that the event loop goes on."""
-        return await asyncio.to_thread(self.complete, request)
 
     def recorded_as(self, request: Request, sample: int | None) -> ChatRequest:
         """The request with the key under which its reply is, or will be, recorded."""
@@ -187,15 +147,17 @@ class Client(Recorder[Prompt, Reply]):
         load, why = self.retries.load(), self.retries.trouble
         if not any(load.values()):
             return None
-        if self._callback is not None:
-            self._callback(waiting_event(self._name, seconds, why, load))
+        if self.access.callback is not None:
+            self.access.callback(waiting_event(self.model.name, seconds, why, load))
         asked_again = f"; asked again: {why}" if why else ""
-        return f"{seconds:,.0f} s without a reply of {self._name} ({self.endpoint}){asked_again}"
+        return (
+            f"{seconds:,.0f} s without a reply of {self.model.name} ({self.endpoint}){asked_again}"
+        )
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a reply turned out to be worth."""
-        if self._store is not None:
-            self._store.note(key, status, reasked_as)
+        if self.access.store is not None and self.mode != "replay":
+            self.access.store.note(key, status, reasked_as)
 
     def enter_used(self, entries: Sequence[Reply]) -> None:
         """Enter that what is made depends on these, and in a step who answered."""
@@ -219,18 +181,18 @@ class Client(Recorder[Prompt, Reply]):
 
     def _has_answered(self, since: str = "") -> bool:
         """Whether a reply of this model is recorded that came after a moment, and before this run."""
-        with self._guard:  # read once: of many dead ends each would read the whole store
-            if self._answered_at is None:
+        with self._guard:
+            if self._answered_at is None:  # read once: it takes the whole store
                 self._answered_at = max(self._answers_at(), default="")
         return self._answered_at > since
 
     def _answers_at(self) -> Iterator[str]:
-        of_model = canonical_json({"model": self.model.name})[1:-1].encode()
+        model = canonical_json({"model": self.model.name})[1:-1].encode()
         endpoint = canonical_json({"endpoint": self.endpoint})[1:-1].encode()
-        for key, line in self._recorded.lines(of_model):
+        for key, line in self._recorded.lines(model):
             if endpoint in line and b'"status":"ok"' in line and key not in self._asked_for:
-                reply = self._recorded.entry(key)
-                if isinstance(reply, Reply):
+                reply = self._recorded.get(key)
+                if reply is not None:
                     yield reply.received_at
 
     def _defer(self, items: Sequence[Prompt]) -> None:
@@ -276,7 +238,7 @@ class Client(Recorder[Prompt, Reply]):
         return Sent([reply], spent_on(reply, lambda: reservation.upper_bound), attempts)
 
     def _learn_length(self, request: ChatRequest, window: int | None) -> None:
-        prompt, most = _length_of(request)
+        prompt, most, _ = _length_of(request)
         if window is None:
             least = prompt, most, 0
         elif prompt > window:
@@ -292,8 +254,7 @@ class Client(Recorder[Prompt, Reply]):
         """
         if not self._too_long:
             return
-        prompt, most = _length_of(request)
-        length = prompt, most, prompt + most
+        length = _length_of(request)
         if any(all(map(operator.ge, length, least)) for least in self._too_long):
             error = TooLongError(
                 f"{self.model.name} was not asked: it exceeds the context, as a shorter request did "
@@ -305,25 +266,11 @@ class Client(Recorder[Prompt, Reply]):
             raise error
 
 
-def _reopened(state: dict[str, Any]) -> Client:
-    """Open a client that was saved."""
-    store, caps, prices = state["store"], state["caps"], state["prices"]
-    access = Access(
-        state["mode"],
-        None if store is None else open_store(Path(store), state["mode"]),
-        account=Account(
-            state["account"],
-            BudgetConfig.model_validate(caps),
-            PricesConfig.model_validate(prices),
-        ),
-    )
-    return Client(ModelConfig.model_validate(state["config"]), access)
-
-
-def _length_of(request: ChatRequest) -> tuple[int, int]:
-    """Tokens of a prompt as we count them, and of the longest reply to it."""
+def _length_of(request: ChatRequest) -> tuple[int, int, int]:
+    """Tokens of a prompt as we count them, of the longest reply to it, and of both."""
     prompt = sum(count_tokens(message.content) for message in request.messages)
-    return prompt, request.parameters.get("max_tokens") or 0
+    most = request.parameters.get("max_tokens") or 0
+    return prompt, most, prompt + most
 
 
 def _response(reply: Reply) -> Response:
@@ -335,22 +282,18 @@ def _response(reply: Reply) -> Response:
         )
     if reply.finish_reason in (NO_REPLY, UNANSWERED):
         raise ReplyError(reply.text, status="failed", call_id=reply.key)
-    finish: Any = {"truncated": "length", "refused": "content_filter"}.get(
-        status_of(reply.finish_reason), "stop"
-    )
+    finish: Any = {"truncated": "length", "refused": "content_filter"}
     return Response(
         id=reply.key,
         model=reply.request.model,
         message=Message.assistant(reply.text),
-        finish_reason=finish,
+        finish_reason=finish.get(status_of(reply.finish_reason), "stop"),
         usage=Usage(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens),
     )
 
 
 sample_number: ContextVar[int | None] = ContextVar("freshstack_sample", default=None)
 """DSPy's rollout_id, which engines do not see by themselves."""
-
-
 _GIVEN_OUT = "freshstack_given_out"
 
 
@@ -366,8 +309,8 @@ def given_out() -> Iterator[list[Response]]:
 class RecordedLM(dspy.LM):
     """A `dspy.LM` whose replies are recorded; its `rollout_id` is the number of the sample.
 
-    Saved with a program, it is its model, mode and store, and no key: the store is
-    opened again. (DSPy's `load` asks for `allow_unsafe_lm_state=True`, as for any LM of others.)
+    Saved with a program, it is its model, mode and store, and no key: it is connected again.
+    (DSPy's `load` asks for `allow_unsafe_lm_state=True`, as for any LM of others.)
 
     Attributes:
         client: The engine, which copies of this LM share.
@@ -411,16 +354,38 @@ class RecordedLM(dspy.LM):
         return self.client.ledger
 
     def dump_state(self) -> dict[str, Any]:
-        """Give what `load_state` makes it from again, as JSON."""
+        """Give what `load_state` makes it from again, as JSON.
+
+        Raises:
+            FatalModelError: It has bundles or a provider of its own, which cannot be saved.
+        """
+        client, access = self.client, self.client.access
+        if access.recorded is not None or client.provider is not None:
+            raise FatalModelError(
+                f"{self.model}: connected with recorded or provider, which cannot be saved; "
+                "connect it again with them, and save the program without it"
+            )
+        config = client.model.model_dump(mode="json", exclude={"api_key"})
+        if client.model.api_base is not None:
+            config["api_base"] = client.endpoint  # the same address, without credentials
+        store = None if access.store is None else str(access.store.path)
         named = dspy.BaseLM.dump_state(self)  # DSPy's own name for the class among them
-        return {**named, "client": self.client.dump_state(), "kwargs": self.kwargs}
+        return {
+            **named,
+            "kwargs": self.kwargs,
+            "config": config,
+            "mode": client.mode,
+            "store": store,
+        }
 
     @classmethod
     def load_state(cls, state: dict[str, Any], *, allow_custom_lm_class: bool = False) -> Self:
         """Connect again as a saved state says; a program to run is not taken from a file."""
-        _check_no_command(state["client"]["config"]["name"])
-        lm: Any = cls(_reopened(state["client"])).copy(**state["kwargs"])
-        return lm
+        _check_no_command(state["config"]["name"])
+        model = ModelConfig.model_validate(state["config"])
+        lm: Any = connect(model, mode=state["mode"], store=state["store"])
+        copied: Self = lm.copy(**state["kwargs"])
+        return copied
 
     def key_of(self, request: Request, rollout_id: int | None = None) -> str:
         """The key under which this request's reply is, or will be, recorded."""
@@ -527,25 +492,26 @@ def model_of(lm: Any) -> ModelConfig:
             f"{type(lm).__name__} is no language model that takes a prompt, and cannot be recorded; "
             'give a name, as "openai/gpt-5-mini", a ModelConfig, or a dspy.LM'
         )
-    if not isinstance(lm, RecordedLM):
-        _check_no_command(lm.model)
-    given = {name: value for name, value in lm.kwargs.items() if value is not None}
-    known = lm.client.model if isinstance(lm, RecordedLM) else ModelConfig(name=lm.model)
+    settings = {name: value for name, value in lm.kwargs.items() if value is not None}
+    others = ", ".join(sorted(settings.keys() - _SETTINGS.keys()))
     is_asked = type(lm) is dspy.LM or engine_of(lm) is not None
-    if not is_asked or lm.model_type != "chat" or not given.keys() <= _SETTINGS.keys():
-        others = ", ".join(sorted(given.keys() - _SETTINGS.keys()))
+    if isinstance(lm, RecordedLM):
+        base, values = lm.client.model, dict[str, Any]()
+    else:
+        _check_no_command(lm.model)
+        base, values = ModelConfig(name=lm.model), {"retries": lm.num_retries}
+    if not is_asked or lm.model_type != "chat" or others:
         raise ConfigError(
             f"the configured {type(lm).__name__} {lm.model} cannot be recorded as it is"
             f"{f', with {others}' if others else ''}; give one of connect(…), a dspy.LM(…, engine=…), "
             f'or a model: ModelConfig(name="{lm.model}")'
         )
-    retries = {} if isinstance(lm, RecordedLM) else {"retries": lm.num_retries}
-    values = {**retries, **{_SETTINGS[name]: value for name, value in given.items()}}
+    values |= {_SETTINGS[name]: value for name, value in settings.items()}
     try:
-        model = ModelConfig.model_validate({**dict(known), **values})
+        model = ModelConfig.model_validate({**dict(base), **values})
     except ValidationError as error:
         raise ConfigError(f"the configured model {lm.model}: {first_fault(error)}") from None
-    return known if model == known else model
+    return base if model == base else model
 
 
 def _check_no_command(name: str) -> None:

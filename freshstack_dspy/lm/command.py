@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 16 * 2**20
 """The longest reply."""
 _TAIL = 4096
-"""So much of what it writes to stderr is kept: the end, where errors are."""
+"""So much of what it wrote to stderr is shown: the end, where errors are."""
 
 
 class CommandProvider:
@@ -77,13 +77,25 @@ class CommandProvider:
 
     def _run(self, prompt: str) -> str:
         deadline = time.monotonic() + self._model.timeout
-        with self._started(prompt) as process:
-            output, errors = self._read(process, deadline)
-            try:
-                code = process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                raise self._late() from None
-        said = errors.decode(errors="replace")
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
+            stdin.write(prompt.encode())
+            stdin.seek(0)
+            with self._started(stdin, stderr) as process:
+                with self._guard:
+                    self._running.add(process)
+                try:
+                    output = self._read(process, deadline)
+                    code = process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    seconds = self._model.timeout
+                    late = f"no whole reply within timeout = {seconds:g} s"
+                    raise self._did_not_answer(late) from None
+                finally:
+                    _kill(process)
+                    with self._guard:
+                        self._running.discard(process)
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _TAIL))
+            said = stderr.read().decode(errors="replace")
         if code:
             how = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
             raise self._did_not_answer(f"{how}: {said}")
@@ -95,62 +107,36 @@ class CommandProvider:
             raise self._did_not_answer(f"it wrote nothing: {said}")
         return text
 
-    @contextmanager
-    def _started(self, prompt: str) -> Iterator[subprocess.Popen[bytes]]:
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(prompt.encode())
-            stdin.seek(0)
-            try:
-                process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell
-                    self._words,
-                    stdin=stdin,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise FatalModelError(f"{self._model.name} cannot be run: {error}") from None
-        with process:
-            with self._guard:
-                self._running.add(process)
-            try:
-                yield process
-            except BaseException:
-                _kill(process)
-                raise
-            finally:
-                with self._guard:
-                    self._running.discard(process)
+    def _started(self, stdin: IO[bytes], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(  # noqa: S603 - the user's own command, and no shell
+                self._words,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise FatalModelError(f"{self._model.name} cannot be run: {error}") from None
 
-    def _read(self, process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
-        """Read stdout and the end of stderr until both are closed."""
+    def _read(self, process: subprocess.Popen[bytes], deadline: float) -> bytes:
+        """Read stdout until it is closed, or raise a TimeoutExpired."""
         assert process.stdout is not None
-        assert process.stderr is not None
-        output, errors = bytearray(), bytearray()
+        output = bytearray()
         with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ, output)
-            selector.register(process.stderr, selectors.EVENT_READ, errors)
-            while selector.get_map():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise self._late()
-                for key, _ in selector.select(left):
-                    data = os.read(key.fd, 1 << 16)
-                    key.data.extend(data)
-                    if not data:
-                        selector.unregister(key.fileobj)
-                del errors[:-_TAIL]
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while selector.select(max(0.0, deadline - time.monotonic())):
+                data = os.read(process.stdout.fileno(), 1 << 16)
+                if not data:
+                    return bytes(output)
+                output += data
                 if len(output) > MOST_BYTES:
                     raise ReplyError(
                         f"{self._model.name} wrote more than {MOST_BYTES >> 20} MiB",
                         status="failed",
                         call_id=None,
                     )
-        return bytes(output), bytes(errors)
-
-    def _late(self) -> Exception:
-        seconds = self._model.timeout
-        return self._did_not_answer(f"no whole reply within timeout = {seconds:g} s")
+        raise subprocess.TimeoutExpired(self._words, self._model.timeout)
 
 
 def prompt_of(request: "Request") -> str:

@@ -315,7 +315,7 @@ def imported_litellm(model: Model) -> Any:
         litellm.get_llm_provider(model.name)
     except litellm.BadRequestError:
         raise FatalModelError(
-            f"{getattr(model, 'section', '[model]')}: {model.name!r} has no known provider; "
+            f"{model.section}: {model.name!r} has no known provider; "
             "those of LiteLLM are at https://docs.litellm.ai/docs/providers; for a server of one's "
             "own it is hosted_vllm/… with api_base"
         ) from None
@@ -334,11 +334,6 @@ def _litellm() -> Any:
         litellm = get_litellm(feature="a model of LiteLLM")
         litellm.ModelResponse()  # Pydantic warns of its types when the first is made
     return litellm
-
-
-def litellm_options(model: HostedModel) -> dict[str, Any]:
-    """The arguments of a call of LiteLLM's functions that makes one attempt."""
-    return {"model": model.name, "max_retries": 0, "num_retries": 0, **litellm_address(model)}
 
 
 def litellm_address(model: Model) -> dict[str, Any]:
@@ -366,27 +361,19 @@ def _key_for(model: Model, base: str | None, found: Callable[[], bool]) -> str |
     return in_environment or (_ANY_KEY if base and not found() else None)
 
 
-@functools.cache
-def _fatal() -> tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]:
-    """Errors that end a build, and what is said of them."""
-    from freshstack_dspy.lm.dspy_parts import lm15
-
-    return (
-        (lm15.BillingError, "{name} is not paid for"),
-        (lm15.NotConfiguredError, "no key for {name}: set {key} in the environment"),
-        (lm15.AuthError, "{name} refused the key: check {key}"),
-        (
-            (lm15.UnsupportedModelError, lm15.UnknownModelError),
-            "{name} is not known where it was asked for: check the name and api_base in {section}",
-        ),
-        (
-            lm15.CapabilityError,
-            '{name} cannot be asked: if it is the response format, set [model] structured = "none"',
-        ),
-        ((lm15.ConfigurationError, ImportError), "{name} cannot be asked: check {section}"),
-    )
-
-
+_NOT_KNOWN = "is not known where it was asked for: check the name and api_base in {section}"
+_FATAL = {
+    "BillingError": "is not paid for",
+    "NotConfiguredError": "has no key: set {key} in the environment",
+    "AuthError": "refused the key: check {key}",
+    "UnsupportedModelError": _NOT_KNOWN,
+    "UnknownModelError": _NOT_KNOWN,
+    "CapabilityError": "cannot be asked: if it is the response format, set [model] "
+    'structured = "none"',
+    "ConfigurationError": "cannot be asked: check {section}",
+    "ImportError": "cannot be asked: check {section}",
+}
+"""What is said of errors that end a build, by the name of their class or of the nearest above it."""
 _PASSING = (408, 409, 425, 429, 529)
 _NOT_THERE = (404, 405, 410)
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -398,26 +385,24 @@ _CLASS_NAMES = re.compile(r"^((litellm\.)?\w+(Error|Exception|Timeout)( Error)?(
 @contextmanager
 def errors_explained(model: Model) -> Iterator[None]:
     """Raise the errors of DSPy's client, of LiteLLM and of the SDK below it as ours."""
-    from freshstack_dspy.lm.dspy_parts import to_lm15_error
+    from freshstack_dspy.lm.dspy_parts import lm15, to_lm15_error
 
     try:
         yield
-    except _client_errors() as error:
-        mapped = to_lm15_error(error, model=model.name)
-        if mapped is not error:
-            mapped.__cause__ = error
-        raise _explained(mapped, model) from None
-    except UNREADABLE as error:
-        raise did_not_answer(f"its reply cannot be read: {error}", model) from None
-
-
-def _client_errors() -> tuple[type[Exception], ...]:
-    from freshstack_dspy.lm.dspy_parts import lm15
-
-    # LiteLLM's errors are its. It is not imported for this, and another thread may be at it: then
-    # nobody has raised one yet.
-    sdk = getattr(sys.modules.get("openai"), "OpenAIError", None)
-    return (lm15.LM15Error, ImportError, *([sdk] if sdk else []))
+    except (lm15.LM15Error, ImportError) as error:
+        raise _explained(error, model) from None
+    except Exception as error:
+        # LiteLLM's errors are those of the OpenAI SDK. It is not imported for this, and another
+        # thread may be at it: then nobody has raised one yet.
+        sdk = getattr(sys.modules.get("openai"), "OpenAIError", None)
+        if sdk is not None and isinstance(error, sdk):
+            mapped = to_lm15_error(error, model=model.name)
+            if mapped is not error:
+                mapped.__cause__ = error
+            raise _explained(mapped, model) from None
+        if isinstance(error, UNREADABLE):
+            raise did_not_answer(f"its reply cannot be read: {error}", model) from None
+        raise
 
 
 def _explained(error: Exception, model: Model) -> ModelError:
@@ -428,29 +413,45 @@ def _explained(error: Exception, model: Model) -> ModelError:
     message = str(getattr(error, "message", "") or error).partition("\n\n")[0]
     message = message.partition(", or pass RouterConfig")[0]  # there is none to pass it to
     shown = _CLASS_NAMES.sub("", message) + (f", HTTP {status}" if status else "")
-    if status in _NOT_THERE:
-        error = lm15.UnsupportedModelError(message)
-    section = getattr(model, "section", "[model]")
-    key = f"{model.name.partition('/')[0].upper()}_API_KEY"
-    for kinds, reason in _fatal():
-        if isinstance(error, kinds):
-            why = reason.format(name=model.name, key=key, section=section)
-            return FatalModelError(f"{why} ({presentable(shown, model)})")
+    kind = lm15.UnsupportedModelError if status in _NOT_THERE else type(error)
+    for parent in kind.__mro__:
+        if reason := _FATAL.get(parent.__name__):
+            key = f"{model.name.partition('/')[0].upper()}_API_KEY"
+            why = reason.format(key=key, section=model.section)
+            return FatalModelError(f"{model.name} {why} ({presentable(shown, model)})")
     is_request = isinstance(error, lm15.InvalidRequestError) or 300 <= status < 500
     if is_request and status not in _PASSING:
-        code = getattr(error, "provider_code", None)
         if isinstance(error, lm15.ContextLengthError) and not is_too_long(shown):
             shown += ", context_length_exceeded"
         refused = f"{model.name} refused the request: {presentable(shown, model)}"
         if is_too_long(shown):
             return TooLongError(refused, status="failed", call_id=None)
-        is_filtered = _FILTERED.search(f"{code} {message}")
+        is_filtered = _FILTERED.search(f"{getattr(error, 'provider_code', None)} {message}")
         return ReplyError(refused, status="refused" if is_filtered else "failed", call_id=None)
-    transient = did_not_answer(shown, model, maybe_billed=_maybe_billed(error, status))
-    transient.retry_after = _retry_after(error)
-    busy = status == 503 and transient.retry_after is not None
-    transient.rate_limited = busy or status == 529 or isinstance(error, lm15.RateLimitError)
+    cause = error.__cause__
+    # LiteLLM keeps the server's headers in a field of its own, and makes a 500 without headers of
+    # what broke off.
+    headers = getattr(cause or error, "litellm_response_headers", None) or {}
+    if type(cause).__module__.startswith(("litellm", "openai")):
+        maybe_billed = status == 200 or not headers
+    else:
+        maybe_billed = status in (0, 200)
+    if isinstance(error, lm15.TransportError) and type(cause).__name__.startswith("Connect"):
+        maybe_billed = False
+    transient = did_not_answer(shown, model, maybe_billed=maybe_billed)
+    transient.retry_after = _seconds(getattr(error, "retry_after", None), headers)
+    busy = status == 529 or (status == 503 and transient.retry_after is not None)
+    transient.rate_limited = busy or isinstance(error, lm15.RateLimitError)
     return transient
+
+
+def _seconds(retry_after: float | None, headers: Any) -> float | None:
+    """Seconds that the server asked to wait."""
+    try:
+        seconds = float(headers.get("retry-after", "") if retry_after is None else retry_after)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
 
 
 def sendable(request: ChatRequest, model: Model) -> "Request":
@@ -475,31 +476,6 @@ def did_not_answer(why: str, model: Model, *, maybe_billed: bool = True) -> Tran
     return error
 
 
-def _retry_after(error: Exception) -> float | None:
-    """Seconds that the server asked to wait; LiteLLM keeps its headers in a field of its own."""
-    seconds: float | None = getattr(error, "retry_after", None)
-    headers = getattr(error.__cause__ or error, "litellm_response_headers", None) or {}
-    if seconds is None:
-        try:
-            seconds = float(headers.get("retry-after", ""))
-        except ValueError:
-            return None
-    return seconds if 0 <= seconds < float("inf") else None
-
-
-def _maybe_billed(error: Exception, status: int) -> bool:
-    """Whether a request without an answer may have been worked on: not if a server refused it."""
-    from freshstack_dspy.lm.dspy_parts import lm15
-
-    cause = error.__cause__
-    if isinstance(error, lm15.TransportError) and type(cause).__name__.startswith("Connect"):
-        return False
-    if type(cause).__module__.startswith(("litellm", "openai")):
-        # It makes a 500 of what broke off; only a server's own has headers.
-        return status == 200 or not getattr(cause, "litellm_response_headers", None)
-    return status in (0, 200)
-
-
 _LONGEST = 400
 _SHORTEST_SECRET = 6
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS)(_?\d+)?$", re.I)
@@ -520,15 +496,16 @@ def _in_one_line(text: str) -> str:
 
 
 def _secrets(model: Model) -> Iterator[str]:
-    """Keys of the environment and the configuration, and the passwords of addresses."""
-    found = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
-    found.add(model.api_key.get_secret_value() if model.api_key is not None else "")
-    for address in (model.api_base or "", *os.environ.values()):
-        for login in map(unquote, _LOGIN.findall(address)):
-            user, colon, password = login.partition(":")
-            # HTTP's Basic authorization has the colon also where there is only a token.
-            found |= {login, password} if colon else {user, f"{user}:"}
-    return (secret.strip() for secret in found if len(secret.strip()) >= _SHORTEST_SECRET)
+    """Keys of the environment and the configuration, and the login in the model's address."""
+    secrets = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    if model.api_key is not None:
+        secrets.add(model.api_key.get_secret_value())
+    base = model.api_base or base_from_environment(model.name) or ""
+    for login in map(unquote, _LOGIN.findall(base)):
+        user, colon, password = login.partition(":")
+        # HTTP's Basic authorization has the colon also where there is only a token.
+        secrets |= {login, password} if colon else {user, f"{user}:"}
+    return (secret.strip() for secret in secrets if len(secret.strip()) >= _SHORTEST_SECRET)
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -55,31 +55,32 @@ Callback = Callable[[CallEvent], None]
 
 def call_event(
     requests: Sequence[ChatRequest | NumbersRequest],
-    *,
     step: str,
     seconds: float,
+    load: dict[str, int],
+    *,
     attempts: int = 0,
     entries: Sequence[Reply | Numbers] = (),
     error: ModelError | None = None,
-    in_flight: int = 0,
-    waiting: int = 0,
 ) -> CallEvent:
     """The event of a call; vectors of many texts, which one request brings, are one call."""
     first = requests[0]
     costs = [entry.cost for entry in entries if entry.cost is not None]
-    found: dict[str, Any] = {"status": "ok"}
+    outcome: dict[str, Any] = {"status": "ok"}
     if error is not None:
-        deferred = isinstance(error, DeferredError)
-        found = {"status": "deferred" if deferred else "error", "error": str(error)}
-        found["error_type"] = type(error).__name__
         attempts = getattr(error, "attempts", 0)
+        outcome = {
+            "status": "deferred" if isinstance(error, DeferredError) else "error",
+            "error": str(error),
+            "error_type": type(error).__name__,
+        }
     elif isinstance(reply := entries[0], Reply):
-        found = reply.model_dump(include={"status", "input_tokens", "output_tokens"})
-        found["error"] = reply.text if reply.status == "failed" else None
+        outcome = reply.model_dump(include={"status", "input_tokens", "output_tokens"})
+        outcome["error"] = reply.text if reply.status == "failed" else None
     else:
-        found["input_tokens"] = sum(entry.tokens for entry in entries)
+        outcome["input_tokens"] = sum(entry.tokens for entry in entries)
     return CallEvent(
-        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        at=_now(),
         step=step,
         key=first.key if len(requests) == 1 else sha256_of([each.key for each in requests]),
         task=first.task if isinstance(first, ChatRequest) else first.kind,
@@ -87,17 +88,16 @@ def call_event(
         cached=error is None and attempts == 0,
         seconds=round(seconds, 6),
         attempts=attempts,
-        in_flight=in_flight,
-        waiting=waiting,
         cost=sum(costs) if costs and len(costs) == len(entries) else None,
-        **found,
+        **load,
+        **outcome,
     )
 
 
 def waiting_event(model: str, seconds: float, why: str | None, load: dict[str, int]) -> CallEvent:
     """The event of a model that has not answered for a while."""
     return CallEvent(
-        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        at=_now(),
         step=current_step(),
         key="",
         task=None,
@@ -106,19 +106,17 @@ def waiting_event(model: str, seconds: float, why: str | None, load: dict[str, i
         seconds=round(seconds, 6),
         status="waiting",
         error=why,
-        in_flight=load["in_flight"],
-        waiting=load["waiting"],
+        **load,
     )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @contextmanager
 def event_log(path: Path) -> Iterator[Callback]:
     """Append events to a JSON Lines file; one that cannot be written is a `StoreError`."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a", encoding="utf-8", buffering=1)
-    except OSError as error:
-        raise StoreError(f"{path}: the log cannot be written: {error.strerror}") from error
     lock = threading.Lock()
 
     def append(event: CallEvent) -> None:
@@ -128,6 +126,11 @@ def event_log(path: Path) -> Iterator[Callback]:
         except OSError as error:
             raise StoreError(f"{path}: the log cannot be written: {error.strerror}") from error
 
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise StoreError(f"{path}: the log cannot be written: {error.strerror}") from error
     try:
         yield append
     finally:

@@ -16,16 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from freshstack_dspy.config import BudgetConfig, Mode
-from freshstack_dspy.errors import (
-    DamagedReplyError,
-    FatalModelError,
-    ModelError,
-    ReplayMissError,
-)
+from freshstack_dspy.errors import DamagedReplyError, FatalModelError, ModelError, ReplayMissError
 from freshstack_dspy.lm.budget import Account, Reservation, Spent
 from freshstack_dspy.lm.engine import Model
 from freshstack_dspy.lm.events import Callback, call_event
-from freshstack_dspy.lm.misses import Misses
+from freshstack_dspy.lm.misses import explain_miss
 from freshstack_dspy.lm.reply import Numbers, Reply, content_hash
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, endpoint_identity
 from freshstack_dspy.lm.retry import Retries
@@ -76,46 +71,54 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def __init__(self, model: Model, access: Access, retries: Retries, *, asks: bool) -> None:
         """Prepare; `asks` says whether this mode sends anything, which the budget must allow."""
-        section = getattr(model, "section", "[model]")
         account = access.account
+        self.access = access
         self.mode: Mode = access.mode
         self.ledger = access.ledger
-        self.endpoint = endpoint_identity(model.name, model.api_base, section)
-        self._name = model.name
-        self._failed_alone = access.failed
-        self._callback = access.callback
+        self.endpoint = endpoint_identity(model.name, model.api_base, model.section)
         self.retries = retries
+        self._name = model.name
         self._recorded = FirstOf(access.store, access.recorded)
-        self._misses = Misses()
-        self._store = access.store if access.mode != "replay" else None
         self._account = account if asks else replace(account, caps=BudgetConfig())
         self._under_way: dict[str, Future[EntryT]] = {}
         self._asked_for: set[str] = set()
         self._damaged: set[str] = set()
         self._used: dict[str, str] = {}
         self._guard = threading.Lock()
+        self._explaining = threading.Lock()
+        self._misses: list[str] = []
 
     def answer(self, items: Sequence[ItemT]) -> list[EntryT]:
         """Serve what is recorded, and ask for the rest in one request; replies come in order.
 
         Each item has a key of its own. What another thread is asking for is waited for and shared.
+        The call is one event.
         """
         begun = time.monotonic()
         requests = [item.request for item in items]
         with call_span(requests[0]) as observe:
+            callbacks = [each for each in (self.access.callback, observe) if each is not None]
+
+            def notify(**outcome: Any) -> None:
+                if not callbacks:
+                    return
+                seconds, load = time.monotonic() - begun, self.retries.load()
+                event = call_event(requests, current_step(), seconds, load, **outcome)
+                for callback in callbacks:
+                    callback(event)
+
             try:
-                found, attempts = self._shared(items)
+                answers, attempts = self._shared(items)
             except ModelError as error:
-                self._notify(observe, requests, time.monotonic() - begun, error=error)
+                notify(error=error)
                 raise
-            entries = [found[request.key] for request in requests]
-            seconds = time.monotonic() - begun
-            self._notify(observe, requests, seconds, attempts=attempts, entries=entries)
+            entries = [answers[request.key] for request in requests]
+            notify(entries=entries, attempts=attempts)
         return entries
 
     def reusable(self, key: str) -> EntryT | None:
         """The recorded reply of a key, unless this mode asks again in its place."""
-        anew = self.mode == "rerecord" and not self._failed_alone
+        anew = self.mode == "rerecord" and not self.access.failed
         if anew and key not in self._asked_for:
             return None
         try:
@@ -138,93 +141,9 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         if entries:
             self.ledger.enter(
                 cached=len(entries),
-                cached_tokens=sum(one.tokens for one in entries),
-                cached_cost=sum(one.cost or 0.0 for one in entries),
+                cached_tokens=sum(entry.tokens for entry in entries),
+                cached_cost=sum(entry.cost or 0.0 for entry in entries),
             )
-
-    def used_replies(self) -> dict[str, str]:
-        """The content hash of each reply that was given out, by key."""
-        return dict(sorted(self._used.copy().items()))
-
-    def close(self) -> None:
-        """Close the provider's connections."""
-        self.retries.close()
-
-    def _shared(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
-        mine: dict[str, Future[EntryT]] = {}
-        theirs: dict[str, Future[EntryT]] = {}
-        with self._guard:
-            for key in (item.request.key for item in items):
-                future = self._under_way.get(key)
-                if future is None:
-                    mine[key] = self._under_way[key] = Future()
-                else:
-                    theirs[key] = future
-        try:
-            found, attempts = self._own([item for item in items if item.request.key in mine])
-        except BaseException as error:
-            for future in mine.values():
-                future.set_exception(error)
-            raise
-        finally:
-            with self._guard:
-                for key in mine:
-                    del self._under_way[key]
-        for key, future in mine.items():
-            future.set_result(found[key])
-        # Not before: two that wait for each other would never end.
-        shared = {key: future.result() for key, future in theirs.items()}
-        self.reuse(list(shared.values()))
-        return found | shared, attempts
-
-    def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
-        known = {item.request.key: self.reusable(item.request.key) for item in items}
-        found = {key: entry for key, entry in known.items() if entry is not None}
-        self.reuse(list(found.values()))
-        missing = [item for item in items if item.request.key not in found]
-        if not missing:
-            return found, 0
-        sent = self._ask(missing)
-        return found | {entry.key: entry for entry in sent.entries}, sent.attempts
-
-    def _ask(self, items: Sequence[ItemT]) -> Sent[EntryT]:
-        if self.mode == "replay":
-            raise ReplayMissError(self._miss(items))
-        store = self.writable()
-        self._defer(items)
-        account = self._account
-        reserved = Reservation(
-            account,
-            spent=lambda: store.spent(account.name) + account.reserved,
-            bound=functools.partial(self._upper_bound, items),
-            charge=functools.partial(store.charge, account.name),
-        )
-        with self.retries.asking(), reserved as reservation:
-            sent = self._send(items, reservation)
-            store.put(*sent.entries, account=account.name, spent=sent.spent)
-        self._enter_sent(sent.entries, calls=min(1, sent.attempts))
-        return sent
-
-    def _notify(
-        self,
-        observe: Callback | None,
-        requests: Sequence[ChatRequest | NumbersRequest],
-        seconds: float,
-        **outcome: Any,
-    ) -> None:
-        callbacks = [each for each in (self._callback, observe) if each is not None]
-        if callbacks:
-            outcome |= self.retries.load()
-            event = call_event(requests, step=current_step(), seconds=seconds, **outcome)
-            for callback in callbacks:
-                callback(event)
-
-    def _enter_sent(self, entries: Sequence[EntryT], *, calls: int = 1) -> None:
-        self.enter_used(entries)
-        self._asked_for.update(entry.key for entry in entries)
-        tokens = sum(entry.tokens for entry in entries)
-        cost = sum(entry.cost or 0.0 for entry in entries)
-        self.ledger.enter(calls=calls, tokens=tokens, cost=cost)
 
     def enter_used(self, entries: Sequence[EntryT]) -> None:
         """Enter that what is made depends on these."""
@@ -234,13 +153,87 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
                 # Asked again in one run: no single reply represents all that was made from this key.
                 self._used[entry.key] = "two replies in one run"
 
+    def used_replies(self) -> dict[str, str]:
+        """The content hash of each reply that was given out, by key."""
+        return dict(sorted(self._used.copy().items()))
+
     def writable(self) -> ReplyStore:
         """The store in which this mode records."""
-        if self._store is None:
+        if self.access.store is None or self.mode == "replay":
             raise FatalModelError(
                 f'mode {self.mode!r} needs a replies store: connect(…, store="replies")'
             )
-        return self._store
+        return self.access.store
+
+    def close(self) -> None:
+        """Close the provider's connections."""
+        self.retries.close()
+
+    def _shared(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+        """The entries by key, and the attempts it took; equal requests at once are one."""
+        mine: dict[str, Future[EntryT]] = {}
+        theirs: dict[str, Future[EntryT]] = {}
+        with self._guard:
+            for key in (item.request.key for item in items):
+                if key in self._under_way:
+                    theirs[key] = self._under_way[key]
+                else:
+                    mine[key] = self._under_way[key] = Future()
+        try:
+            answers, attempts = self._own([item for item in items if item.request.key in mine])
+        except BaseException as error:
+            for future in mine.values():
+                future.set_exception(error)
+            raise
+        finally:
+            with self._guard:
+                for key in mine:
+                    del self._under_way[key]
+        for key, future in mine.items():
+            future.set_result(answers[key])
+        # Not before: two that wait for each other would never end.
+        shared = {key: future.result() for key, future in theirs.items()}
+        self.reuse(list(shared.values()))
+        return answers | shared, attempts
+
+    def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+        known = {item.request.key: self.reusable(item.request.key) for item in items}
+        answers = {key: entry for key, entry in known.items() if entry is not None}
+        self.reuse(list(answers.values()))
+        missing = [item for item in items if item.request.key not in answers]
+        if not missing:
+            return answers, 0
+        if self.mode == "replay":
+            raise ReplayMissError(self._explained(missing))
+        store = self.writable()
+        self._defer(missing)
+        account = self._account
+        reserved = Reservation(
+            account,
+            spent=lambda: store.spent(account.name) + account.reserved,
+            bound=functools.partial(self._upper_bound, missing),
+            charge=functools.partial(store.charge, account.name),
+        )
+        with self.retries.asking(), reserved as reservation:
+            sent = self._send(missing, reservation)
+            store.put(*sent.entries, account=account.name, spent=sent.spent)
+        self.enter_used(sent.entries)
+        self._asked_for.update(entry.key for entry in sent.entries)
+        self.ledger.enter(
+            calls=min(1, sent.attempts),
+            tokens=sum(entry.tokens for entry in sent.entries),
+            cost=sum(entry.cost or 0.0 for entry in sent.entries),
+        )
+        return answers | {entry.key: entry for entry in sent.entries}, sent.attempts
+
+    def _explained(self, items: Sequence[ItemT]) -> str:
+        """Why there is no reply; of threads that miss at once one reads the whole store for it."""
+        before = len(self._misses)
+        with self._explaining:
+            if len(self._misses) > before:
+                return f"{self._misses[-1]} (the first of several)"
+            self._misses.append(self._miss(items))
+            return self._misses[-1]
 
     def _asks_again(self, entry: EntryT) -> bool:
         """Whether a recorded reply is no answer, and this mode may ask once more."""
@@ -248,7 +241,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def _miss(self, items: Sequence[ItemT]) -> str:
         """Say in words that replies are not recorded, and how the recorded ones differ."""
-        return self._misses.explain(items[0].request, self._recorded)
+        return explain_miss(items[0].request, self._recorded)
 
     def _defer(self, items: Sequence[ItemT]) -> None:
         """In mode `defer`: write requests down for later, and raise; or do nothing, to ask now."""

@@ -40,14 +40,14 @@ class Throttle:
 
     Attributes:
         limit: How many may be in flight now.
+        most: How many may ever be.
         in_flight: How many are.
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limit = limit
-        self._most = limit
-        self._clock = clock
+        self.limit = self.most = limit
         self.in_flight = 0
+        self._clock = clock
         self._successes = 0
         self._window = 0
         """How often the limit was halved."""
@@ -74,15 +74,9 @@ class Throttle:
         """Seconds until a request may begin: 0, it may now; None, when one in flight has ended."""
         if self._open:
             return 0.0
-        if self.in_flight >= self.limit:
+        if self.in_flight >= min(self.limit, self.most):
             return None
         return max(0.0, self._held_until - self._clock())
-
-    def cap(self, most: int) -> None:
-        """Never have more in flight than this."""
-        with self._changed:
-            self._most = min(self._most, most)
-            self.limit = min(self.limit, most)
 
     def slowed(self, window: int, retry_after: float | None) -> None:
         """Take in that a request was one too many, and the seconds that the server asks to wait."""
@@ -91,7 +85,7 @@ class Throttle:
                 hold = self._clock() + min(retry_after, _LONGEST_WAIT)
                 self._held_until = max(self._held_until, hold)
             if window == self._window:
-                self.limit = max(1, self.limit // 2)
+                self.limit = max(1, min(self.limit, self.most) // 2)
                 self._window += 1
                 self._successes = 0
 
@@ -99,7 +93,7 @@ class Throttle:
         """Take in that a request was answered."""
         with self._changed:
             self._successes += window == self._window
-            if self.limit < self._most and self._successes >= self.limit:
+            if self.limit < self.most and self._successes >= self.limit:
                 self.limit += 1
                 self._successes = 0
                 self._changed.notify()
@@ -131,7 +125,7 @@ class Retries:
             has_answered: Whether the model answered in an earlier run.
         """
         self._model = model
-        self._has_answered = has_answered
+        self._has_answered_before = has_answered
         self._make = opened
         self._provider: Any = None
         self._throttle = Throttle(model.concurrency)
@@ -141,9 +135,9 @@ class Retries:
         self._stopped_by: ModelError | None = None
         self._unanswered = 0
         self._refused = 0
+        self._answered = False
         self.trouble: str | None = None
         """Why the last attempt failed that has no reply, since the last reply."""
-        self._answered = False
 
     def complete(self, request: Any, lost: Callable[[], None] = lambda: None) -> tuple[Any, int]:
         """Ask until there is an answer or no point in asking; gives the answer and the attempts.
@@ -151,7 +145,7 @@ class Retries:
         `lost` is called after an attempt that brought no reply and may have been billed. A
         ReplyError is of this request alone; the other errors stop the build. Called within `asking`.
         """
-        failed = 0
+        failed, most = 0, self._model.retries
 
         def attempt() -> Any:
             nonlocal failed
@@ -166,7 +160,6 @@ class Retries:
                 raise
 
         def given_up(state: tenacity.RetryCallState) -> bool:
-            most = self._model.retries
             return failed > most or state.attempt_number > most + (_MOST_REJECTIONS if most else 0)
 
         retrying = tenacity.Retrying(
@@ -210,7 +203,7 @@ class Retries:
 
     def check_answered(self) -> None:
         """Raise a TransientModelError if requests were sent and this model never answered one."""
-        if self._unanswered and not self._answered and not self._has_answered():
+        if self._unanswered and not self._has_answered():
             raise TransientModelError(
                 f"{self.trouble}; no request was ever answered, so nothing was written: check "
                 "[model] name, api_base and timeout"
@@ -234,12 +227,15 @@ class Retries:
         if close is not None:
             close()
 
+    def _has_answered(self) -> bool:
+        return self._answered or self._has_answered_before()
+
     def _attempt(self, request: Any) -> Any:
         with self._guard:
             if self._provider is None:
                 self._provider = self._make()
                 most = getattr(self._provider, "most_in_flight", self._model.concurrency)
-                self._throttle.cap(most)
+                self._throttle.most = min(self._throttle.most, most)
             provider = self._provider
         with self._throttle.slot() as window:
             if self._stopped_by is not None:
@@ -248,18 +244,15 @@ class Retries:
                 response = provider.complete(request)
             except TransientModelError as error:
                 if error.rate_limited:
-                    self._check_wait(error.retry_after or 0.0)
+                    if (seconds := error.retry_after or 0.0) > _NOT_TODAY:
+                        raise FatalModelError(
+                            f"{self._model.name} asks to wait for {seconds:,.0f} s: run this again "
+                            "then; every reply that came is recorded"
+                        ) from None
                     self._throttle.slowed(window, error.retry_after)
                 raise
             self._throttle.succeeded(window)
         return response
-
-    def _check_wait(self, seconds: float) -> None:
-        if seconds > _NOT_TODAY:
-            raise FatalModelError(
-                f"{self._model.name} asks to wait for {seconds:,.0f} s: run this again then; every "
-                "reply that came is recorded"
-            )
 
     def _stop(self, error: ModelError) -> None:
         self._stopped_by = self._stopped_by or error
@@ -274,14 +267,14 @@ class Retries:
             self._unanswered += 1
             in_a_row = self._unanswered
         message = f"{error} (after {attempts} attempts)"
-        if in_a_row >= _OUTAGE:
-            outage = TransientModelError(
+        failure: ReplyError | TransientModelError
+        if in_a_row < _OUTAGE:
+            failure = ReplyError(message, status="failed", call_id=None)
+        else:
+            failure = TransientModelError(
                 f"{message}; {in_a_row} requests in a row: the build stops here, and "
                 "running it again asks only for what is missing"
             )
-            outage.attempts = attempts
-            return outage
-        failure = ReplyError(message, status="failed", call_id=None)
         failure.attempts = attempts
         return failure
 
@@ -291,13 +284,13 @@ class Retries:
             return error
         with self._guard:
             self._refused += 1
-            all_refused = not self._answered and self._refused >= _OUTAGE
-        if all_refused and not self._has_answered():
-            return FatalModelError(
-                f"{error}; so were all {self._refused} requests so far: check [model]; if it is the "
-                'response format, set structured = "none"'
-            )
-        return error
+            refused = self._refused
+        if refused < _OUTAGE or self._has_answered():
+            return error
+        return FatalModelError(
+            f"{error}; so were all {refused} requests so far: check [model]; if it is the "
+            'response format, set structured = "none"'
+        )
 
 
 def _wait(state: tenacity.RetryCallState) -> float:

@@ -11,6 +11,16 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 _MARK = "x-bound"
+_BOUNDS = frozenset(
+    "minLength maxLength pattern format minimum maximum exclusiveMinimum exclusiveMaximum "
+    "multipleOf minItems maxItems uniqueItems minProperties maxProperties default".split()
+)
+_OUTSIDE_STRICT = frozenset(
+    "allOf oneOf not if then else patternProperties dependentRequired dependentSchemas "
+    "propertyNames contains prefixItems unevaluatedProperties".split()
+)
+
+Schema = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class Bound:
     length: int | None = None
     filled: bool = False
 
-    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> Schema:
         least = {"minLength": 1} if self.filled else {}
         return {**handler(core_schema), **least, _MARK: asdict(self)}
 
@@ -48,56 +58,85 @@ ChunkNumber = Annotated[int, Bound(numbers="chunks")]
 PassageNumber = Annotated[int, Bound(numbers="passages")]
 
 
+def mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+    """A schema in which each subschema is replaced by what `change` gives, the innermost first."""
+    if isinstance(schema, list | tuple):
+        return [mapped(item, change) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner: Schema = {}
+    for name, value in schema.items():
+        if name in ("properties", "$defs"):  # the names in it are the signature's own
+            inner[name] = {key: mapped(each, change) for key, each in value.items()}
+        else:
+            inner[name] = mapped(value, change)
+    return change(inner)
+
+
+def without(schema: Any, *keywords: str) -> Any:
+    """A schema without some keywords."""
+    return mapped(
+        schema, lambda node: {name: value for name, value in node.items() if name not in keywords}
+    )
+
+
 def without_titles(schema: Any) -> Any:
     """Leave out the titles that Pydantic derives from names: they only repeat them."""
-    return _without(schema, lambda name, value: name == "title" and isinstance(value, str))
+    return without(schema, "title")
 
 
 def without_marks(schema: Any) -> Any:
     """The general schema."""
-    return _without(schema, lambda name, _: name == _MARK)
+    return without(schema, _MARK)
 
 
-def _without(schema: Any, is_left_out: Callable[[str, Any], bool]) -> Any:
-    if isinstance(schema, list):
-        return [_without(item, is_left_out) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: _without(value, is_left_out)
-        for name, value in schema.items()
-        if not is_left_out(name, value)
-    }
-
-
-def call_schema(marked: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+def call_schema(marked: Mapping[str, Any], inputs: Mapping[str, Any]) -> Schema:
     """A marked schema with its bounds for these inputs, and without references.
 
     A bound that the inputs say nothing of is left out.
     """
     definitions = marked.get("$defs", {})
 
-    def bound(node: Any) -> Any:
+    def inlined(node: Any) -> Any:
         if isinstance(node, list):
-            return [bound(item) for item in node]
+            return [inlined(item) for item in node]
         if not isinstance(node, dict):
             return node
         if "$ref" in node:
             named = definitions[node["$ref"].rpartition("/")[2]]
             node = {**named, **{name: value for name, value in node.items() if name != "$ref"}}
-        mark = node.get(_MARK, {})
-        made = {name: bound(value) for name, value in node.items() if name not in ("$defs", _MARK)}
-        given = inputs.get(mark.get("numbers") or "")
-        if isinstance(given, list):
-            made["enum"] = sorted({item["number"] for item in given})
-        if made.get("type") == "array":
-            _bound_list(made, mark, inputs)
-        if mark.get("length"):
-            made["maxLength"] = mark["length"]
-        return made
+        return {name: inlined(value) for name, value in node.items() if name != "$defs"}
 
-    schema: dict[str, Any] = bound(dict(marked))
+    def bound(node: Schema) -> Schema:
+        mark = node.pop(_MARK, {})
+        items = inputs.get(mark.get("numbers") or "")
+        if isinstance(items, list):
+            node["enum"] = sorted({item["number"] for item in items})
+        if node.get("type") == "array":
+            _bound_list(node, mark, inputs)
+        if mark.get("length"):
+            node["maxLength"] = mark["length"]
+        return node
+
+    schema: Schema = mapped(inlined(dict(marked)), bound)
     return schema
+
+
+def _bound_list(node: Schema, mark: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+    """Bound a list by its mark, or by how many different numbers its items can name."""
+    most, item = mark.get("most"), node["items"]
+    if isinstance(most, str):
+        most = inputs.get(most)
+    if not isinstance(most, int):
+        candidates = [item, *item.get("properties", {}).values()]
+        named = next((each for each in candidates if "enum" in each), Schema())
+        most = len(named["enum"]) if named.get("type") == "integer" else None
+    if most is not None:
+        node["maxItems"] = most * mark.get("times", 1)
+        if mark.get("least"):
+            node["minItems"] = node["maxItems"]
+    if item.get("enum") == []:  # there is none to name, and an empty `enum` is refused
+        node["items"] = {"type": "integer"}
 
 
 def in_order(schema: Any) -> Any:
@@ -105,35 +144,50 @@ def in_order(schema: Any) -> Any:
 
     It leaves a grammar no way to say something twice of one number and nothing of another.
     """
-    if isinstance(schema, list):
-        return [in_order(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    schema = {name: in_order(value) for name, value in schema.items()}
-    properties = schema.get("items", {}).get("properties", {})
-    name, numbers = next(((n, p["enum"]) for n, p in properties.items() if "enum" in p), ("", []))
-    if name and schema.get("minItems") == schema.get("maxItems") == len(numbers):
-        item = schema.pop("items")
-        schema["prefixItems"] = [
-            {**item, "properties": {**properties, name: {**properties[name], "enum": [number]}}}
-            for number in numbers
-        ]
-    return schema
+
+    def change(node: Schema) -> Schema:
+        properties = node.get("items", {}).get("properties", {})
+        name = next((name for name, each in properties.items() if "enum" in each), None)
+        numbers = properties[name]["enum"] if name else []
+        if name and node.get("minItems") == node.get("maxItems") == len(numbers):
+            item = node.pop("items")
+            node["prefixItems"] = [
+                {**item, "properties": {**properties, name: {**properties[name], "enum": [number]}}}
+                for number in numbers
+            ]
+        return node
+
+    return mapped(schema, change)
 
 
-def _bound_list(made: dict[str, Any], mark: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
-    """Bound a list by its mark, or by how many different numbers its items can name."""
-    most = mark.get("most")
-    most = inputs.get(most) if isinstance(most, str) else most
-    item = made["items"]
-    if not isinstance(most, int):
-        first = (value for value in item.get("properties", {}).values() if "enum" in value)
-        named = item if "enum" in item else next(first, {})
-        most = len(named["enum"]) if named.get("type") == "integer" else None
-    if most is not None:
-        most *= mark.get("times", 1)
-        made["maxItems"] = most
-        if mark.get("least"):
-            made["minItems"] = most
-    if item.get("enum") == []:  # there is none to name, and an empty `enum` is refused
-        made["items"] = {"type": "integer"}
+def in_strict_form(schema: Any) -> Any:
+    """A schema as strict modes want it: closed objects, all properties required, no bounds."""
+
+    def change(node: Schema) -> Schema:
+        if "$ref" in node:
+            return {"$ref": node["$ref"]}
+        strict = {name: value for name, value in node.items() if name not in _BOUNDS}
+        if "const" in strict:
+            strict["enum"] = [strict.pop("const")]
+        if "properties" in strict:
+            strict.setdefault("additionalProperties", False)
+            strict["required"] = list(strict["properties"])
+        return strict
+
+    return mapped(schema, change)
+
+
+def fits_strict_modes(schema: Any) -> bool:
+    """Whether every object of a schema is closed, with all properties required."""
+    faults: list[Schema] = []
+
+    def check(node: Schema) -> Schema:
+        is_object = node.get("type") == "object" or "properties" in node
+        is_closed = node.get("additionalProperties") is False
+        is_complete = set(node.get("required", ())) == set(node.get("properties", ()))
+        if _OUTSIDE_STRICT & node.keys() or (is_object and not (is_closed and is_complete)):
+            faults.append(node)
+        return node
+
+    mapped(schema, check)
+    return not faults

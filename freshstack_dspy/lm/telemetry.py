@@ -104,9 +104,7 @@ def exporting() -> Iterator[None]:
         return
     os.environ.setdefault("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
     os.environ.setdefault("OTEL_SERVICE_NAME", "freshstack")
-    os.environ.setdefault(
-        "OTEL_EXPORTER_OTLP_TIMEOUT", "3"
-    )  # a collector that is gone holds nobody
+    os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "3")  # for a collector that is gone
     try:
         sdk: Any = importlib.import_module("opentelemetry.sdk._configuration")
         sdk._OTelSDKConfigurator().configure()  # noqa: SLF001 - what every distribution of it calls
@@ -163,32 +161,16 @@ def _tracer(trace: Any) -> Any:
 @functools.cache
 def _instruments() -> SimpleNamespace:
     meter = _metrics().get_meter(*_scope(), schema_url=_SCHEMA)
+    seconds = {"explicit_bucket_boundaries_advisory": _SECONDS}
+    tokens = {"explicit_bucket_boundaries_advisory": _TOKENS}
     return SimpleNamespace(
-        duration=meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            "s",
-            "From the request to the answer, with waits and retries.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        ),
-        tokens=meter.create_histogram(
-            "gen_ai.client.token.usage",
-            "{token}",
-            "Tokens of a call.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
-        ),
-        cost=meter.create_counter("freshstack.cost", "USD", "Dollars paid for calls."),
-        calls=meter.create_counter(
-            "freshstack.calls", "{call}", "Calls, also from recorded replies."
-        ),
-        retries=meter.create_counter(
-            "freshstack.retries", "{request}", "Requests after the first."
-        ),
-        in_flight=meter.create_gauge(
-            "freshstack.calls.in_flight", "{call}", "Calls being answered."
-        ),
-        waiting=meter.create_gauge(
-            "freshstack.calls.waiting", "{call}", "Calls that wait their turn."
-        ),
+        duration=meter.create_histogram("gen_ai.client.operation.duration", "s", **seconds),
+        tokens=meter.create_histogram("gen_ai.client.token.usage", "{token}", **tokens),
+        cost=meter.create_counter("freshstack.cost", "USD"),
+        calls=meter.create_counter("freshstack.calls", "{call}"),
+        retries=meter.create_counter("freshstack.retries", "{request}"),
+        in_flight=meter.create_gauge("freshstack.calls.in_flight", "{call}"),
+        waiting=meter.create_gauge("freshstack.calls.waiting", "{call}"),
     )
 
 
@@ -199,20 +181,18 @@ def _observe(trace: Any, made: Any, common: dict[str, str], event: "CallEvent") 
     error = {} if failed in ("ok", "DeferredError") else {"error.type": failed}
     of_step = {**common, "freshstack.step": event.step}
     marks = {"freshstack.status": event.status, "freshstack.recorded": event.cached}
-    usage = {
-        "gen_ai.usage.input_tokens": event.input_tokens,
-        "gen_ai.usage.output_tokens": event.output_tokens,
-        "gen_ai.usage.cost": event.cost,
-    }
-    attributes = {
+    attributes: dict[str, Any] = {
         **of_step,
         **marks,
         **error,
-        **(usage if paid else {}),  # of a recorded reply they were paid before
         "freshstack.task": event.task,
         "freshstack.call_id": event.key,
         "freshstack.attempts": event.attempts,
     }
+    if paid:  # of a recorded reply they were paid before
+        attributes["gen_ai.usage.input_tokens"] = event.input_tokens
+        attributes["gen_ai.usage.output_tokens"] = event.output_tokens
+        attributes["gen_ai.usage.cost"] = event.cost
     made.set_attributes({key: value for key, value in attributes.items() if value is not None})
     if error:
         # What is said of a request that was not sent may quote it.

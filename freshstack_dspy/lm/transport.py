@@ -10,7 +10,6 @@ import json
 import queue
 import socket
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
@@ -26,7 +25,6 @@ from freshstack_dspy.lm.dspy_parts import (
 
 MOST_BYTES = 64 * 2**20
 """The longest body, decompressed; batches of vectors are some megabytes."""
-_PIECE = 2**20
 
 Result = TypeVar("Result")
 
@@ -61,18 +59,6 @@ def _bounded(chunks: Iterable[bytes], too_long: type[Exception]) -> Iterator[byt
         if size > MOST_BYTES:
             raise too_long(f"its reply is longer than {MOST_BYTES >> 20} MiB")
         yield chunk
-
-
-def _inflated(chunks: Iterable[bytes], malformed: type[Exception]) -> Iterator[bytes]:
-    inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # gzip or zlib, as its header says
-    try:
-        for chunk in chunks:
-            left = chunk
-            while left:
-                yield inflate.decompress(left, _PIECE)
-                left = inflate.unconsumed_tail
-    except zlib.error as error:
-        raise malformed(f"its reply cannot be decompressed: {error}") from None
 
 
 def _with_error(body: bytes) -> bytes:
@@ -120,21 +106,19 @@ def bound_httpx() -> None:
     """Bound what LiteLLM and the SDKs below it read through httpx, in calls of `answer_within`.
 
     They make their clients in many places and take none of ours in some, so httpx's own transport is
-    wrapped. For all other requests of the process it does what it did.
+    wrapped. For all other requests of the process it does what it did. No compressed reply is asked
+    for, nor read.
     """
     import httpx
 
     plain = httpx.HTTPTransport.handle_request
 
     class Bounded(httpx.SyncByteStream):
-        def __init__(self, stream: Any, coding: str) -> None:
-            self._stream, self._coding = stream, coding
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
 
         def __iter__(self) -> Iterator[bytes]:
-            chunks = self._stream
-            if self._coding != "identity":
-                chunks = _inflated(chunks, httpx.ReadError)
-            return _bounded(chunks, httpx.ReadError)
+            return _bounded(self._stream, httpx.ReadError)
 
         def close(self) -> None:
             self._stream.close()
@@ -148,39 +132,14 @@ def bound_httpx() -> None:
         network: Any = response.extensions.get("network_stream")
         if network is not None:
             sockets.add(network.get_extra_info("socket"))
-        coding = response.headers.pop("content-encoding", "identity").strip().lower()
-        if coding not in ("identity", "gzip", "deflate"):
+        coding = response.headers.get("content-encoding", "identity")
+        if coding.strip().lower() != "identity":
             response.close()
             raise httpx.ReadError(f"its reply is compressed as {coding!r}, which nobody asked for")
-        response.stream = Bounded(response.stream, coding)
+        response.stream = Bounded(response.stream)
         return response
 
     httpx.HTTPTransport.handle_request = handle_request  # type: ignore[method-assign]
-
-
-class _Helper(threading.Thread):
-    """A thread that asks; when that is done, it is used for the next attempt."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.attempts: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            self._ask(*self.attempts.get())
-
-    def _ask(self, ask: Callable[[], Any], came: "queue.SimpleQueue[Any]") -> None:
-        answer = error = None
-        try:
-            answer = ask()
-        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
-            error = raised
-        _idle.append(self)  # before it is waited for no longer: who asks next finds it
-        came.put((answer, error))
-
-
-_idle: list[_Helper] = []
 
 
 def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
@@ -188,16 +147,17 @@ def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
 
     Then its sockets are shut, which ends the thread's reading.
     """
-    helper = None
-    while helper is None or not helper.is_alive():  # in a forked process it is not
-        try:
-            helper = _idle.pop()
-        except IndexError:
-            helper = _Helper()
-    came: queue.SimpleQueue[tuple[Result, BaseException | None]] = queue.SimpleQueue()
     sockets, context = _Sockets(), contextvars.copy_context()
     context.run(_sockets.set, sockets)
-    helper.attempts.put((functools.partial(context.run, ask), came))
+    came: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            came.put((context.run(ask), None))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            came.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
     try:
         answer, error = came.get(timeout=seconds)
     except queue.Empty:
@@ -208,4 +168,5 @@ def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
         raise
     if error is not None:
         raise error
-    return answer
+    result: Result = answer
+    return result

@@ -13,7 +13,7 @@ from freshstack_dspy.lm.engine import (
     HostedModel,
     errors_explained,
     imported_litellm,
-    litellm_options,
+    litellm_address,
 )
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
@@ -118,7 +118,12 @@ class NumbersClient(Recorder[Wanted, Numbers]):
     def _opened(self) -> SimpleNamespace:
         """What `Retries` asks: LiteLLM, which makes one attempt; its own clients are the process's."""
         self._litellm = imported_litellm(self._model)
-        self._options |= litellm_options(self._model)
+        self._options |= {
+            "model": self._name,
+            "max_retries": 0,
+            "num_retries": 0,
+            **litellm_address(self._model),
+        }
         return SimpleNamespace(complete=self._attempt, most_in_flight=LITELLM_IN_FLIGHT)
 
     def _attempt(self, items: Sequence[Wanted]) -> NumbersAnswer:
@@ -129,10 +134,11 @@ class NumbersClient(Recorder[Wanted, Numbers]):
             with errors_explained(self._model):
                 return answer_within(self._model.timeout, lambda: self._asked(items))
         except ReplyError as error:
-            longest = max((text for one in items for text in (one.text, *one.passages)), key=len)
+            longest = max((text for each in items for text in (each.text, *each.passages)), key=len)
+            shown = _shown(longest)
             raise FatalModelError(
-                f"{error}; the longest text, of {len(longest):,} characters, begins "
-                f"{_shown(longest)}: {self._remedy}"
+                f"{error}; the longest text, of {len(longest):,} characters, begins {shown}: "
+                f"{self._remedy}"
             ) from None
 
     @abstractmethod
@@ -144,7 +150,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
 
     def _upper_bound(self, items: Sequence[Wanted]) -> Spent:
         """A token for each byte, and those that the model adds."""
-        tokens = sum(one.size + _ADDED * max(1, len(one.passages)) for one in items)
+        tokens = sum(each.size + _ADDED * max(1, len(each.passages)) for each in items)
         return Spent(calls=1, tokens=tokens, dollars=self._cost(items, tokens, None) or 0.0)
 
     def _send(self, items: Sequence[Wanted], reservation: Reservation) -> Sent[Numbers]:
@@ -156,19 +162,21 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         counted = (answer.units if by_unit else answer.tokens) is not None
         tokens = answer.tokens
         if tokens is None:
-            read = (f"{one.text}\n{each}" for one in items for each in one.passages or [""])
+            read = (f"{each.text}\n{text}" for each in items for text in each.passages or [""])
             tokens = sum(map(count_tokens, read))
         cost = self._cost(items, tokens, answer.units)
-        parts = _shares(tokens, [one.size for one in items])
+        sizes = [each.size for each in items]
+        ends = [tokens * so_far // (sum(sizes) or 1) for so_far in accumulate(sizes, initial=0)]
+        ends[-1] = tokens  # whole numbers, which add up
         entries = [
             receive_numbers(
-                one.request,
+                each.request,
                 row,
-                tokens=part,
+                tokens=end - start,
                 counted=counted,
-                cost=None if cost is None else cost * part / max(1, tokens),
+                cost=None if cost is None else cost * (end - start) / max(1, tokens),
             )
-            for one, row, part in zip(items, answer.rows, parts, strict=True)
+            for each, row, (start, end) in zip(items, answer.rows, pairwise(ends), strict=True)
         ]
         spent = Spent(calls=1, tokens=tokens, dollars=cost or 0.0)
         return Sent(entries, spent if counted else reservation.upper_bound, attempts)
@@ -178,7 +186,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         if self.price is None:
             return None
         if units is None:
-            parts = sum(one.size // _UNIT_TOKENS + len(one.passages) for one in items)
+            parts = sum(each.size // _UNIT_TOKENS + len(each.passages) for each in items)
             units = 1 + parts // _UNIT_PASSAGES
         return tokens * self.price.input + units * self.price.unit
 
@@ -339,14 +347,6 @@ class RerankClient(NumbersClient):
         return NumbersAnswer(scores.reshape(1, len(one.passages)), tokens, units)
 
 
-def _shares(total: int, sizes: Sequence[int]) -> list[int]:
-    """Divide a count by sizes into whole numbers that add up to it."""
-    whole = sum(sizes) or 1
-    ends = [total * so_far // whole for so_far in accumulate(sizes, initial=0)]
-    ends[-1] = total
-    return [end - start for start, end in pairwise(ends)]
-
-
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 
@@ -371,4 +371,4 @@ def _field(value: Any, name: str) -> Any:
 
 def _count(*candidates: Any) -> int | None:
     """The first that is a count; LiteLLM puts 0 where the provider does not say."""
-    return next((one for one in candidates if isinstance(one, int) and one > 0), None)
+    return next((each for each in candidates if isinstance(each, int) and each > 0), None)

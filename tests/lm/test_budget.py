@@ -97,22 +97,6 @@ def test_no_cap_is_overshot_with_64_requests_in_flight(
     assert server.at_once > 24, "there was something to overshoot with"
 
 
-@pytest.mark.slow
-def test_a_larger_cap_goes_on_where_the_smaller_one_stopped(
-    server: ChatServer, paying: Callable[..., RecordedLM]
-) -> None:
-    billed = _billing(server, 3)
-    questions = [f"question {number}" for number in range(120)]
-    with pytest.raises(BudgetError):
-        _ask_all(paying(calls=50), questions)
-    with pytest.raises(BudgetError, match="50 spent so far"):
-        _ask_all(paying(calls=50), questions)
-    assert len(billed) == 50
-
-    assert len(_ask_all(paying(calls=120), questions)) == 120
-    assert len(billed) == 120
-
-
 def test_calls_wait_while_those_in_flight_may_come_back_cheaper(
     server: ChatServer, paying: Callable[..., RecordedLM]
 ) -> None:

@@ -4,10 +4,9 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import dspy
 import pytest
 
-from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy import ModelConfig, ReplyStore
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.budget import upper_bound
 from freshstack_dspy.lm.capabilities import capabilities_of
@@ -130,22 +129,6 @@ def test_a_server_that_may_decode_with_outlines_is_asked_for_no_longest_string()
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "openai/gpt-5-mini",
-        "openai/o3",
-        "openai/gpt-5.4",
-        "azure/gpt-5-mini",
-        "azure/a-deployment-of-ours",
-        "openrouter/openai/gpt-5",
-        "anthropic/claude-sonnet-4-5",
-    ],
-)
-def test_models_of_today_are_connected_by_their_name(name: str) -> None:
-    assert connect(name, mode="replay", recorded=dict[str, Any]()).model == name  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("settings", "fault"),
     [
         (
@@ -198,42 +181,6 @@ def test_a_budget_for_thoughts_fits_into_what_a_model_writes_and_is_reserved(
     (reply,) = store.replies()
     reserved = upper_bound(reply.request, Price(input=0, output=1)).dollars
     assert reserved >= server.requests[0]["max_tokens"]
-
-
-def test_the_users_own_settings_are_sent(server: ChatServer, client_for: Connect) -> None:
-    server.says(BERN)
-    settings: dict[str, Any] = {
-        "temperature": 0.7,
-        "top_p": 0.9,
-        "max_tokens": 333,
-        "reasoning_effort": "low",
-    }
-
-    ask_cities(client_for(name="hosted_vllm/mine", **settings))
-
-    assert {name: server.requests[0][name] for name in settings} == settings
-
-
-def test_what_optimizers_set_and_a_model_does_not_take_is_not_sent(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says(BERN)
-    lm = client_for(name="openai/gpt-5-mini").copy(rollout_id=1, temperature=1.0)
-
-    ask_cities(lm)
-
-    assert "temperature" not in server.requests[0]
-
-
-def test_dspys_own_adapters_are_sent_no_more(server: ChatServer, client_for: Connect) -> None:
-    server.says("[[ ## answer ## ]]\n4\n\n[[ ## completed ## ]]")
-
-    with dspy.context(lm=client_for(name="openai/gpt-5-mini"), adapter=dspy.ChatAdapter()):
-        dspy.Predict("question -> answer")(question="2 + 2?")
-
-    (sent,) = server.requests
-    assert sent.keys() <= {"model", "messages", "max_completion_tokens", "stream"}
-    assert sent["max_completion_tokens"] == 4096 + 16_384
 
 
 def test_a_model_that_thinks_has_room_for_thoughts_up_to_what_it_writes() -> None:

@@ -1,26 +1,17 @@
 """The modes of the client."""
 
 import copy
-from contextlib import closing
-from pathlib import Path
-from typing import Any
 
-import dspy
 import pytest
 
-from freshstack_dspy import ModelConfig, ReplyStore, connect
-from freshstack_dspy.config import CacheConfig
+from freshstack_dspy import ReplyStore
 from freshstack_dspy.errors import (
     DamagedReplyError,
     DeferredError,
-    FatalModelError,
     ReplayMissError,
     ReplyError,
 )
-from freshstack_dspy.lm.bundle import Bundle, verify
-from freshstack_dspy.lm.client import as_recorded
-from freshstack_dspy.lm.store import open_store
-from tests.lm.recording import write_bundle
+from freshstack_dspy.lm.bundle import verify
 
 from .asking import BERN, ask_cities, request
 from .chat_server import ChatServer
@@ -40,25 +31,6 @@ def test_live_asks_once_and_serves_from_then_on(
     assert [message.content for message in reply.request.messages] == ["be brief", "hello"]
     assert (reply.input_tokens, reply.output_tokens) == (7, 3)
     assert (reply.finish_reason, reply.origin) == ("stop", "live")
-
-
-def test_the_configured_model_is_recorded_as_connect_would(
-    server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    server.says("there")
-    lm = dspy.LM("openai/scripted", api_base=server.api_base, api_key="k", temperature=0.3)
-    with dspy.context(lm=lm):
-        recorded = as_recorded()
-    response = recorded(request(temperature=0.3))
-    recorded.client.close()
-
-    with closing(ReplyStore(CacheConfig().path)) as store:
-        assert [entry.key for entry in store.replies()] == [response.id]
-    assert server.requests[0]["model"] == "scripted"
-    assert as_recorded(recorded) is recorded
-    assert recorded.client.access.store is not None
-    recorded.client.access.store.close()
 
 
 def test_replay_serves_without_a_socket(server: ChatServer, client_for: Connect) -> None:
@@ -90,23 +62,6 @@ def test_a_replay_miss_opens_no_socket_and_names_key_nearest_request_and_differe
     assert "temperature (0.5 recorded, 0.7 asked)" in message
     assert "mode='live'" in message
     assert "\n" not in message
-
-
-def test_a_replay_needs_no_store(
-    server: ChatServer, store: ReplyStore, client_for: Connect, tmp_path: Path
-) -> None:
-    first = client_for()
-    first(request())
-    write_bundle(store.entries(), tmp_path / "replies.jsonl")
-    nowhere = tmp_path / "nowhere"
-    lm = connect(
-        ModelConfig(name="openai/scripted", api_base=server.api_base),
-        mode="replay",
-        store=open_store(nowhere, "replay"),
-        recorded=Bundle(tmp_path / "replies.jsonl"),
-    )
-
-    assert (lm(request()).text, nowhere.exists()) == ("{}", False)
 
 
 def test_replay_writes_nothing(server: ChatServer, store: ReplyStore, client_for: Connect) -> None:
@@ -150,14 +105,6 @@ def test_rerecord_asks_again_once_in_a_run(
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("mode", ["live", "defer", "rerecord"])
-def test_every_mode_but_replay_needs_a_store(mode: Any) -> None:
-    lm = connect(ModelConfig(name="openai/scripted"), mode=mode)
-
-    with pytest.raises(FatalModelError, match="needs a replies store"):
-        lm(request())
-
-
 @pytest.mark.parametrize("change", ["value = replace(value, '17', '71')", "tag = 'x'"])
 def test_a_damaged_reply_is_a_miss_in_a_replay_and_is_asked_again_live_and_counted(
     server: ChatServer,
@@ -182,21 +129,6 @@ def test_a_damaged_reply_is_a_miss_in_a_replay_and_is_asked_again_live_and_count
     assert lm.ledger.of("other").line == "1 calls, 1 recorded, 1 damaged, asked again"
     assert "asked again" in caplog.text
     assert verify(store.path).counts == {"accounts": 1, "chat": 1}, "what was damaged is dropped"
-
-
-def test_used_replies_are_those_given_out(
-    server: ChatServer, store: ReplyStore, client_for: Connect
-) -> None:
-    lm = client_for()
-    keys = {lm(request(text)).id for text in ("one", "two", "one")}
-    other = client_for()(request("three")).id
-    server.says("prose")
-    with pytest.raises(ReplyError):
-        ask_cities(lm)
-    used = lm.client.used_replies()
-
-    assert list(used) == sorted(used)
-    assert keys < used.keys() == {reply.key for reply in store.replies()} - {other}
 
 
 def test_a_copied_program_keeps_its_client(client_for: Connect) -> None:

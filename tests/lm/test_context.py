@@ -79,11 +79,6 @@ def test_servers_list_what_a_model_takes_under_these_names(model: Any, window: i
     assert window_listed({"object": "list", "data": [model]}, "small") == window
 
 
-@pytest.mark.parametrize("body", [None, [], {"data": None}, {"data": ["a"]}, {"data": [{}, {}]}])
-def test_a_list_of_models_may_say_nothing(body: Any) -> None:
-    assert window_listed(body, "small") is None
-
-
 QUERY = Query(query_id="q", title="Which fruits?", body="", answer="")
 NUGGETS = [Nugget(query_id="q", nugget_id="q_0", text="Apples.", importance="vital", call_id="k")]
 
@@ -252,22 +247,6 @@ def test_who_was_not_answered_is_asked_again_unless_others_were_since(
     with pytest.raises(ReplyError, match="oops"):
         client_for()(request("b"))
     assert len(server.requests) == asked
-
-
-def test_an_incomplete_reply_is_still_asked_about_what_it_left_out(
-    server: ChatServer, client_for: Connect
-) -> None:
-    def only_first(body: dict[str, Any]) -> Scripted:
-        reply = holding(10**6)(body)
-        verdicts = json.loads(reply.content or "")["verdicts"][:1]
-        return Scripted(json.dumps({"verdicts": verdicts}))
-
-    server.script = only_first
-    lm = client_for(reasks=1)
-    found = judged(lm, "a", "b", "c")
-
-    assert [one.label for one in found.judgments] == [0, 0, None]
-    assert "nothing is said of chunks 3" in found.failure.message
 
 
 @pytest.mark.usefixtures("waits")

@@ -1,15 +1,11 @@
 """Why a replay found no reply."""
 
-import threading
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.misses import Misses, explain_miss
+from freshstack_dspy.lm.misses import explain_miss
 from freshstack_dspy.lm.request import ChatRequest
 from tests.lm.recording import EMBEDDING, SEARCH, Listed, ask, every_entry, reply_to
 
@@ -38,10 +34,6 @@ def test_differing_settings_are_named_with_both_values() -> None:
     assert message.startswith("no recorded reply for request ")
 
 
-def test_where_nothing_is_recorded_it_says_so() -> None:
-    assert "nothing is recorded at all" in explained(ask())
-
-
 @given(st.text(max_size=8), st.text(max_size=8))
 def test_the_place_named_is_the_first_that_differs(one: str, other: str) -> None:
     assume(one != other)
@@ -61,25 +53,3 @@ def test_a_missing_vector_or_search_names_what_differs_of_its_kind() -> None:
     assert "differs in model ('m' recorded, 'n' asked)" in vector
     assert "differs in settings ({'depth': 5} recorded, {'depth': 9} asked)" in search
     assert "differs in the texts" in text
-
-
-def test_threads_that_miss_at_once_search_once() -> None:
-    class Slow(Listed):
-        def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
-            time.sleep(0.5)  # for the others to come meanwhile
-            return super().lines(holding)
-
-    store = Slow([reply_to(ask("help"))])
-    misses, together = Misses(), threading.Barrier(8)
-
-    def miss(number: int) -> str:
-        together.wait()
-        return misses.explain(ask(f"hello {number}"), store)
-
-    with ThreadPoolExecutor(8) as pool:
-        messages = list(pool.map(miss, range(8)))
-
-    (first,) = [each for each in messages if ", nor for others" not in each]
-    for number, message in enumerate(messages):
-        assert message.startswith(f"no recorded reply for request {ask(f'hello {number}').key}")
-        assert message.endswith(first)

@@ -1,6 +1,5 @@
 """The key of a request."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -14,8 +13,6 @@ from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.request import ChatMessage, ChatRequest, chat_request, endpoint_identity
 
 from .asking import request
-from .chat_server import ChatServer
-from .conftest import Connect
 
 KNOWN = ChatRequest(
     model="openai/gpt-4o",
@@ -100,20 +97,6 @@ def test_every_parameter_that_dspy_can_send_reaches_the_key() -> None:
     assert len(values) + 1 == len(keys)
 
 
-def test_a_sample_number_reaches_the_key_from_a_copy_and_from_a_call(
-    server: ChatServer, client_for: Connect
-) -> None:
-    lm = client_for(temperature=1.0)
-    plain = lm(request()).id
-    assert asyncio.run(lm.acall(request())).id == plain
-    copied = lm.copy(rollout_id=7)(request()).id
-    called = lm(request(), rollout_id=7).id
-    other = asyncio.run(lm.acall(request(), rollout_id=8)).id
-
-    assert (copied, 3) == (called, len({plain, copied, other}))
-    assert len(server.requests) == 3
-
-
 @pytest.mark.parametrize(
     ("api_base", "identity"),
     [
@@ -128,14 +111,6 @@ def test_a_sample_number_reaches_the_key_from_a_copy_and_from_a_call(
 def test_an_endpoint_is_known_by_its_normal_address(api_base: str | None, identity: str) -> None:
     assert identity == endpoint_identity("openai/x", api_base)
     assert endpoint_identity("extractive/baseline", api_base) == "embedded:6"
-
-
-def test_the_environments_endpoint_is_as_much_an_endpoint_as_the_configurations(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OPENAI_API_BASE", "http://host/v1")
-
-    assert endpoint_identity("openai/x", None) == "http://host/v1"
 
 
 @pytest.mark.parametrize(
@@ -160,19 +135,3 @@ def test_only_text_can_be_asked() -> None:
 
     with pytest.raises(FatalModelError, match="image part cannot be sent"):
         chat_request(Request(model="x/y", messages=(picture,)), endpoint="e", sample=None)
-
-
-def test_a_request_becomes_the_body_of_a_batch_line() -> None:
-    assert KNOWN.body() == {
-        "model": "gpt-4o",
-        "messages": [
-            {"role": "system", "content": "Judge."},
-            {"role": "user", "content": '{"question": "Wie groß?"}'},
-        ],
-        "temperature": 0.1,
-        "max_completion_tokens": 4096,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "Judge", "schema": {"type": "object"}},
-        },
-    }

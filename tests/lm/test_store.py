@@ -1,6 +1,5 @@
 """The replies store: nothing lost, nothing unpickled, many threads and processes at once."""
 
-import gc
 import json
 import os
 import pickle
@@ -131,18 +130,6 @@ def test_a_store_of_the_old_schema_says_how_to_rebuild_it(store: ReplyStore) -> 
             ReplyStore(store.path, read_only=read_only)
 
 
-def test_what_cannot_be_used_is_explained_in_one_line(store: ReplyStore, tmp_path: Path) -> None:
-    (tmp_path / "cache.db").write_bytes(b"not a database, for sure " * 99)
-    (tmp_path / "file").touch()
-    for path in (tmp_path, tmp_path / "file" / "cache"):
-        with pytest.raises(StoreError, match="cannot be read or written: ") as caught:
-            ReplyStore(path)
-        assert "\n" not in str(caught.value)
-    store._cache._sql("PRAGMA query_only = 1")
-    with pytest.raises(StoreError, match="it is locked or read-only"):
-        store.put(reply())
-
-
 def test_a_reply_and_what_it_cost_are_written_together(
     store: ReplyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,21 +245,6 @@ def test_a_bundle_mends_what_is_damaged(store: ReplyStore, tmp_path: Path) -> No
     assert verify(store.path).damaged == {}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
-def test_all_threads_write_through_one_connection(tmp_path: Path) -> None:
-    """Those of threads that have ended would stay open, of which Python 3.13 warns."""
-    database = str(tmp_path / "cache" / "cache.db")
-    store = ReplyStore(tmp_path / "cache")
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: store.put(reply(to=str(number))), range(20)))
-        opened = [
-            each for each in Path("/proc/self/fd").iterdir() if os.path.realpath(each) == database
-        ]
-    store.close()
-
-    assert len(opened) == 1
-
-
 def test_killed_processes_lose_no_reply_that_they_acknowledged(store: ReplyStore) -> None:
     """Two write to the same store at once, and each is killed while it does."""
     writers = []
@@ -310,18 +282,6 @@ def test_the_stress_script_finds_nothing_lost() -> None:
     assert [value["name"] for value in values if value["holds"] is False] == []
 
 
-def test_a_whole_store_is_clean(store: ReplyStore) -> None:
-    for entry in every_entry():
-        store.put(entry)
-    store.put(reply("second"), account="a", spent=ONE)
-    store.defer(ask("later"))
-    report = verify(store.path)
-
-    kinds = ("accounts", "chat", "deferred", "embedding", "replaced", "rerank", "search")
-    assert report.counts == dict.fromkeys(kinds, 1)
-    assert report.damaged == {}
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -338,18 +298,6 @@ def test_damage_is_found(store: ReplyStore, change: str, reason: str) -> None:
     (damaged,) = verify(store.path).damaged.values()
 
     assert reason in damaged
-
-
-def test_a_store_that_nobody_closes_leaves_no_connection_open(tmp_path: Path) -> None:
-    store = ReplyStore(tmp_path / "cache")
-    store.read("key")
-    connections: list[Any] = [store._connection, store._cache._con]
-    del store
-    gc.collect()
-
-    for connection in connections:
-        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-            connection.execute("SELECT 1")
 
 
 def test_a_store_on_read_only_media_is_read(

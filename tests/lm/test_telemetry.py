@@ -207,14 +207,3 @@ except ReplayMissError:
 """
 
     assert run(tmp_path, "-c", code).stdout == "False\n"
-
-
-def test_a_collector_that_nothing_can_send_to_is_said_in_a_line(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['opentelemetry'] = None; sys.argv[1:] = ['--help']; "
-        "from freshstack_dspy.cli import main; main()"
-    )
-    done = run(tmp_path, "-c", code, OTEL_TRACES_EXPORTER="otlp")
-
-    assert done.returncode == 0
-    assert "freshstack_dspy[otel]" in done.stderr

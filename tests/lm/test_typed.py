@@ -208,12 +208,6 @@ def test_a_re_ask_is_in_our_words_from_beginning_to_end(
     ]
 
 
-def test_validators_see_the_inputs(server: ChatServer, client_for: Connect) -> None:
-    server.says(BERN)
-    with pytest.raises(ReplyError, match="Bern is not in Atlantis"):
-        ask_cities(client_for(), country="Atlantis")
-
-
 def test_a_mended_answer_is_replayed_with_all_its_calls_and_asked_again_never(
     server: ChatServer, client_for: Connect
 ) -> None:
@@ -342,19 +336,6 @@ def test_an_error_in_the_middle_of_a_re_ask_is_raised_as_it_is(
 )
 def test_the_one_object_in_a_reply_is_found_and_of_two_none(text: str, within: str) -> None:
     assert json_object(text) == within
-
-
-@pytest.mark.parametrize(
-    "around",
-    ["<think>\nLet me see: {{}}\n</think>\n{}", "Sure!\n```json\n{}\n```\nDone.", "Here: {} Good?"],
-)
-def test_thoughts_fences_and_talk_cost_no_re_ask(
-    server: ChatServer, client_for: Connect, around: str
-) -> None:
-    server.says(around.replace("{{}}", "{ }").replace("{}", BERN, 1))
-
-    assert ask_cities(client_for()).cities[0].name == "Bern"
-    assert len(server.requests) == 1
 
 
 def test_a_model_that_repeats_itself_is_sampled_once_more_and_then_asked_no_more(

@@ -4,9 +4,6 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,13 +15,11 @@ from freshstack_dspy import ModelConfig, ReplyStore, connect
 from freshstack_dspy.config import BudgetConfig, Mode, PricesConfig
 from freshstack_dspy.errors import (
     BudgetError,
-    ConfigError,
     FatalModelError,
     ReplayMissError,
     TransientModelError,
 )
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.prices import Price, rerank_price_of
 from freshstack_dspy.lm.request import (
     EmbeddingRequest,
@@ -42,7 +37,6 @@ from freshstack_dspy.lm.vectors import (
     RerankClient,
 )
 from freshstack_dspy.lm.workers import map_in_order
-from tests.lm.recording import write_bundle
 
 from .asking import request
 from .chat_server import ChatServer, Scripted
@@ -200,43 +194,7 @@ def test_a_replay_opens_no_socket_and_a_miss_names_the_text(
         open_client("replay", access={"store": None}).vectors(TEXTS)
 
 
-def test_a_bundle_alone_is_enough_to_replay(
-    open_client: OpenClient, open_reranker: OpenClient, store: ReplyStore, tmp_path: Path
-) -> None:
-    client, reranker = open_client(), open_reranker()
-    client.vectors(TEXTS)
-    reranker.scores("query", PASSAGES)
-    path = tmp_path / "all.jsonl"
-    assert write_bundle(store.entries(), path) == 11
-    with closing(Bundles([path])) as recorded:
-        access = {"store": None, "recorded": recorded}
-        again = open_client("replay", access=access)
-
-        np.testing.assert_array_equal(expected(TEXTS), again.vectors(TEXTS))
-        assert open_reranker("replay", access=access).scores("query", PASSAGES) == SCORES
-    assert again.used_replies() == client.used_replies()
-
-
 # --- at the same time
-
-
-def test_equal_texts_in_many_threads_are_asked_for_once(
-    server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
-) -> None:
-    client, reranker = open_client(), open_reranker()
-    started = threading.Barrier(8)
-    server.script = lambda body: Scripted(body=answer(body).encoded(), delay=0.05)
-
-    def one(turn: int) -> tuple[Any, list[float]]:
-        started.wait()
-        found = client.vectors(TEXTS[turn:] + TEXTS[:turn])
-        return found, reranker.scores("query", PASSAGES)
-
-    for turn, (matrix, scores) in enumerate(map_in_order(one, range(8), workers=8)):
-        np.testing.assert_array_equal(expected(TEXTS[turn:] + TEXTS[:turn]), matrix)
-        assert scores == SCORES
-    assert sorted(texts_asked(server)) == TEXTS
-    assert len([body for body in server.requests if "documents" in body]) == 1
 
 
 # --- what a server can do wrong
@@ -381,16 +339,6 @@ def test_no_cap_is_overshot_by_vectors_and_replies_that_are_in_flight_together(
     assert getattr(store.spent("mine"), name) == pytest.approx(taken)
 
 
-def test_a_cap_on_dollars_needs_a_price(open_client: OpenClient, open_reranker: OpenClient) -> None:
-    account = Account("mine", BudgetConfig(dollars=1))
-
-    with pytest.raises(ConfigError, match=r"set price of \[\[embedder\]\]"):
-        open_client(access={"account": account})
-    with pytest.raises(ConfigError, match=r"set price of \[reranker\]"):
-        open_reranker(access={"account": account})
-    open_client("replay", access={"account": account})
-
-
 @pytest.mark.usefixtures("waits")
 def test_what_is_not_counted_or_may_be_billed_is_paid_at_its_upper_bound(
     server: ChatServer, open_client: OpenClient, store: ReplyStore
@@ -437,16 +385,3 @@ def test_search_units_are_what_is_paid_where_they_have_the_price(
     reranker.scores("query", PASSAGES)
 
     assert store.spent("mine").dollars == 0.004
-
-
-@pytest.mark.parametrize("kind", [EmbeddingClient, RerankClient])
-def test_numbers_that_drip_for_longer_than_the_timeout_are_asked_for_again(
-    server: ChatServer, open_client: OpenClient, waits: list[float], kind: Any
-) -> None:
-    name = "openai/scripted" if kind is EmbeddingClient else "infinity/scripted"
-    client = open_client(name=name, kind=kind, model={"timeout": 1.0})
-    server.script = lambda body: replace(answer(body), drip=0.02 if len(waits) == 0 else 0.0)
-    found = client.vectors(["a"]) if kind is EmbeddingClient else client.scores("query", PASSAGES)
-
-    assert np.array_equal(found, expected(["a"]) if kind is EmbeddingClient else SCORES)
-    assert (len(server.requests), len(waits)) == (2, 1)

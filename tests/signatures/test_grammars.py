@@ -9,7 +9,7 @@ from dspy.lm15 import Request, Response
 
 from freshstack_dspy import ModelConfig, connect
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.capabilities import fits_strict_modes, in_strict_form
+from freshstack_dspy.lm.schemas import fits_strict_modes, in_strict_form
 from freshstack_dspy.lm.typed import TypedAdapter
 from tests.lm.asking import Scribe
 from tests.lm.strict_servers import compiled, gemini_schema_faults, schema_faults

@@ -27,6 +27,7 @@ from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.reply import MOST_TOKENS, NO_REPLY, Reply, billed_output, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
+from freshstack_dspy.lm.schemas import mapped, without
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Record
 
@@ -139,22 +140,25 @@ def import_replies(
     the next build asks again with its error. A line in neither format is invalid, and costs only
     itself. Secrets of the model are not shown.
     """
+
+    def numbered(lines: Iterable[str]) -> Iterator[AnswerLine]:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            answer = read_answer(line)
+            if answer.fault:
+                fault = (
+                    f"line {number} is neither a batch reply (custom_id, response.body.choices) "
+                    f"nor a hand-written one (custom_id, content): {answer.fault}"
+                )
+                answer = answer._replace(fault=fault)
+            yield answer
+
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
-            answers = (_numbered(*each) for each in enumerate(lines, 1) if each[1].strip())
-            return record_answers(store, answers, prices, account, model or ModelConfig())
+            return record_answers(store, numbered(lines), prices, account, model or ModelConfig())
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: the replies cannot be read: {error}") from error
-
-
-def _numbered(number: int, line: str) -> "AnswerLine":
-    answer = read_answer(line)
-    if not answer.fault:
-        return answer
-    return answer._replace(
-        fault=f"line {number} is neither a batch reply (custom_id, response.body.choices) nor a "
-        f"hand-written one (custom_id, content): {answer.fault}"
-    )
 
 
 # Lines of replies
@@ -211,21 +215,23 @@ def read_answer(text: str) -> AnswerLine:
     """Read one line of a replies file."""
     try:
         line = _Line.model_validate_json(text)
-        if line.content is not None:
-            is_object = isinstance(line.content, dict)
-            content = json.dumps(line.content, ensure_ascii=False) if is_object else line.content
-            return AnswerLine(line.custom_id, str(content), by_hand=True)
+        if (content := line.content) is not None:
+            written = (
+                content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+            )
+            return AnswerLine(line.custom_id, written, by_hand=True)
         if line.error or line.response is None or line.response.status_code != 200:
             return AnswerLine(line.custom_id, error=_reason(line))
-        return _answer_of(line.custom_id, _Completion.model_validate(line.response.body))
+        completion = _Completion.model_validate(line.response.body)
     except ValidationError as error:
-        return AnswerLine(_custom_id_of(text), fault=first_fault(error))
-
-
-def _answer_of(custom_id: str, completion: _Completion) -> AnswerLine:
+        try:
+            custom_id = str(from_json(text)["custom_id"])
+        except (LookupError, TypeError, ValueError):
+            custom_id = "no custom_id"
+        return AnswerLine(custom_id, fault=first_fault(error))
     message, finish_reason = completion.choices[0].message, completion.choices[0].finish_reason
     return AnswerLine(
-        custom_id,
+        line.custom_id,
         message.content or message.refusal or "",
         "refusal" if message.refusal else finish_reason or "stop",
         completion.usage or _Usage(),
@@ -241,13 +247,6 @@ def _reason(line: _Line) -> str:
     if isinstance(found, str):
         return found
     return f"status {line.response.status_code}" if line.response else "no reason given"
-
-
-def _custom_id_of(text: str) -> str:
-    try:
-        return str(from_json(text)["custom_id"])
-    except (LookupError, TypeError, ValueError):
-        return "no custom_id"
 
 
 # Recording
@@ -266,6 +265,11 @@ def record_answers(
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
     recorded: set[str] = set()
+
+    def record(request: ChatRequest, answer: AnswerLine, price: Price | None) -> None:
+        reply, spent = reply_of(request, answer, price, batch=not answer.by_hand)
+        store.put(reply, account=None if answer.by_hand else account, spent=spent)
+
     for answer in answers:
         key, why = answer.custom_id, ""
         waiting = store.waiting(key)
@@ -277,19 +281,15 @@ def record_answers(
             group = "unknown"
         elif known and (not answer.by_hand or answer.text == known.text or key in recorded):
             group = "repeated"
-        elif answer.error and not is_too_long(answer.error):
+        elif answer.error:
             group, why = "failed", answer.error
-        elif answer.error:  # final: the next build asks for fewer texts at once
-            group, why = "failed", answer.error
-            refusal = AnswerLine(key, answer.error, NO_REPLY)
-            reply, spent = reply_of(request, refusal, None, batch=True)
-            store.put(reply, account=account, spent=spent)
+            if is_too_long(why):  # final: the next build asks for fewer texts at once
+                record(request, AnswerLine(key, why, NO_REPLY), None)
         elif answer.by_hand and (fault := fault_in(request, answer.text)):
             group, why = "invalid", fault
         else:
-            price = price_of(request.model, prices if request.model == model.name else None)
-            reply, spent = reply_of(request, answer, price, batch=not answer.by_hand)
-            store.put(reply, account=None if answer.by_hand else account, spent=spent)
+            own = prices if request.model == model.name else None
+            record(request, answer, price_of(request.model, own))
             recorded.add(key)
             group = "replaced" if known else "imported"
         groups[group].append(key)
@@ -351,24 +351,15 @@ def fault_in(request: ChatRequest, text: str) -> str | None:
 
 @functools.lru_cache(maxsize=32)
 def _validator(schema: str) -> Any:
+    """A validator without the bounds of a call, which are there for the decoder."""
     from jsonschema import Draft202012Validator, validators  # type: ignore[import-untyped]
 
     # JSON Schema takes 1.0 for an integer; the models that read the reply do not.
     types = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    # Bounds of a call are there for the decoder: a longer reason or a verdict too few is no fault.
-    bounds = {"maxLength": _unchecked, "prefixItems": _unchecked, "minItems": _not_empty}
-    exactly: Any = validators.extend(Draft202012Validator, bounds, type_checker=types)
-    return exactly(json.loads(schema))
-
-
-def _unchecked(*_: Any) -> tuple[()]:
-    return ()
-
-
-def _not_empty(_: Any, least: int, value: Any, __: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if isinstance(value, list) and least and not value:
-        yield ValidationError("[] should be non-empty")
+    exactly: Any = validators.extend(Draft202012Validator, type_checker=types)
+    unbounded = without(json.loads(schema), "maxLength", "prefixItems")
+    return exactly(
+        mapped(unbounded, lambda node: node | {"minItems": min(1, node.get("minItems", 0))})
+    )

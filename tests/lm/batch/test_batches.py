@@ -150,14 +150,6 @@ def test_what_is_underway_is_not_sent_again(
     assert (planned.requests, planned.left_out) == (0, {"answered already": 4})
 
 
-def test_a_provider_without_a_batch_api_names_the_other_way(waiting: OpenWaiting) -> None:
-    here = waiting(model={"name": "hosted_vllm/qwen"})
-    here.defer("one")
-
-    with pytest.raises(FatalModelError, match=r"vllm run-batch .* freshstack requests import"):
-        here.submit()
-
-
 @pytest.mark.parametrize(
     ("provider", "call", "status", "kind"),
     [
@@ -189,29 +181,3 @@ def test_a_refused_submission_is_over_and_can_be_repeated(
     server.before.clear()
     assert len(here.submit()) == 1
     assert len(server.made) == 1
-
-
-def test_a_job_that_is_deleted_lets_its_requests_go(
-    server: BatchServer, waiting: OpenWaiting
-) -> None:
-    server.course.looks = 99
-    here = waiting()
-    here.defer("one")
-    (job,) = here.submit()
-    here.batches.folder.record(job).unlink()
-
-    assert [len(each.keys) for each in here.submit()] == [1]
-    assert len(server.made) == 2
-
-
-@every_provider
-def test_a_batch_that_is_gone_says_how_to_go_on(
-    server: BatchServer, waiting: OpenWaiting, provider: Provider
-) -> None:
-    here = waiting(provider)
-    here.defer("one")
-    (job,) = here.submit()
-    server.made.clear()
-
-    with pytest.raises(FatalModelError, match=f"no batch batch_1.* delete .*{job.submission}.json"):
-        here.look()

@@ -21,7 +21,7 @@ from freshstack_dspy.lm.batch.deferred import (
 )
 from freshstack_dspy.lm.request import ChatRequest
 from freshstack_dspy.lm.typed import answer_model, answer_schema
-from tests.lm.asking import BERN, PROSE, ListCities, ask_cities
+from tests.lm.asking import BERN, ListCities, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
 from tests.lm.recording import ask, every_value, reply
@@ -106,16 +106,6 @@ def test_both_formats_are_imported_and_only_what_was_paid_for_is_charged(
     spent = store.spent("mine")
     assert (spent.calls, spent.tokens) == (1, 10)
     assert spent.dollars == pytest.approx(batch.cost)
-
-
-def test_by_hand_the_object_itself_is_an_answer(store: ReplyStore, replies_file: Path) -> None:
-    store.defer(ask("by hand"))
-    write_lines(replies_file, {"custom_id": ask("by hand").key, "content": {"answer": "jä"}})
-
-    assert import_replies(store, replies_file).imported == 1
-    reply = store.get(ask("by hand").key)
-    assert reply is not None
-    assert json.loads(reply.text) == {"answer": "jä"}
 
 
 def test_an_imported_reply_is_served(
@@ -262,30 +252,6 @@ CITIES = {"type": "json_schema", "name": "ListCities", "schema": answer_schema(L
 
 def asking(response_format: Any) -> ChatRequest:
     return ask(parameters={"response_format": response_format})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [BERN, f"  {BERN}\n", f"```json\n{BERN}\n```", f"Here it is:\n```\n{BERN}\n```\nGlad to help."],
-)
-def test_a_text_that_fits_has_no_fault(text: str) -> None:
-    assert fault_in(asking(CITIES), text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (PROSE, "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ("[]", "not a JSON object"),
-        ('{"cities": [{"name": "Bern", "people": 1.0}]}', "1.0 is not of type 'integer'"),
-    ],
-)
-def test_a_text_that_does_not_fit_has_one_line_that_says_why(text: str, words: str) -> None:
-    fault = fault_in(asking(CITIES), text)
-
-    assert fault is not None
-    assert words in fault
 
 
 CITY = st.fixed_dictionaries(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from freshstack_dspy.errors import BudgetError, StoreError
+from freshstack_dspy.errors import BudgetError
 from freshstack_dspy.lm.batch.providers import batch_api
 from freshstack_dspy.lm.budget import Spent
 
@@ -22,15 +22,6 @@ def test_requests_to_another_model_and_unknown_ones_are_left_out(waiting: OpenWa
 
     assert planned.requests == 1
     assert sorted(planned.left_out.values()) == [1, 1]
-
-
-def test_a_file_of_something_else_is_refused(waiting: OpenWaiting) -> None:
-    here = waiting()
-    here.defer("one")
-    here.file.write_text("[]")
-
-    with pytest.raises(StoreError, match=r"small\.jsonl: not a file of deferred requests"):
-        here.submit()
 
 
 @every_provider
