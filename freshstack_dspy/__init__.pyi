@@ -42,11 +42,11 @@ from .programs.support_judge import SupportJudge as SupportJudge
 from .programs.without_answers import ImportanceRater as ImportanceRater
 from .programs.without_answers import NuggetUpdater as NuggetUpdater
 from .programs.without_answers import RelevanceGrader as RelevanceGrader
-from .recipes.build import build as build
 from .recipes.extend import extend as extend
 from .recipes.freshstack import FreshStack as FreshStack
+from .recipes.make import build as build
+from .recipes.make import refresh as refresh
 from .recipes.plan import plan as plan
-from .recipes.refresh import refresh as refresh
 from .recipes.rejudge import rejudge as rejudge
 from .recipes.shortlist import retrieve_all as retrieve_all
 from .recipes.stale import stale as stale

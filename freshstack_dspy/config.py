@@ -5,7 +5,6 @@ import hashlib
 import json
 import operator
 import re
-import reprlib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
@@ -45,6 +44,8 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.registry import IMPORTED, Registry, is_imported
 from freshstack_dspy.rows import rows_of
+
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
@@ -98,6 +99,11 @@ _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[
 
 def _is_none(value: object) -> bool:
     return value is None
+
+
+def _is_unset(value: object) -> bool:
+    """Tell defaults that are not written down, so that manifests without them are equal."""
+    return value in (RoleConfig(), "bm25s", APPROXIMATE_ABOVE)
 
 
 class QueriesConfig(Section):
@@ -289,20 +295,16 @@ def _place(value: Any) -> Path | Uri:
         raise ValueError("is a path, or a URI as s3://bucket/name")  # noqa: TRY004 - for pydantic
     place = path_or_uri(value)
     if isinstance(place, Uri):
-        scheme = place.partition("://")[0]
+        scheme, _, name = place.partition("://")
         if scheme in ("db", "file", "memory", "shared-memory", "http", "https"):
             raise ValueError(
                 f"is no object store ({scheme}://); name a folder, s3://, gs:// or az://"
             )
-        if "@" in place.partition("://")[2].partition("/")[0] and not scheme.startswith("abfs"):
+        if "@" in name.partition("/")[0] and not scheme.startswith("abfs"):
             raise ValueError("holds a name or password; set them in the environment")
-        if not place.partition("://")[2].strip("/"):
+        if not name.strip("/"):
             raise ValueError("names no bucket; write it as s3://bucket/name")
     return place
-
-
-def _is_default(value: object) -> bool:
-    return value in ("bm25s", APPROXIMATE_ABOVE)
 
 
 class IndexConfig(Section):
@@ -314,10 +316,10 @@ class IndexConfig(Section):
     """A folder, or the URI of an object store that LanceDB takes, as `s3://bucket/name`."""
     dimensions: int = Field(default=DIMENSIONS, ge=2, le=2048)
     """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
-    lexical: Lexical = Field(default="bm25s", exclude_if=_is_default)
+    lexical: Lexical = Field(default="bm25s", exclude_if=_is_unset)
     """What `bm25` is: `bm25s`, fast and in memory while it is built; or `lance`, LanceDB's
     full-text index over the same terms, for corpora that outgrow memory. It has no `lsa`."""
-    approximate_above: int = Field(default=APPROXIMATE_ABOVE, ge=0, exclude_if=_is_default)
+    approximate_above: int = Field(default=APPROXIMATE_ABOVE, ge=0, exclude_if=_is_unset)
     """With more chunks an embedder's vectors are searched by an approximate index."""
 
     @model_validator(mode="after")
@@ -350,7 +352,7 @@ class SearchModelConfig(ProviderConfig):
     """As LiteLLM calls it: `openai/text-embedding-3-small`, `cohere/rerank-v3.5`."""
     path: Path | None = None
     """Or the folder of a sentence-transformers model or cross-encoder."""
-    price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    price: NotNegative | None = None
     """US dollars per million tokens, where LiteLLM's table of prices has none or is wrong."""
     concurrency: int = Field(default=8, ge=1, le=256)
 
@@ -396,9 +398,7 @@ class FusionConfig(Section):
 
     method: FusionMethod = "normalised_sum"
     """The formulas are in `docs/retrieval.md`."""
-    weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict
-    )
+    weights: dict[str, NotNegative] = Field(default_factory=dict)
     """The weight of each retriever, for `weighted`; those not named weigh 1, those of 0 are left out."""
 
     @model_validator(mode="after")
@@ -406,9 +406,6 @@ class FusionConfig(Section):
         if self.weights and self.method != "weighted":
             raise ValueError(f'weights are for method = "weighted", not {self.method!r}')
         return self
-
-
-_FUSION = FusionConfig()
 
 
 class RetrieverConfig(Section):
@@ -448,11 +445,11 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class PricesConfig(Section):
     """What a model costs, in US dollars per million tokens, where LiteLLM's table is wrong."""
 
-    input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    batch_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    input: NotNegative | None = None
+    output: NotNegative | None = None
+    batch_input: NotNegative | None = None
     """Through the provider's batch API."""
-    batch_output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    batch_output: NotNegative | None = None
 
 
 class ModelConfig(ProviderConfig):
@@ -517,7 +514,7 @@ Role = Literal["judge", "nuggets", "synthesis", "generator"]
 class BudgetConfig(Section):
     """What a collection may cost in all, over all its runs; no entry: no cap."""
 
-    dollars: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    dollars: NotNegative | None = None
     """US dollars."""
     tokens: int | None = Field(default=None, ge=0)
     """Input and output tokens."""
@@ -541,7 +538,7 @@ class EngineConfig(Section):
     """`local`: in this process. `ray`: over a cluster."""
     address: str = Field(default="auto", pattern=r"^(auto|[^/\s]+:\d+)$")
     """The address of the cluster, as `10.0.0.1:6379`; `auto`: the one that this machine is a node of."""
-    gpus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    gpus: NotNegative = 0.0
     """GPUs for each model in a folder that embeds, on a node of the cluster."""
 
 
@@ -557,15 +554,8 @@ class NuggetsConfig(Section):
     """The model that makes and rates nuggets."""
 
 
-class SynthesisConfig(Section):
-    """Who makes synthetic questions, and the passages and requests of recipe `crux`."""
-
-    model: RoleModel = Field(default=None, exclude_if=_is_none)
-    """The model that does."""
-
-
-class GeneratorConfig(Section):
-    """Who writes the answers of `answer` and the reports of `contexts`."""
+class RoleConfig(Section):
+    """Who does what one role does: `[synthesis]` and `[generator]`."""
 
     model: RoleModel = Field(default=None, exclude_if=_is_none)
     """The model that does."""
@@ -760,10 +750,6 @@ class RecipeConfig(Section):
         return self.program if self.state is None else handler(self)
 
 
-def _names_no_model(section: SynthesisConfig | GeneratorConfig) -> bool:
-    return section.model is None
-
-
 class BuildConfig(Section):
     """All of a build."""
 
@@ -781,7 +767,7 @@ class BuildConfig(Section):
     index: IndexConfig = IndexConfig()
     embedder: tuple[EmbedderConfig, ...] = ()
     reranker: RerankerConfig | None = None
-    fusion: FusionConfig = _FUSION
+    fusion: FusionConfig = FusionConfig()
     retriever: tuple[RetrieverConfig, ...] = Field(default=(), exclude=True)
     """Those that `retrieve --all` runs, in place of all; no build depends on them."""
     model: ModelConfig = ModelConfig()
@@ -795,8 +781,10 @@ class BuildConfig(Section):
     sub_questions: SubQuestionsConfig = SubQuestionsConfig()
     pool: PoolConfig = PoolConfig()
     judge: JudgeConfig = JudgeConfig()
-    synthesis: SynthesisConfig = Field(default=SynthesisConfig(), exclude_if=_names_no_model)
-    generator: GeneratorConfig = Field(default=GeneratorConfig(), exclude_if=_names_no_model)
+    synthesis: RoleConfig = Field(default=RoleConfig(), exclude_if=_is_unset)
+    """Who makes synthetic questions, and the passages and requests of recipe `crux`."""
+    generator: RoleConfig = Field(default=RoleConfig(), exclude_if=_is_unset)
+    """Who writes the answers of `answer` and the reports of `contexts`."""
     contamination: ContaminationConfig = ContaminationConfig()
     programs: ProgramsConfig = ProgramsConfig()
     trust: TrustConfig = TrustConfig()
@@ -868,67 +856,55 @@ class BuildConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _fits_the_recipe(self) -> Self:
-        if self.recipe.program != "crux":
-            return self
-        if self.queries.source not in ("jsonl", "stackexchange"):
-            raise ValueError(
-                f"recipe crux reads queries of source jsonl or stackexchange, and this is "
-                f"{self.queries.source}"
+    def _fits_together(self) -> Self:
+        for fault in self._faults():
+            raise ValueError(fault)
+        return self
+
+    def _faults(self) -> Iterator[str]:
+        """What does not go together, the first of which is said."""
+        queries, recipe = self.queries, self.recipe.program
+        synthetic = queries.source == "synthetic"
+        if recipe == "crux" and queries.source not in ("jsonl", "stackexchange"):
+            yield (
+                "recipe crux reads queries of source jsonl or stackexchange, and this is "
+                f"{queries.source}"
             )
-        if self.judge.scale == "support":
-            raise ValueError(
+        if recipe == "crux" and self.judge.scale == "support":
+            yield (
                 "recipe crux has passages that a model wrote, in which words cannot be placed in "
                 "the document; take judge.scale graded_5, graded_3 or binary"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _languages_are_named(self) -> Self:
-        named = {"queries": self.queries.language}
-        named |= {f"corpus {one.name!r}:": one.language for one in self.corpus}
-        for key, language in named.items():
-            if language is not None and language not in self.languages:
-                raise ValueError(
-                    f"{key} language is {language!r}, which languages lacks; write "
-                    f"languages = {json.dumps([*self.languages, language])}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _nuggets_without_answers(self) -> Self:
-        if self.recipe.program != "nuggets":
-            return self
-        if answered := [name for name in self.pool.techniques if name in ("answer", "nuggets")]:
-            raise ValueError(
+        answered = [name for name in self.pool.techniques if name in ("answer", "nuggets")]
+        if recipe == "nuggets" and answered:
+            yield (
                 f'pool.techniques names {answered}, and with recipe = "nuggets" these are not '
                 f"there before the pool; allowed: {', '.join(OF_THE_QUESTION)}"
             )
-        synthetic = self.queries.source == "synthetic"
-        if synthetic or self.programs.nuggetizer:
+        if recipe == "nuggets" and (synthetic or self.programs.nuggetizer):
             what = "queries.source synthetic" if synthetic else "programs.nuggetizer"
-            raise ValueError(f'{what} needs answers; take it with recipe = "freshstack"')
-        return self
+            yield f'{what} needs answers; take it with recipe = "freshstack"'
+        named = {"queries": queries.language}
+        named |= {f"corpus {corpus.name!r}:": corpus.language for corpus in self.corpus}
+        for key, language in named.items():
+            if language is not None and language not in self.languages:
+                yield (
+                    f"{key} language is {language!r}, which languages lacks; write "
+                    f"languages = {json.dumps([*self.languages, language])}"
+                )
+        stated = [name for name, program in self.programs.named.items() if program.state]
+        if self.recipe.state is not None and (twice := [*{*stated} - {"comparer"}]):
+            yield f"recipe.state is the state of every program; leave out that of programs: {twice}"
+        yield from self._unknown_names()
 
-    @model_validator(mode="after")
-    def _one_state_of_a_program(self) -> Self:
-        stated = [name for name, one in self.programs.named.items() if one.state is not None]
-        if self.recipe.state is not None and (
-            twice := [one for one in stated if one != "comparer"]
-        ):
-            raise ValueError(
-                f"recipe.state is the state of every program; leave out that of programs: {twice}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _names_lead_somewhere(self) -> Self:
+    def _unknown_names(self) -> Iterator[str]:
+        """What is named twice, or names no table."""
         sources = [corpus.name for corpus in self.corpus]
         own = [embedder.name for embedder in self.embedder]
-        runs = [one.name.casefold() for one in self.retriever]
+        runs = [retriever.name.casefold() for retriever in self.retriever]
         for table, names in (("corpus", sources), ("embedder", own), ("retriever", runs)):
             if len(set(names)) != len(names):
-                raise ValueError(f"each [[{table}]] needs a name of its own, not {names}")
+                yield f"each [[{table}]] needs a name of its own, not {names}"
         words = RETRIEVERS[:2] if self.index.lexical == "bm25s" else ("bm25",)
         retrievers = [*words, *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
         checked: list[tuple[str, Iterable[str], list[str]]] = [
@@ -936,15 +912,15 @@ class BuildConfig(Section):
             ("pool.retrievers", self.pool.retrievers, retrievers),
             ("fusion.weights", self.fusion.weights, retrievers),
         ]
-        for one in self.retriever:
-            named = [*([] if is_imported(one.by) else [one.by]), *(one.fusion or _FUSION).weights]
-            known = [*retrievers, *["hybrid+rerank"] * bool(one.reranker)]
-            checked.append((f"retriever {one.name!r}", named, known))
+        for each in self.retriever:
+            named = [] if is_imported(each.by) else [each.by]
+            weighed = each.fusion.weights if each.fusion else ()
+            known = [*retrievers, *["hybrid+rerank"] * bool(each.reranker)]
+            checked.append((f"retriever {each.name!r}", [*named, *weighed], known))
         for key, names_given, known in checked:
             if unknown := [name for name in names_given if name not in known]:
                 hint = '; lsa is made where index.lexical is "bm25s"' * ("lsa" in unknown)
-                raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}{hint}")
-        return self
+                yield f"{key} names {unknown}; there are: {', '.join(known)}{hint}"
 
 
 def load_config(path: Path | str) -> BuildConfig:
@@ -997,10 +973,10 @@ def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
     # As JSON, so that dates are text and nothing else is silently made into another type.
     text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:
-        config = _with_absolute_paths(BuildConfig.model_validate_json(text, strict=True), path)
+        config = _resolved(BuildConfig.model_validate_json(text, strict=True), path.parent)
     except ValidationError as error:
         raise ConfigError(f"{path}: {in_one_line(error, BuildConfig)}") from None
-    except RuntimeError as error:  # an unknown home
+    except (OSError, RuntimeError, ValueError) as error:  # no path, or an unknown home
         raise ConfigError(f"{path}: {error}") from None
     config._file = path  # noqa: SLF001 - of this module
     return config
@@ -1016,39 +992,27 @@ def _values_of(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: no such file; write a commented example with: freshstack init {path}"
-        ) from None
+        why = f"no such file; write a commented example with: freshstack init {path}"
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+        why = f"not valid TOML: {error}"
     except IsADirectoryError:
-        raise ConfigError(f"{path}: a folder; name the TOML file of a build") from None
+        why = "a folder; name the TOML file of a build"
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        why = f"cannot be read: {error}"
+    raise ConfigError(f"{path}: {why}")
 
 
-def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
+def _resolved(value: Any, folder: Path) -> Any:
     """Resolve every path of a configuration against the folder of its file."""
-
-    def absolute(value: Any) -> Any:
-        if isinstance(value, Path):
-            try:
-                path = (file.parent / value.expanduser()).resolve()
-                path.exists()  # an error where no path can be so long
-            except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise ConfigError(f"{file}: {reprlib.repr(str(value))} is no path: {why}") from None
-            return path
-        if isinstance(value, Section):
-            fields = {name: absolute(one) for name, one in value}
-            changed = {name: one for name, one in fields.items() if one != getattr(value, name)}
-            return value.model_copy(update=changed)  # the others stay as set or as unset
-        if isinstance(value, tuple):
-            return tuple(map(absolute, value))
-        return value
-
-    resolved: BuildConfig = absolute(config)
-    return resolved
+    if isinstance(value, Path):
+        path = (folder / value.expanduser()).resolve()
+        path.exists()  # an error where no path can be so long
+        return path
+    if isinstance(value, Section):
+        fields = {name: _resolved(field, folder) for name, field in value}
+        changed = {name: one for name, one in fields.items() if one != getattr(value, name)}
+        return value.model_copy(update=changed)  # the others stay as set or as unset
+    return tuple(_resolved(one, folder) for one in value) if isinstance(value, tuple) else value
 
 
 def _missing_inputs(config: BuildConfig) -> Iterator[str]:

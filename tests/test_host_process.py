@@ -61,7 +61,7 @@ from freshstack_dspy.index.table import ChunkTable
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.engine import provider_for
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.make import build
 compare("imports")
 
 config = BuildConfig.model_validate({

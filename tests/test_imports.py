@@ -68,7 +68,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_what_asks_no_model_waits_for_none() -> None:
-    code = "import freshstack_dspy.recipes.build, freshstack_dspy.collection.retrieve"
+    code = "import freshstack_dspy.recipes.make, freshstack_dspy.collection.retrieve"
 
     assert imported(code).isdisjoint(HEAVY)
 

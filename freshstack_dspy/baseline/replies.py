@@ -3,59 +3,48 @@
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, validate_call
-
-from freshstack_dspy.baseline.statements import (
+from freshstack_dspy.baseline.words import (
+    WORTH_KEEPING,
     Statement,
     listed,
     most_telling,
     statements,
     subjects,
+    support,
     telling_terms,
     weight,
-)
-from freshstack_dspy.baseline.support import (
-    Json,
-    JudgeInputs,
-    Numbered,
-    support,
-    verdicts,
     weights,
 )
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.faults import first_fault
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.text import find_quotation, is_alike, restates, terms
 
+Json = dict[str, Any]
+"""A JSON object, as prompts and replies have it: nuggets, passages and chunks have `text`, `number`."""
 SENTENCES = 5
 """The most that an answer has."""
 AGREES = 0.5
 """From which share of a reference's weight on an answer agrees with it."""
 WORDS = 200
 """About how long a passage is."""
+THRESHOLD, FULL = 0.33, 0.05
+"""From which score on a nugget counts as supported, and by how much more in full."""
+STEP = 0.05
+"""How far the threshold moves for each label that it then contradicts no longer."""
+CUT_POINTS: dict[ScaleName, tuple[float, ...]] = {
+    "graded_3": (0.2, THRESHOLD, 0.5),
+    "graded_5": (0.15, 0.25, THRESHOLD, 0.45, 0.6),
+}
+"""The least scores of the labels 1, 2, … on scales that grade every nugget."""
 _GRADES = {"none": 0.0, "little": 0.25, "most": AGREES, "full": 0.9}
 _RELEVANT = (0.15, 0.3, 0.45)
 """The least scores of the grades 1, 2 and 3 of relevance."""
-_ASKED = 3
-_WORTH_KEEPING = 0.33
+_ASKED, _WORDS_SHOWN = 3, 5
 _BLANK_LINE = re.compile(r"\n\s*\n")
-
-
-def _text_of(question: Any) -> Any:
-    if isinstance(question, dict):
-        return f"{question.get('title', '')} {question.get('body', '')}".strip()
-    return question
-
-
-Question = Annotated[str, BeforeValidator(_text_of)]
-
-
-class _Passage(BaseModel):
-    text: str
 
 
 def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> Json:
@@ -71,16 +60,16 @@ def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> J
             f"another{named}: name a real model in [model] name, "
             "as openai/gpt-4o, or give the program a model of its own, set_lm(connect(…))"
         )
+    asked = {name: _text_of(inputs[name]) for name in ("question", "request") if name in inputs}
     answered = _TASKS[task]
     if task in ("JudgeSupport", "JudgeSupportLevel"):
         answered = partial(answered, demos=demos)
     try:
-        outputs = answered(**inputs)
-    except ValidationError as error:
+        outputs = answered(**inputs | asked)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FatalModelError(
-            f"extractive/baseline cannot read {task}: {first_fault(error)}. It answers the "
-            "signatures of this package as they are; for changed ones name a real model in [model] "
-            "name"
+            f"extractive/baseline cannot read {task}: {error}. It answers the signatures of this "
+            "package as they are; for changed ones name a real model in [model] name"
         ) from None
     for field, value in outputs.items():
         if not value and field not in _MAY_BE_EMPTY:
@@ -92,30 +81,29 @@ def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> J
     return outputs
 
 
+def _text_of(question: Any) -> Any:
+    if isinstance(question, dict):
+        return f"{question.get('title', '')} {question.get('body', '')}".strip()
+    return question
+
+
 # What is written
 
 
-def _chosen(text: str, limit: int, known: Sequence[str] = ()) -> list[Statement]:
-    """The most telling statements of a text."""
-    found = statements(text)
-    places = most_telling([each.text for each in found], limit, known)
-    return [found[place] for place in places]
-
-
-def _nuggetize(question: Question, answer: str, limit: int) -> Json:
+def _nuggetize(question: str, answer: str, limit: int) -> Json:
     """Statements of the answer, in its order, none of which restates the question."""
-    found = [each for each in statements(answer) if not restates(each.shown, question)]
-    texts = [each.text for each in found]
-    chosen = [found[place] for place in most_telling(texts, limit, terms(question))]
-    rated = _importance(question, [each.text for each in chosen])
-    return {
-        "nuggets": [
+    stated = [each for each in statements(answer) if not restates(each.shown, question)]
+    places = most_telling([each.text for each in stated], limit, terms(question))
+    chosen = [stated[place] for place in places]
+    ratings = _importance(question, [each.text for each in chosen])
+    nuggets = []
+    for each, rating in zip(chosen, ratings, strict=True):
+        span = find_quotation(each.text, answer)
+        quote = answer[span.start : span.end] if span else ""
+        nuggets.append(
             {"quote": quote, "text": each.shown, "importance": rating, "doubtful": False}
-            for each, rating in zip(chosen, rated, strict=True)
-            for span in [find_quotation(each.text, answer)]
-            for quote in [answer[span.start : span.end] if span else ""]
-        ]
-    }
+        )
+    return {"nuggets": nuggets}
 
 
 def _importance(question: str, nuggets: Sequence[str]) -> list[str]:
@@ -125,32 +113,28 @@ def _importance(question: str, nuggets: Sequence[str]) -> list[str]:
     return ["vital" if about_it or not any(vital) else "okay" for about_it in vital]
 
 
-def _rate(question: Question, nuggets: list[Numbered]) -> Json:
-    rated = _importance(question, [nugget.text for nugget in nuggets])
-    numbers = [nugget.number for nugget in nuggets]
-    return {
-        "ratings": [
-            {"nugget": number, "importance": rating}
-            for number, rating in zip(numbers, rated, strict=True)
-        ]
-    }
+def _rate(question: str, nuggets: list[Json]) -> Json:
+    rated = _importance(question, _texts(nuggets))
+    pairs = zip(nuggets, rated, strict=True)
+    return {"ratings": [{"nugget": one["number"], "importance": rating} for one, rating in pairs]}
 
 
-def _update(
-    question: Question, passages: list[Numbered], nuggets: list[Numbered], limit: int
-) -> Json:
+def _texts(items: list[Json]) -> list[str]:
+    return [item["text"] for item in items]
+
+
+def _update(question: str, passages: list[Json], nuggets: list[Json], limit: int) -> Json:
     """Keep the listed nuggets, and add what each passage tells most beyond the question."""
-    found = [{"text": each.text, "nuggets": [each.number], "passages": []} for each in nuggets]
+    kept = [{"text": one["text"], "nuggets": [one["number"]], "passages": []} for one in nuggets]
     for passage in passages:
-        for nugget in _nuggetize(question, passage.text, 2)["nuggets"]:
+        for nugget in _nuggetize(question, passage["text"], 2)["nuggets"]:
             said = set(terms(nugget["text"]))
-            alike = (each for each in found if is_alike(said, [set(terms(str(each["text"])))]))
+            alike = (one for one in kept if is_alike(said, [set(terms(one["text"]))]))
             if (known := next(alike, None)) is None:
                 known = {"text": nugget["text"], "nuggets": [], "passages": []}
-                found.append(known)
-            known["passages"] = [*dict.fromkeys([*known["passages"], passage.number])]
-    found = [each for each in found if not restates(str(each["text"]), question)]
-    return {"found": found[:limit]}
+                kept.append(known)
+            known["passages"] = [*dict.fromkeys([*known["passages"], passage["number"]])]
+    return {"found": [one for one in kept if not restates(one["text"], question)][:limit]}
 
 
 def _prose(question: str) -> list[str]:
@@ -161,13 +145,13 @@ def _prose(question: str) -> list[str]:
     return [*dict.fromkeys([*asked, *sentences])] or [each.text for each in statements(question)]
 
 
-def _sub_questions(question: Question, limit: int) -> Json:
-    found = _prose(question)
-    chosen = [found[place] for place in most_telling(found, limit)]
+def _sub_questions(question: str, limit: int) -> Json:
+    sentences = _prose(question)
+    chosen = [sentences[place] for place in most_telling(sentences, limit)]
     return {"sub_questions": [text if text.endswith("?") else _ask(text) for text in chosen]}
 
 
-def _closed_book(question: Question) -> Json:
+def _closed_book(question: str) -> Json:
     """The question's words as statements, and what it is about."""
     chosen = [each.rstrip("?!. ") for each in _prose(question)[:SENTENCES]]
     about = subjects(question, 8)
@@ -180,19 +164,23 @@ def _ask(text: str) -> str:
     return f"What should one know about {listed(subjects(text, 3) or [text.rstrip('?.! ')])}?"
 
 
-def _synthesize(passages: list[_Passage], style_examples: list[str], limit: int) -> Json:
+def _synthesize(passages: list[Json], style_examples: list[str], limit: int) -> Json:
     """Ask about the most telling statements of passages, which are the answer."""
     marked = sum(example.rstrip().endswith("?") for example in style_examples)
-    bare = 2 * marked < len(style_examples)
+    mark = "" if 2 * marked < len(style_examples) else "?"
     answers: dict[str, str] = {}
-    for together in zip(*(_chosen(each.text, limit) for each in passages), strict=False):
-        answer = "\n\n".join(each.shown for each in together)
-        about = [
-            (subjects(each.text, 3 if len(together) == 1 else 1), each.text) for each in together
-        ]
-        ask = f"What should one know about {listed([w for some, text in about for w in some or [text]])}"
-        answers.setdefault(ask if bare else f"{ask}?", answer)
+    for together in zip(*(_chosen(text, limit) for text in _texts(passages)), strict=False):
+        most = 3 if len(together) == 1 else 1
+        about = [word for one in together for word in subjects(one.text, most) or [one.text]]
+        ask = f"What should one know about {listed(about)}{mark}"
+        answers.setdefault(ask, "\n\n".join(one.shown for one in together))
     return {"queries": [{"question": ask, "answer": text} for ask, text in answers.items()]}
+
+
+def _chosen(text: str, limit: int) -> list[Statement]:
+    """The most telling statements of a text."""
+    stated = statements(text)
+    return [stated[place] for place in most_telling([one.text for one in stated], limit)]
 
 
 def _passages(document: str, title: str, limit: int) -> Json:
@@ -236,62 +224,119 @@ def _report_questions(report: str, count: int) -> Json:
     return {"questions": list(different)[:count] if len(different) >= count else []}
 
 
-def _report(request: Question, passages: list[Numbered], words: int) -> Json:
+def _report(request: str, passages: list[Json], words: int) -> Json:
     sentences = _answer(request, passages)["sentences"]
     text = " ".join(each["text"] for each in sentences) or _closed_book(request)["answer"]
     return {"report": " ".join(text.split()[:words])}
 
 
-# What is judged
-
-
-def _judge(scale: ScaleName, demos: Sequence[tuple[Json, Json]] = (), **inputs: Any) -> Json:
-    def read(fields: Json) -> JudgeInputs:
-        question = _text_of(fields.get("question"))
-        return JudgeInputs.model_validate({**fields, "question": question})
-
-    return {"verdicts": verdicts(read(inputs), scale, [read(a | b) for a, b in demos])}
-
-
-def _relevance(question: Question, passages: list[Numbered]) -> Json:
-    """Grade passages by the best score of what the question asks."""
-    asked = _prose(question)[:_ASKED]
-    grades = []
-    for passage, found in zip(
-        passages, support("", asked, [each.text for each in passages]), strict=True
-    ):
-        score, matched = max(zip(found.scores, found.matched, strict=True), default=(0.0, ()))
-        reason = f"Its best score is {score:.2f}, by the words: {', '.join(matched[:5]) or 'none'}."
-        grade = bisect_right(_RELEVANT, score)
-        grades.append({"passage": passage.number, "reason": reason, "grade": grade})
-    return {"grades": grades}
-
-
-def _answer(question: Question, passages: list[Numbered]) -> Json:
+def _answer(question: str, passages: list[Json]) -> Json:
     """The statements of passages that share most with the question, with every passage that has them."""
-    asked = telling_terms(question)
-    found: dict[str, list[int]] = {}
+    asked = telling_terms(question).keys()
+    stated: dict[str, list[int]] = {}
     for passage in passages:
-        for each in statements(passage.text):
-            found.setdefault(each.shown, []).append(passage.number)
-    worth = {
-        text: math.fsum(weight(term) for term in asked.keys() & set(terms(text))) for text in found
-    }
-    least = _WORTH_KEEPING * max(worth.values(), default=0.0)
+        for each in statements(passage["text"]):
+            stated.setdefault(each.shown, []).append(passage["number"])
+    worth = {text: math.fsum(weight(term) for term in asked & {*terms(text)}) for text in stated}
+    least = WORTH_KEEPING * max(worth.values(), default=0.0)
     best = sorted(worth, key=lambda text: -worth[text])[:SENTENCES]
     kept = {text for text in best if worth[text] > 0 and worth[text] >= least}
     sentences = [
         {"text": text, "citations": list(dict.fromkeys(numbers))}
-        for text, numbers in found.items()
+        for text, numbers in stated.items()
         if text in kept
     ]
     return {"answerable": bool(sentences), "sentences": sentences}
 
 
-References = Annotated[list[Numbered], Field(min_length=1)]
+# What is judged
 
 
-def _compare(question: Question, references: References, answer: str) -> Json:
+def _judge(
+    scale: ScaleName,
+    *,
+    question: str,
+    nuggets: list[Json],
+    chunks: list[Json],
+    demos: Sequence[tuple[Json, Json]] = (),
+    **_others: Any,
+) -> Json:
+    """Judge every chunk of a call: `chunk`, `reason`, and `supported` nuggets or their `grades`."""
+    needed = threshold([label for inputs, outputs in demos for label in _labels(inputs | outputs)])
+    verdicts = []
+    matches_of = support(question, _texts(nuggets), _texts(chunks))
+    for chunk, matches in zip(chunks, matches_of, strict=True):
+        found = list(zip((nugget["number"] for nugget in nuggets), matches, strict=True))
+        best = max(found, key=lambda one: one[1].score, default=None)
+        reason = "It shares no words with any nugget."
+        if best is not None and best[1].words:
+            words = ", ".join(best[1].words[:_WORDS_SHOWN])
+            score = f"{best[1].score:.2f}"
+            reason = f"Nugget {best[0]} is nearest with a score of {score}, by the words: {words}."
+        verdict: Json = {"chunk": chunk["number"], "reason": reason}
+        if scale in CUT_POINTS:
+            verdict["grades"] = [
+                {"nugget": number, "grade": bisect_right(CUT_POINTS[scale], match.score)}
+                for number, match in found
+            ]
+        else:
+            verdict["supported"] = [
+                number
+                if scale == "binary"
+                else {
+                    "nugget": number,
+                    "grade": 1 + (match.score >= needed + FULL),
+                    "quotes": [match.nearest],
+                }
+                for number, match in found
+                if match.score >= needed
+            ]
+        verdicts.append(verdict)
+    return {"verdicts": verdicts}
+
+
+def threshold(demonstrated: Sequence[tuple[float, bool]]) -> float:
+    """From which score on a nugget counts as supported, by the scores and labels of demonstrations.
+
+    The threshold within .2 of the default that contradicts the fewest labels; each `STEP` away from
+    the default must be worth a label.
+    """
+
+    def loss(cut: float) -> float:
+        wrong = sum((score >= cut) != supported for score, supported in demonstrated)
+        return wrong + abs(cut - THRESHOLD) / STEP
+
+    return min((THRESHOLD + step / 100 for step in range(-20, 21)), key=loss)
+
+
+def _labels(demo: Json) -> Iterator[tuple[float, bool]]:
+    """The score of each pair of a demonstration, and whether its verdict says support."""
+    supported = {verdict["chunk"]: verdict["supported"] for verdict in demo["verdicts"]}
+    question, nuggets, chunks = _text_of(demo["question"]), demo["nuggets"], demo["chunks"]
+    for chunk, matches in zip(
+        chunks, support(question, _texts(nuggets), _texts(chunks)), strict=True
+    ):
+        if chunk["number"] in supported:
+            said = supported[chunk["number"]]
+            numbers = {one["nugget"] if isinstance(one, dict) else one for one in said}
+            for nugget, match in zip(nuggets, matches, strict=True):
+                yield match.score, nugget["number"] in numbers
+
+
+def _relevance(question: str, passages: list[Json]) -> Json:
+    """Grade passages by the best score of what the question asks."""
+    matches_of = support("", _prose(question)[:_ASKED], _texts(passages))
+    grades = []
+    for passage, matches in zip(passages, matches_of, strict=True):
+        score, words = max(((one.score, one.words) for one in matches), default=(0.0, ()))
+        shared = ", ".join(words[:_WORDS_SHOWN]) or "none"
+        reason = f"Its best score is {score:.2f}, by the words: {shared}."
+        grade = bisect_right(_RELEVANT, score)
+        grades.append({"passage": passage["number"], "reason": reason, "grade": grade})
+    return {"grades": grades}
+
+
+def _compare(question: str, references: list[Json], answer: str) -> Json:
     best, share = _nearest(question, references, answer)
     return {
         "reason": f"It repeats {share:.0%} of what reference {best} says ({AGREES:.0%} is needed).",
@@ -299,47 +344,46 @@ def _compare(question: Question, references: References, answer: str) -> Json:
     }
 
 
-def _grade(question: Question, references: References, answer: str) -> Json:
+def _grade(question: str, references: list[Json], answer: str) -> Json:
     best, share = _nearest(question, references, answer)
     grade = [name for name, least in _GRADES.items() if share >= least][-1]
     return {"reason": f"It repeats {share:.0%} of what reference {best} says.", "grade": grade}
 
 
-def _nearest(question: str, references: Sequence[Numbered], answer: str) -> tuple[int, float]:
+def _nearest(question: str, references: list[Json], answer: str) -> tuple[int, float]:
     """The reference that an answer repeats most of, and the share of its weight."""
     asked, held = set(terms(question)), set(terms(answer))
 
-    def share(reference: Numbered) -> float:
-        of: Mapping[str, float] = weights(reference.text, asked)
-        if not of:  # nothing but stop words or signs
-            return float(reference.text.split() == answer.split())
-        return math.fsum(value for term, value in of.items() if term in held) / math.fsum(
-            of.values()
-        )
+    def share(reference: Json) -> float:
+        worth = weights(reference["text"], asked)
+        if not worth:  # nothing but stop words or signs
+            return float(reference["text"].split() == answer.split())
+        repeated = math.fsum(value for term, value in worth.items() if term in held)
+        return repeated / math.fsum(worth.values())
 
     best = max(references, key=share)
-    return best.number, share(best)
+    return best["number"], share(best)
 
 
 _MAY_BE_EMPTY = frozenset(["nuggets", "found", "verdicts", "answerable", "sentences"])
 """Outputs that say by it that there is nothing."""
 _TASKS: dict[str, Callable[..., Json]] = {
-    "AnswerClosedBook": validate_call(_closed_book),
-    "AnswerQuestion": validate_call(_answer),
-    "CompareAnswers": validate_call(_compare),
-    "DecomposeQuestion": validate_call(_sub_questions),
-    "DecontextualizePassages": validate_call(_passages),
-    "GradeAgreement": validate_call(_grade),
+    "AnswerClosedBook": _closed_book,
+    "AnswerQuestion": _answer,
+    "CompareAnswers": _compare,
+    "DecomposeQuestion": _sub_questions,
+    "DecontextualizePassages": _passages,
+    "GradeAgreement": _grade,
     "GradeAnswerability": partial(_judge, "graded_5"),
-    "GradeRelevance": validate_call(_relevance),
+    "GradeRelevance": _relevance,
     "GradeSupport": partial(_judge, "graded_3"),
     "JudgeSupport": partial(_judge, "binary"),
     "JudgeSupportLevel": partial(_judge, "support"),
-    "NuggetizeAnswer": validate_call(_nuggetize),
-    "RateImportance": validate_call(_rate),
-    "SynthesizeQueries": validate_call(_synthesize),
-    "UpdateNuggets": validate_call(_update),
-    "WriteReport": validate_call(_report),
-    "WriteReportRequest": validate_call(_request),
-    "WriteSubQuestions": validate_call(_report_questions),
+    "NuggetizeAnswer": _nuggetize,
+    "RateImportance": _rate,
+    "SynthesizeQueries": _synthesize,
+    "UpdateNuggets": _update,
+    "WriteReport": _report,
+    "WriteReportRequest": _request,
+    "WriteSubQuestions": _report_questions,
 }

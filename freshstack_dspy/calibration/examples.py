@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import dspy
 from pydantic import BaseModel, TypeAdapter
 
-from freshstack_dspy.baseline.support import support
+from freshstack_dspy.baseline.words import support
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.labels import PairId, Paths, pair_of, read_labels
 from freshstack_dspy.collection.collection import Collection
@@ -189,10 +189,10 @@ def _judged(
         if scale.name == "support":
             text = chunk.passage
             statements = [nugget.text for nugget in nuggets]
-            nearest = support(query.text, statements, [text])[0].nearest
-            for pair, words in zip(pairs, nearest, strict=True):
+            matches = support(query.text, statements, [text])[0]
+            for pair, match in zip(pairs, matches, strict=True):
                 quoted = [each for each in marked[pair] if find_quotation(each, text)]
-                quotes.append(quoted or [words])
+                quotes.append(quoted or [match.nearest])
         said.append(verdict_on(scale.name, number, _REASON[any(labels)], labels, quotes))
     shown = [whole(chunk) for chunk in chunks]  # as in a build
     asked = judge_inputs(query, nuggets, shown)
@@ -288,15 +288,15 @@ def nugget_examples(
             )
         # One that only restates the question is no valid nugget, and no program is to write it.
         texts = {each.text: each for each in one.nuggets if not restates(each.text, query.text)}
-        nearest = support(query.text, list(texts), [query.answer])[0].nearest if texts else ()
+        matches = support(query.text, list(texts), [query.answer])[0]
         nuggets = [
             NuggetText(
-                quote=quote if find_quotation(quote, query.answer) else "",
+                quote=match.nearest if find_quotation(match.nearest, query.answer) else "",
                 text=each.text,
                 importance=each.importance or "vital",
                 doubtful=False,
             )
-            for each, quote in zip(texts.values(), nearest, strict=True)
+            for each, match in zip(texts.values(), matches, strict=True)
         ]
         example = dspy.Example(
             question=ShownQuestion.of(query),

@@ -51,7 +51,7 @@ def build(
         engine: Where it is done, in place of [engine] name: here, or over a cluster.
         replace: Replace a collection built with other settings.
     """
-    from freshstack_dspy.recipes.build import UNCHANGED
+    from freshstack_dspy.recipes.make import UNCHANGED
     from freshstack_dspy.stored.counts import missing_of
     from freshstack_dspy.views.recipes import built_page
 

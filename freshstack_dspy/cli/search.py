@@ -20,15 +20,15 @@ from freshstack_dspy.progress import ProgressBars
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.index.hybrid import HybridIndex
-    from freshstack_dspy.recipes.chunking import ChunkedCorpora
+    from freshstack_dspy.recipes.corpus import ChunkedCorpora
 
 
 @command
 def index(config: Path) -> Page:
     """Bring the index of a build's corpora up to date, and print what is in it."""
-    from freshstack_dspy.recipes.chunking import chunk_corpora
     from freshstack_dspy.recipes.corpus import (
         check_index,
+        chunk_corpora,
         index_corpora,
         search_models,
         with_repositories,

@@ -12,7 +12,7 @@ from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
-    from freshstack_dspy.recipes.documents import Harvest
+    from freshstack_dspy.recipes.pieces import Harvest
 
 UpTo20 = Annotated[int, typer.Option(min=1, max=20)]
 
@@ -108,7 +108,7 @@ def synthesize(
         out: JSON Lines file to write.
         limit: Most for each piece of a document.
     """
-    from freshstack_dspy.recipes.documents import synthesize as harvest
+    from freshstack_dspy.recipes.pieces import synthesize as harvest
 
     check_out(out, replace=replace)
     with judging(config, log=log, out=out) as session:
@@ -133,7 +133,7 @@ def decontextualize(
         out: JSON Lines file to write.
         limit: Most for each piece of a document.
     """
-    from freshstack_dspy.recipes.documents import decontextualize as harvest
+    from freshstack_dspy.recipes.pieces import decontextualize as harvest
 
     check_out(out, replace=replace)
     with judging(config, log=log, out=out) as session:

@@ -283,5 +283,5 @@ def _provenance(before: Collection, max_tokens: int, lost: int) -> Provenance:
     }
     values = {name: getattr(manifest, name) for name in Provenance.model_fields}
     name = f"{manifest.name}-{max_tokens}"
-    changed = {"name": name, "config": config, "fingerprints": {}, "trust": None}
+    changed = {"name": name, "config": config, "trust": None}
     return Provenance(**{**values, **changed})

@@ -13,14 +13,13 @@ import sqlite3
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import diskcache
 from diskcache.core import MODE_RAW
-from pydantic_core import from_json
 
 from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import DamagedReplyError, StoreError
@@ -29,12 +28,11 @@ from freshstack_dspy.lm.reply import (
     UNANSWERED,
     Entry,
     Reply,
-    content_hash,
     entry_from_json,
     entry_json,
     entry_of_others,
 )
-from freshstack_dspy.lm.request import ChatRequest, canonical_json, sha256_of
+from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.records import Status
 
 SCHEMA = "3"
@@ -114,21 +112,6 @@ class FirstOf(Recorded):
         """Close every place."""
         for source in self._sources:
             source.close()
-
-
-def fingerprint(keys: Iterable[str], recorded: Recorded) -> str | None:
-    """One hash of what is recorded for these keys, or None where one is missing.
-
-    It is that of the `used_replies` of the run that used these entries. They are not validated: of
-    a large collection that would take longer than everything else together.
-    """
-    hashes = {}
-    for key in keys:
-        data = recorded.read(key)
-        if data is None:
-            return None
-        hashes[key] = content_hash(from_json(data))
-    return sha256_of(hashes)
 
 
 class JsonTextDisk(diskcache.Disk):

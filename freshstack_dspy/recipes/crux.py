@@ -24,23 +24,21 @@ from freshstack_dspy.programs.documents import (
 )
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import report
-from freshstack_dspy.questions.report_groups import read_groups
-from freshstack_dspy.recipes.contamination import contaminate
+from freshstack_dspy.questions.report_groups import Document, read_groups
 from freshstack_dspy.recipes.flow import Stages, Work, ask
 from freshstack_dspy.recipes.freshstack import (
     FreshStack,
+    contaminate,
     expand,
     judge_pool,
     nuggets_in,
     with_inputs,
 )
+from freshstack_dspy.recipes.pieces import PIECE_TOKENS
 from freshstack_dspy.recipes.questions import sampled
-from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure
+from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure, Query
 from freshstack_dspy.signatures.documents import words_not_in
 from freshstack_dspy.stored.contents import Contents
-
-PIECE_TOKENS = 1024
-"""Tokens of the longest piece of a document that passages are written from."""
 
 
 def decontextualize(work: Work, made: Contents) -> Contents:
@@ -56,28 +54,16 @@ def decontextualize(work: Work, made: Contents) -> Contents:
         for document in work.groups.documents[query.query_id]
         for piece in chunk_file(document.file, PIECE_TOKENS)
     ]
-    titles = [
-        " > ".join(filter(None, (document.title or query.title, *piece.headings)))
-        for query, document, piece in pieces
-    ]
 
-    def write(at: int) -> Any:
-        query, _, piece = pieces[at]
+    def write(at: tuple[Query, Document, Chunk]) -> Any:
+        query, document, piece = at
+        title = " > ".join(filter(None, (document.title or query.title, *piece.headings)))
         try:
-            reply = work.recipe.passage_decontextualizer(document=piece.text, title=titles[at])
+            reply = work.recipe.passage_decontextualizer(document=piece.text, title=title)
         except ReplyError as error:
             return failure_of(query, "passages", error)
-        return dspy.Prediction(at=at, texts=reply.passages, call_id=reply.call_id)
-
-    passages: list[Chunk] = []
-    pool: list[Candidate] = []
-    failures: list[Failure] = []
-    for reply in work.session.each("passages", write, range(len(pieces))):
-        if isinstance(reply, Failure):
-            failures.append(reply)
-            continue
-        query, document, piece = pieces[reply.at]
-        for number, text in enumerate(reply.texts, 1):
+        written: list[Chunk | Failure] = []
+        for number, text in enumerate(reply.passages, 1):
             update = {
                 "chunk_id": f"{piece.chunk_id}#{number}",
                 "text": text,
@@ -86,15 +72,26 @@ def decontextualize(work: Work, made: Contents) -> Contents:
                 "url": document.url,
             }
             passage = piece.model_copy(update=update)
-            if invented := words_not_in(piece.text, titles[reply.at], text):
+            if invented := words_not_in(piece.text, title, text):
                 what = f"{passage.chunk_id} says what its document does not: {', '.join(invented)}"
-                error = ReplyError(what, status="failed", call_id=reply.call_id)
-                failures.append(failure_of(query, "passages", error))
-                continue
+                wrong = ReplyError(what, status="failed", call_id=reply.call_id)
+                written.append(failure_of(query, "passages", wrong))
+            else:
+                written.append(passage)
+        return query.query_id, written
+
+    passages: list[Chunk] = []
+    pool: list[Candidate] = []
+    failures = [*made.failures]
+    for reply in work.session.each("passages", write, pieces):
+        if isinstance(reply, Failure):
+            failures.append(reply)
+            continue
+        query_id, written = reply
+        failures += [one for one in written if isinstance(one, Failure)]
+        for passage in (one for one in written if isinstance(one, Chunk)):
             passages.append(passage)
-            ids = {"query_id": query.query_id, "chunk_id": passage.chunk_id}
-            pool.append(Candidate(**ids, origin="document"))
-    failures = [*made.failures, *failures]
+            pool.append(Candidate(query_id=query_id, chunk_id=passage.chunk_id, origin="document"))
     return replace(made, passages=tuple(passages), pool=tuple(pool), failures=tuple(failures))
 
 

@@ -4,10 +4,9 @@ Of a run of passages, which are cut otherwise, these are the chunks that share b
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -20,14 +19,7 @@ from freshstack_dspy.files import existing_folder, only_writer
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.measures.passage_labels import by_passage_id
-from freshstack_dspy.measures.run import (
-    UNPLACED,
-    PassageRun,
-    Run,
-    RunSource,
-    is_passages,
-    to_run,
-)
+from freshstack_dspy.measures.run import UNPLACED, Run, RunSource, is_passages, to_run
 from freshstack_dspy.measures.searches import is_searches, read_searches
 from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
@@ -35,25 +27,12 @@ from freshstack_dspy.progress import Progress, report, showing
 from freshstack_dspy.recipes.make import Made
 from freshstack_dspy.recipes.make import run as run_verb
 from freshstack_dspy.recipes.opening import SessionOptions, configured
-from freshstack_dspy.recipes.provenance import added
+from freshstack_dspy.recipes.provenance import added, made_otherwise
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import (
-    Candidate,
-    Contamination,
-    Failure,
-    Judgment,
-    Nugget,
-    RunRank,
-)
+from freshstack_dspy.records import Candidate, Contamination, Failure, Judgment, RunRank
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 from freshstack_dspy.stored.counts import some_of
-from freshstack_dspy.stored.manifest import (
-    NO_MODEL,
-    Extension,
-    Manifest,
-    read_manifest,
-    with_models,
-)
+from freshstack_dspy.stored.manifest import Extension, read_manifest, with_models
 from freshstack_dspy.stored.passage_runs import CollectionSpans
 from freshstack_dspy.stored.writing import call_ids_of
 
@@ -142,57 +121,31 @@ def extend(
         if out.exists():
             raise ConfigError(f"{out} exists; name a folder that does not")
         folder = out
-    with span("extend", collection=folder.name), only_writer(folder, "freshstack extend"):
-        before = Collection.load(collection)
-        tops = _tops(before, runs, config, k)
-        with showing(options.get("progress")) as progress:
-            options["progress"] = progress
-            for top in tops:
-                for note in top.notes:
-                    report(progress, f"run {top.name}", note)
-            is_paid = (
-                options.get("mode", "live") == "live"
-                and (options.get("provider") or config.model_of("judge").provider) is None
-            )
-            if is_paid and (pairs := _unlabelled(before, tops)):
-                report(progress, "to judge", _price(_plan(before, tops, config, progress), pairs))
-            return run_verb(
-                config,
-                partial(_extended, before, tops, k, folder),
-                before=before,
-                stages=_stages(before, tops),
-                check=None if keep_labels else partial(_check_judge, before.manifest),
-                **options,
-            )
-
-
-def _check_judge(before: Manifest, session: Session) -> None:
-    """Check that labels of two judges are not mixed; those of an import may be by anybody.
-
-    Raises:
-        ConfigError: Another model, prompt or program judges than before.
-    """
-    from freshstack_dspy.recipes.provenance import prompts_of
-
-    judge = session.recipe.support_judge
-    earlier = before.model if before.model != NO_MODEL else None
-    if before.extensions and earlier is None:
-        earlier = before.extensions[-1].model
-    changes = []
-    if earlier not in (None, session.judges):
-        changes.append(f"model {earlier!r}, now {session.judges!r}")
-    for name, prompt in prompts_of(judge.named_predictors()).items():
-        if before.prompts.get(name, prompt) != prompt:
-            changes.append(f"another prompt of {name}")
-    now, then = session.identities.get("support_judge"), before.programs.get("support_judge")
-    if not before.recipe.startswith("import:") and now != then:
-        changes.append("another program support_judge")
-    if changes:
-        raise ConfigError(
-            f"{before.name} was judged otherwise: {'; '.join(changes)}; old and new labels would "
-            "not be comparable: go back to the old judge, add labels all the same with "
-            f"{argument('keep_labels')}, or judge everything anew first: freshstack rejudge"
+    with (
+        span("extend", collection=folder.name),
+        only_writer(folder, "freshstack extend"),
+        showing(options.get("progress")) as progress,
+    ):
+        work = _Extension(Collection.load(collection), runs, config, k)
+        for top in work.tops:
+            for note in top.notes:
+                report(progress, f"run {top.name}", note)
+        options["progress"] = progress
+        is_paid = (
+            options.get("mode", "live") == "live"
+            and (options.get("provider") or config.model_of("judge").provider) is None
         )
+        if is_paid and (pairs := work.unlabelled):
+            total = work.plan(progress).total
+            cost = "at a price that is not known"
+            if total.cost is not None:
+                cost = f"about {money(total.cost)}"
+            requests = f"{total.requests:,} requests, {total.recorded:,} recorded"
+            report(progress, "to judge", f"{pairs:,} pairs in {requests}; {cost}")
+        check = None if keep_labels else work.check_judge
+        finish = partial(work.written, folder)
+        before = work.before
+        return run_verb(config, finish, before=before, stages=work.stages, check=check, **options)
 
 
 def plan_extension(
@@ -205,95 +158,198 @@ def plan_extension(
 ) -> "Plan":
     """Plan what `extend` would ask for and cost; nothing is sent. Arguments and errors are its own."""
     config = configured(config, read=load_judging)
-    before = Collection.load(collection)
-    return _plan(before, _tops(before, runs, config, k), config, progress)
+    return _Extension(Collection.load(collection), runs, config, k).plan(progress)
 
 
-def _plan(
-    before: Collection,
-    runs: Sequence[RunTop],
-    config: BuildConfig,
-    progress: Progress | bool | None,
-) -> "Plan":
-    from freshstack_dspy.recipes.plan import plan_of
+class _Extension:
+    """The runs that a collection is extended by, and what they bring to it."""
 
-    queries = {query_id for each in runs for query_id, _ in each.top}
-    return run_verb(
-        config,
-        partial(plan_of, name=before.name, queries=len(queries)),
-        before=before,
-        stages=_stages(before, runs),
-        dry=True,
-        progress=progress,
-    )
-
-
-def _stages(before: Collection, runs: Sequence[RunTop]) -> "Stages":
-    """Ask about the pairs of the runs that have no label."""
-    from freshstack_dspy.recipes.freshstack import judge_pool
-
-    pool = _with_runs(before.pool, runs)
-    candidates = tuple(_to_judge(pool, runs, before.nuggets, _labelled(before)))
-
-    def begin(_work: "Work", _contents: Contents) -> Contents:
-        return Contents(queries=before.queries, nuggets=before.nuggets, pool=candidates)
-
-    return ((begin, judge_pool),)
-
-
-def _unlabelled(before: Collection, runs: Iterable[RunTop]) -> int:
-    """How many pairs of nuggets and chunks in the tops of runs have no label."""
-    labelled = _labelled(before)
-    nuggets = nuggets_by_query(before.nuggets)
-    return sum(
-        (nugget.nugget_id, chunk_id) not in labelled
-        for query_id, chunk_id in {place for run in runs for place in run.top}
-        for nugget in nuggets[query_id]
-    )
-
-
-def _price(plan: "Plan", pairs: int) -> str:
-    total = plan.total
-    cost = "at a price that is not known" if total.cost is None else f"about {money(total.cost)}"
-    return f"{pairs:,} pairs in {total.requests:,} requests, {total.recorded:,} recorded; {cost}"
-
-
-def _tops(
-    before: Collection, runs: Sequence[Any], config: BuildConfig, k: int
-) -> tuple[RunTop, ...]:
-    if not runs:
-        raise ConfigError("no run is named; name one or more files of runs or passages")
-    tops = tuple(_top(before, one, k) for one in runs_of(before, list(runs)))
-    _check(before, config, tops)
-    return tops
-
-
-def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) -> None:
-    """Check that no name is that of two runs, and that labels of two scales are not mixed."""
-    files = {one.run: one.sha256 for one in collection.manifest.extensions}
-    for run in runs:
-        if files.setdefault(run.name, run.sha256) != run.sha256:
-            raise CollectionError(
-                f"run {run.name!r} is the name of two different files; give one of them another "
-                "name, in the last field of its lines, or of passages in that of the file"
+    def __init__(
+        self, before: Collection, runs: Sequence[Any], config: BuildConfig, depth: int
+    ) -> None:
+        """Read the runs, and check that no name is that of two, and that no two scales are mixed."""
+        if not runs:
+            raise ConfigError("no run is named; name one or more files of runs or passages")
+        self.before, self.config, self.depth = before, config, depth
+        self.tops = [_top(before, run, depth) for run in runs_of(before, list(runs))]
+        files = {extension.run: extension.sha256 for extension in before.manifest.extensions}
+        for top in self.tops:
+            if files.setdefault(top.name, top.sha256) != top.sha256:
+                raise CollectionError(
+                    f"run {top.name!r} is the name of two different files; give one of them another "
+                    "name, in the last field of its lines, or of passages in that of the file"
+                )
+        ours, theirs = config.judge.graded, before.manifest.scale
+        if ours != theirs:
+            raise ConfigError(
+                f"[judge] is on scale {ours.name!r} with threshold {ours.threshold}, and the labels "
+                f"of {before.name} are not; write under [judge]: "
+                f'scale = "{theirs.name}" and threshold = {theirs.threshold}'
             )
-    ours, theirs = config.judge.graded, collection.manifest.scale
-    if ours != theirs:
-        raise ConfigError(
-            f"[judge] is on scale {ours.name!r} with threshold {ours.threshold}, and the labels of "
-            f"{collection.name} are not; write under [judge]: "
-            f'scale = "{theirs.name}" and threshold = {theirs.threshold}'
+        self.places = {place for top in self.tops for place in top.top}
+        """The ids of the queries and chunks in the tops."""
+        self.labelled = {_pair(one) for one in before.judgments if one.label is not None}
+
+    @cached_property
+    def nuggets(self) -> Mapping[str, Sequence[str]]:
+        """The ids of each query's nuggets."""
+        by_query = nuggets_by_query(self.before.nuggets)
+        return {id_: [nugget.nugget_id for nugget in of] for id_, of in by_query.items()}
+
+    @property
+    def unlabelled(self) -> int:
+        """How many pairs of nuggets and chunks in the tops have no label."""
+        return sum(
+            (nugget_id, chunk_id) not in self.labelled
+            for query_id, chunk_id in self.places
+            for nugget_id in self.nuggets[query_id]
         )
+
+    @cached_property
+    def pool(self) -> list[Candidate]:
+        """The candidates of the pool and those that runs bring, each with the runs that found it."""
+        pool = {(one.query_id, one.chunk_id): one for one in self.before.pool}
+        for top in self.tops:
+            for place, rank in top.top.items():
+                query_id, chunk_id = place
+                new = Candidate(query_id=query_id, chunk_id=chunk_id, origin="run")
+                known = pool.get(place, new)
+                ranks = tuple(dict.fromkeys((*known.runs, rank)))
+                pool[place] = known.model_copy(update={"runs": ranks})
+        return list(pool.values())
+
+    @property
+    def stages(self) -> "Stages":
+        """Ask about the pairs of the runs that have no label.
+
+        Those judged in full are shown to the judge's step too: a chunk of a run may say the same.
+        """
+        from freshstack_dspy.recipes.freshstack import judge_pool
+
+        candidates = tuple(
+            one
+            for one in self.pool
+            if (one.query_id, one.chunk_id) in self.places
+            or all(
+                (id_, one.chunk_id) in self.labelled for id_ in self.nuggets.get(one.query_id, ())
+            )
+        )
+        before = self.before
+
+        def begin(_work: "Work", _contents: Contents) -> Contents:
+            return Contents(queries=before.queries, nuggets=before.nuggets, pool=candidates)
+
+        return ((begin, judge_pool),)
+
+    def plan(self, progress: Progress | bool | None) -> "Plan":
+        """What would be asked, and its price."""
+        from freshstack_dspy.recipes.plan import plan_of
+
+        queries = len({query_id for query_id, _ in self.places})
+
+        def finish(made: Made) -> "Plan":
+            return plan_of(made.session, name=self.before.name, queries=queries)
+
+        return run_verb(
+            self.config,
+            finish,
+            before=self.before,
+            stages=self.stages,
+            dry=True,
+            progress=progress,
+        )
+
+    def check_judge(self, session: Session) -> None:
+        """Check that labels of two judges are not mixed; those of an import may be by anybody."""
+        if changes := made_otherwise(self.before.manifest, session, only="judge"):
+            raise ConfigError(
+                f"{self.before.name} was judged otherwise: {'; '.join(changes)}; old and new labels "
+                "would not be comparable: go back to the old judge, add labels all the same with "
+                f"{argument('keep_labels')}, or judge everything anew first: freshstack rejudge"
+            )
+
+    def written(self, folder: Path, made: Made) -> Extended:
+        """Write the collection with the new judgments, if anything is new."""
+        from freshstack_dspy.calibration.agreement import measured_trust
+        from freshstack_dspy.recipes.judge import with_judgments
+
+        before, old, session = self.before, self.before.manifest, made.session
+        new = [one for one in made.contents.judgments if _pair(one) not in self.labelled]
+        judgments = list({_pair(one): one for one in (*before.judgments, *new)}.values())
+        contents = with_judgments(
+            before,
+            judgments,
+            [*_still_failed(before.failures, new), *made.contents.failures],
+            old.scale,
+            pool=tuple(self.pool),
+            contamination=_contamination(before, judgments),
+        )
+        places = [(one.query_id, one.chunk_id) for one in new if one.label is not None]
+        counts = {top.name: sum(place in top.top for place in places) for top in self.tops}
+        extensions = self._extensions(counts, session.judges)
+        failed = len(new) - len(places)
+        is_same = extensions == old.extensions and contents.records() == before.records()
+        if is_same and folder.exists():
+            return Extended(before, before, counts, failed, changed=False)
+        trust = measured_trust(contents, before.corpus, old.scale, old.name, session.config.trust)
+        described = old.model_copy(
+            update={
+                "extensions": extensions,
+                "models": with_models(old, session.lm.ledger.models()),
+                "ledger": added(old.ledger, session.lm.ledger.steps()),
+                "trust": trust,
+                "reasked": tuple(sorted({*old.reasked, *session.used()} - call_ids_of(contents))),
+            }
+        )
+        written = write_collection(
+            folder, contents, before.corpus, described, rejected=old.counts.rejected
+        )
+        return Extended(written, before, counts, failed, changed=True)
+
+    def _extensions(self, judged: Mapping[str, int], model: str) -> tuple[Extension, ...]:
+        """The extensions of the manifest and these runs; later labels are added to a run's entry."""
+
+        def key_of(entry: Extension) -> tuple[str, str, int, str]:
+            return entry.run, entry.sha256, entry.depth, entry.model
+
+        entries = {key_of(entry): entry for entry in self.before.manifest.extensions}
+        for top in self.tops:
+            new = Extension(
+                run=top.name,
+                sha256=top.sha256,
+                depth=self.depth,
+                judged=judged[top.name],
+                model=model,
+            )
+            known = entries.get(key_of(new))
+            total = new.judged + (known.judged if known else 0)
+            entries[key_of(new)] = new.model_copy(update={"judged": total})
+        return tuple(entries.values())
+
+
+def _pair(judgment: Judgment) -> tuple[str, str]:
+    return judgment.nugget_id, judgment.chunk_id
 
 
 def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
+    """Read a run; at the rank of a passage are the chunks that share bytes with it."""
     spans = CollectionSpans(collection.corpus, collection.judgments)
     file = Path(source) if isinstance(source, str | Path) else None
     if file and is_searches(file):
-        run: Run | PassageRun = read_searches(file, spans).union()
+        run: Any = read_searches(file, spans).union()
     else:
         run = spans.read(file) if file and is_passages(file) else to_run(source)
-    name, (ranked, notes) = run.name, _ranked(run, spans, depth)
+    name, ranked = run.name, dict[str, list[Sequence[str]]]()
+    in_chunks = isinstance(run, Run)
+    for query_id, ranking in (run if in_chunks else by_passage_id(run, spans)).rankings.items():
+        ranked[query_id] = [
+            (id_,)
+            if in_chunks
+            else ()
+            if id_.startswith(UNPLACED)
+            else spans.files.chunks_at(spans.place(id_))
+            for id_, _ in ranking[:depth]
+        ]
     wanted = set(collection.query_ids("all"))
     if not wanted & ranked.keys():
         raise CollectionError(
@@ -306,13 +362,17 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
         for rank, chunk_ids in enumerate(ranked[query_id], 1):
             for chunk_id in chunk_ids:
                 top.setdefault((query_id, chunk_id), RunRank(run=name, rank=rank))
-    unknown = [chunk_id for _, chunk_id in top if chunk_id not in collection.corpus.ids]
-    if unknown:
+    if unknown := [id_ for _, id_ in top if id_ not in collection.corpus.ids]:
         raise CollectionError(
             f"run {name}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
             f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection, or "
             "give the results as passages, with their places in its files"
         )
+    unplaced = [query_id for query_id, of in ranked.items() for ids in of if not ids]
+    notes = []
+    if unplaced:
+        where = f"in its top {depth} are at no known place of its files and stay unjudged"
+        notes = [f"{len(unplaced):,} results {where}; of queries {some_of({*unplaced})}"]
     left_out = {
         "queries that are not in the collection or have no nuggets": ranked.keys() - wanted,
         "queries for which it has nothing": wanted - ranked.keys(),
@@ -323,119 +383,6 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     else:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return RunTop(name, digest, top, tuple(notes))
-
-
-class _Ranked(NamedTuple):
-    """The tops of the rankings of a run: by query, the chunks at each rank."""
-
-    chunks: Mapping[str, Sequence[Sequence[str]]]
-    notes: list[str]
-
-
-def _ranked(run: Run | PassageRun, spans: CollectionSpans, depth: int) -> _Ranked:
-    """Take the top of a run; at the rank of a passage are the chunks that share bytes with it."""
-    if isinstance(run, Run):
-        tops = {query: of[:depth] for query, of in run.rankings.items()}
-        return _Ranked({query: [(id_,) for id_, _ in of] for query, of in tops.items()}, [])
-    found: dict[str, list[Sequence[str]]] = {}
-    without: Counter[str] = Counter()
-    for query, of in by_passage_id(run, spans).rankings.items():
-        found[query] = [
-            () if id_.startswith(UNPLACED) else spans.files.chunks_at(spans.place(id_))
-            for id_, _ in of[:depth]
-        ]
-        without[query] += sum(not ids for ids in found[query])
-    notes = []
-    if ids := +without:
-        where = f"in its top {depth} are at no known place of its files and stay unjudged"
-        notes = [f"{without.total():,} results {where}; of queries {some_of(ids)}"]
-    return _Ranked(found, notes)
-
-
-def _extended(
-    before: Collection, runs: Sequence[RunTop], depth: int, folder: Path, made: Made
-) -> Extended:
-    from freshstack_dspy.calibration.agreement import measured_trust
-    from freshstack_dspy.recipes.judge import with_judgments
-
-    old, session, judged = before.manifest, made.session, made.contents
-    pool = _with_runs(before.pool, runs)
-    judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
-    labelled = _labelled(before)
-    new = [one for one in judged.judgments if (one.nugget_id, one.chunk_id) not in labelled]
-    judgments |= {(one.nugget_id, one.chunk_id): one for one in new}
-    contents = with_judgments(
-        before,
-        list(judgments.values()),
-        [*_still_failed(before.failures, new), *judged.failures],
-        old.scale,
-        pool=tuple(pool),
-        contamination=_contamination(before, list(judgments.values())),
-    )
-    places = [(one.query_id, one.chunk_id) for one in new if one.label is not None]
-    counts = {run.name: sum(place in run.top for place in places) for run in runs}
-    extensions = _extensions(old.extensions, runs, depth, counts, session.judges)
-    failed = sum(one.label is None for one in new)
-    is_same = extensions == old.extensions and contents.records() == before.records()
-    if is_same and folder.exists():
-        return Extended(before, before, counts, failed, changed=False)
-    described = old.model_copy(
-        update={
-            "extensions": extensions,
-            "models": with_models(old, session.lm.ledger.models()),
-            "ledger": added(old.ledger, session.lm.ledger.steps()),
-            "trust": measured_trust(
-                contents, before.corpus, old.scale, old.name, session.config.trust
-            ),
-            "fingerprints": {},  # a build would make another collection
-            "reasked": tuple(sorted({*old.reasked, *session.used()} - call_ids_of(contents))),
-        }
-    )
-    written = write_collection(
-        folder, contents, before.corpus, described, rejected=old.counts.rejected
-    )
-    return Extended(written, before, counts, failed, changed=True)
-
-
-def _labelled(collection: Collection) -> set[tuple[str, str]]:
-    """The ids of the pairs of nugget and chunk that have a label."""
-    return {(one.nugget_id, one.chunk_id) for one in collection.judgments if one.label is not None}
-
-
-def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:
-    """The candidates of the pool and those that runs bring, each with the runs that found it."""
-    found = {(one.query_id, one.chunk_id): one for one in pool}
-    for run in runs:
-        for place, rank in run.top.items():
-            if one := found.get(place):
-                ranks = dict.fromkeys((*one.runs, rank))
-                found[place] = one.model_copy(update={"runs": tuple(ranks)})
-            else:
-                query_id, chunk_id = place
-                found[place] = Candidate(
-                    query_id=query_id, chunk_id=chunk_id, origin="run", runs=(rank,)
-                )
-    return list(found.values())
-
-
-def _to_judge(
-    pool: Iterable[Candidate],
-    runs: Iterable[RunTop],
-    nuggets: Iterable[Nugget],
-    labelled: Container[tuple[str, str]],
-) -> list[Candidate]:
-    """Those of the runs, and those judged in full: a chunk of a run may say the same as they do."""
-    in_runs = {place for run in runs for place in run.top}
-    ids = {
-        query_id: [one.nugget_id for one in of]
-        for query_id, of in nuggets_by_query(nuggets).items()
-    }
-    return [
-        one
-        for one in pool
-        if (one.query_id, one.chunk_id) in in_runs
-        or all((nugget_id, one.chunk_id) in labelled for nugget_id in ids.get(one.query_id, ()))
-    ]
 
 
 def _still_failed(failures: Iterable[Failure], asked: Iterable[Judgment]) -> list[Failure]:
@@ -451,7 +398,7 @@ def _still_failed(failures: Iterable[Failure], asked: Iterable[Judgment]) -> lis
 
 def _contamination(before: Collection, judgments: Sequence[Judgment]) -> tuple[Contamination, ...]:
     """What was known of queries, with their overlap with the chunks that support them now."""
-    from freshstack_dspy.recipes.contamination import contamination_of
+    from freshstack_dspy.recipes.freshstack import contamination_of
 
     if not before.contamination:
         return ()
@@ -470,25 +417,3 @@ def _contamination(before: Collection, judgments: Sequence[Judgment]) -> tuple[C
         before.corpus.chunks,
         knowledge,
     )
-
-
-def _extensions(
-    before: Sequence[Extension],
-    runs: Sequence[RunTop],
-    depth: int,
-    judged: Mapping[str, int],
-    model: str,
-) -> tuple[Extension, ...]:
-    """The extensions of the manifest with these runs; later labels are added to a run's entry."""
-    entries = {(one.run, one.sha256, one.depth, one.model): one for one in before}
-    for run in runs:
-        key = (run.name, run.sha256, depth, model)
-        earlier = entries[key].judged if key in entries else 0
-        entries[key] = Extension(
-            run=run.name,
-            sha256=run.sha256,
-            depth=depth,
-            judged=earlier + judged[run.name],
-            model=model,
-        )
-    return tuple(entries.values())

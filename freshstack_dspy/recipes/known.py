@@ -1,16 +1,23 @@
-"""What a collection holds already and need not be asked for again: its content decides.
+"""What need not be asked for: what a collection holds already, and nuggets that people edited.
 
 A judgment is identified by what the judge was shown: the question with its tags and date, the
 nugget, and the chunk with its path and headings; ids may differ. That the judge is the same is
-checked before (`refresh.check_reusable`). Nuggets and expansions are those of a question that is
+checked before (`make.check_reusable`). Nuggets and expansions are those of a question that is
 shown alike and has the same answer.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from itertools import count
+from pathlib import Path
 
+from freshstack_dspy.calibration.labels import all_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.diff import match_chunks
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.files import decode_records
+from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.programs.support_judge import moved, whole
 from freshstack_dspy.records import (
     Candidate,
@@ -20,6 +27,8 @@ from freshstack_dspy.records import (
     Failure,
     Judgment,
     Nugget,
+    NuggetLabel,
+    NuggetList,
     Query,
     Relevance,
     StepName,
@@ -155,3 +164,81 @@ class Known:
 
 
 NOTHING = Known()
+
+
+# Nuggets that people edited
+
+
+class EditedNugget(Nugget):
+    """A line of the file: a line of `nuggets.jsonl`, or as little as `query_id` and `text`."""
+
+    nugget_id: str = ""
+    call_id: str | None = None
+
+
+def edited_nuggets(
+    path: Path | None, queries: Sequence[Query], chunk_ids: Container[str]
+) -> dict[str, tuple[Nugget, ...]]:
+    """Read the nuggets of each query that the file names: these and no others.
+
+    The file has lines of `nuggets.jsonl`, or is a labels file, whose lists of nuggets count; an
+    empty list leaves its query without any. A nugget without an id gets the next free number of
+    its query. Lines of queries that are not built are passed over.
+
+    Args:
+        path: The file; None: there is none.
+        queries: Those that are built.
+        chunk_ids: Of the chunks that there are; others that a nugget names are left out.
+
+    Raises:
+        CollectionError: A line is not a nugget, or not a label.
+        ConfigError: An id is there twice, or several people made a list for a query.
+    """
+    if path is None:
+        return {}
+    data = path.read_bytes().rstrip(b"\n") + b"\n"
+    taken, lists = set[str](), dict[str, list[EditedNugget]]()
+    if b'"annotator"' in data[: data.index(b"\n")]:
+        lists = _listed(path, taken)
+    else:
+        for line in decode_records(data, EditedNugget, path):
+            lists.setdefault(line.query_id, []).append(line)
+    ids = Counter(line.nugget_id for lines in lists.values() for line in lines if line.nugget_id)
+    if twice := [nugget_id for nugget_id, times in ids.items() if times > 1]:
+        raise ConfigError(
+            f"{path}: nugget_id {twice[0]!r} is there twice; give one another, or none"
+        )
+    taken.update(ids)
+
+    def with_id(line: EditedNugget) -> Nugget:
+        free = (f"{line.query_id}_{number}" for number in count())
+        nugget_id = line.nugget_id or next(id_ for id_ in free if id_ not in taken)
+        taken.add(nugget_id)
+        known = tuple(chunk_id for chunk_id in line.chunk_ids if chunk_id in chunk_ids)
+        values = {**dict(line), "nugget_id": nugget_id, "call_id": None, "chunk_ids": known}
+        return Nugget(**values)
+
+    built = [query.query_id for query in queries if query.query_id in lists]
+    return {id_: with_near_duplicates([with_id(line) for line in lists[id_]]) for id_ in built}
+
+
+def _listed(path: Path, taken: set[str]) -> dict[str, list[EditedNugget]]:
+    """Read the lists of a labels file by query, and all ids that were ever used into `taken`."""
+    by: dict[str, str] = {}
+    lists = {}
+    for place, label in all_labels([path]):
+        if isinstance(label, NuggetLabel):
+            taken.add(label.nugget_id)  # also those that were removed: a new nugget is another
+        if not isinstance(label, NuggetList):
+            continue
+        if (other := by.setdefault(label.query_id, label.annotator)) != label.annotator:
+            raise ConfigError(
+                f"{place}: {other!r} and {label.annotator!r} both have a list of nuggets for query "
+                f"{label.query_id!r}; choose one, and delete the other's line"
+            )
+        taken.update(id_ for one in label.nuggets for id_ in one.made_from)
+        lists[label.query_id] = [
+            EditedNugget(query_id=label.query_id, **one.model_dump(exclude={"made_from"}))
+            for one in label.nuggets
+        ]
+    return lists

@@ -1,4 +1,4 @@
-"""Plan a build: the build itself, run by a model that sends nothing, counts and answers typically."""
+"""Plan a build: the build itself, in a dry session, which sends nothing and counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +15,15 @@ from freshstack_dspy.pages.page import money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.selection import is_in_image
-from freshstack_dspy.recipes.dry import SAMPLE, DryRun, PlannedCall, dry_session
 from freshstack_dspy.recipes.make import Made, run
-from freshstack_dspy.recipes.opening import AskingOptions, configured
+from freshstack_dspy.recipes.opening import (
+    SAMPLE,
+    AskingOptions,
+    DryRun,
+    PlannedCall,
+    configured,
+    dry_session,
+)
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Record, in_order_of_steps
 
@@ -113,21 +119,12 @@ def plan(
         FreshstackError: All that would stop a build before its first request.
     """
     options: AskingOptions = {"progress": progress, "recipe": recipe, "programs": programs}
-    return run(configured(config), plan_of, dry=True, most=SAMPLE, **options)
+    return run(configured(config), plan_of_build, dry=True, most=SAMPLE, **options)
 
 
-def plan_of(made: Made, *, name: str = "", queries: int = 0) -> Plan:
-    """Give the plan of what a dry run has made, perhaps of some of the questions alone.
-
-    Args:
-        made: What a dry run has made.
-        name: Of the collection whose records are judged; by default the plan is that of a build.
-        queries: How many of its queries are judged.
-    """
-    config, work, contents = made.config, made.work, made.contents
-    if name:
-        return _plan(made.session, made.dry_run, name=name, queries=queries, sampled=queries)
-    queries = config.queries.count or len(work.reading.queries)
+def plan_of_build(made: Made) -> Plan:
+    """Give the plan of a build that a dry run has made, perhaps of some of the questions alone."""
+    config, reading, contents = made.config, made.work.reading, made.contents
     embeddings = tuple(
         estimate_embedding(
             embedder,
@@ -137,17 +134,16 @@ def plan_of(made: Made, *, name: str = "", queries: int = 0) -> Plan:
         )
         for embedder in config.embedder
     )
-    return _plan(
+    return plan_of(
         made.session,
-        made.dry_run,
         name=config.name,
-        queries=queries,
+        queries=config.queries.count or len(reading.queries),
         sampled=len(contents.queries),
-        left_out=work.reading.rejected,
-        little_overlap=dict(work.little_overlap),
-        in_images=tuple(one.query_id for one in work.reading.queries if is_in_image(one.body)),
+        left_out=reading.rejected,
+        little_overlap=dict(made.work.little_overlap),
+        in_images=tuple(query.query_id for query in reading.queries if is_in_image(query.body)),
         without_nuggets=tuple(
-            one.query_id for one in contents.slices if one.slice == "without_nuggets"
+            part.query_id for part in contents.slices if part.slice == "without_nuggets"
         ),
         embeddings=embeddings,
     )
@@ -166,22 +162,42 @@ def plan_asking(
     Raises:
         FreshstackError: As the function does.
     """
-    with showing(progress) as shown, dry_session(config, shown) as (session, dry_run):
+    with showing(progress) as shown, dry_session(config, shown) as session:
         ask(session)
-        return _plan(session, dry_run, name=name, queries=queries, sampled=queries)
+        return plan_of(session, name=name, queries=queries)
 
 
-def _plan(
+def plan_of(
     session: Session,
-    dry_run: DryRun,
     *,
+    name: str,
     queries: int,
-    sampled: int,
+    sampled: int | None = None,
     embeddings: tuple[EmbeddingEstimate, ...] = (),
     **known: Any,
 ) -> Plan:
-    steps, total = _totals(session, dry_run, queries / max(1, sampled))
+    """Give the plan of what a dry session was asked: about `sampled` of so many queries, or all."""
+    dry_run = session.lm.client.provider
+    assert isinstance(dry_run, DryRun)
+    sampled = queries if sampled is None else sampled
+    account, models, sent = session.lm.ledger.steps(), session.lm.ledger.models(), dry_run.sent
+    prices = {client.model.name: client.price for client in session.clients}
+
+    def planned(
+        step: str, asked: tuple[str, ...], calls: Sequence[PlannedCall], cached: int
+    ) -> PlannedStep:
+        return _planned(step, asked, prices, calls, cached, queries / max(1, sampled))
+
+    steps = tuple(
+        planned(step, models.get(step, ()), sent.get(step, []), account[step].cached)
+        for step in in_order_of_steps(account)
+    )
+    everything = [call for calls in sent.values() for call in calls]
+    asked = tuple(sorted({name for names in models.values() for name in names}))
+    asked = asked or (session.config.model.name,)
+    total = planned("total", asked, everything, sum(one.cached for one in account.values()))
     return Plan(
+        name=name,
         model=", ".join(total.models),
         queries=queries,
         sampled=sampled,
@@ -195,25 +211,6 @@ def _plan(
     )
 
 
-def _totals(
-    session: Session, dry_run: DryRun, scale: float = 1
-) -> tuple[tuple[PlannedStep, ...], PlannedStep]:
-    """Give the plan of every step that asked, and of all."""
-    account, models, sent = session.lm.ledger.steps(), session.lm.ledger.models(), dry_run.sent
-    prices = {client.model.name: client.price for client in session.clients}
-    steps = [
-        _planned(
-            name, models.get(name, ()), prices, sent.get(name, []), account[name].cached, scale
-        )
-        for name in in_order_of_steps(account)
-    ]
-    everything = [size for sizes in sent.values() for size in sizes]
-    recorded = sum(one.cached for one in account.values())
-    asked = tuple(sorted({name for names in models.values() for name in names}))
-    asked = asked or (session.config.model.name,)
-    return tuple(steps), _planned("total", asked, prices, everything, recorded, scale)
-
-
 def _planned(
     step: str,
     models: tuple[str, ...],
@@ -223,14 +220,15 @@ def _planned(
     scale: float,
 ) -> PlannedStep:
     """The plan of a step, scaled up from the questions that were run."""
-    known = {name: prices.get(name) for name in models}
-    is_priced = None not in known.values()
-    has_batch = is_priced and all(
+    known = [prices.get(name) for name in models]
+    has_batch = all(
         price and price.batch_input is not None and price.batch_output is not None
-        for price in known.values()
+        for price in known
     )
 
-    def dollars(*, longest: bool = False, batch: bool = False) -> float:
+    def dollars(*, longest: bool = False, batch: bool = False) -> float | None:
+        if None in known:
+            return None
         costs = (
             price.cost(call.prompt, call.longest if longest else call.reply, batch=batch) or 0
             for call in sent
@@ -245,9 +243,9 @@ def _planned(
         recorded=round(recorded * scale),
         input_tokens=round(sum(call.prompt for call in sent) * scale),
         output_tokens=round(sum(call.reply for call in sent) * scale),
-        cost=dollars() if is_priced else None,
+        cost=dollars(),
         batch_cost=dollars(batch=True) if has_batch else None,
-        upper_bound=dollars(longest=True) if is_priced else None,
+        upper_bound=dollars(longest=True),
     )
 
 

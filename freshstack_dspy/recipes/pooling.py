@@ -14,8 +14,12 @@ from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
-from freshstack_dspy.recipes.chunking import ChunkedCorpora, chunk_corpora
-from freshstack_dspy.recipes.corpus import check_retrievers, index_corpora
+from freshstack_dspy.recipes.corpus import (
+    ChunkedCorpora,
+    check_retrievers,
+    chunk_corpora,
+    index_corpora,
+)
 from freshstack_dspy.recipes.session import Session, SingleCall
 from freshstack_dspy.records import (
     Candidate,

@@ -1,60 +1,42 @@
-"""How a collection was made: its manifest's account, its replies, and whether it would come again.
-
-Two builds whose fingerprints are equal make the same requests; given the same replies, they make
-the same collection. Content is hashed, not its date, and every setting that is not in
-`WITHOUT_EFFECT` is taken to matter. The fingerprints of a collection are in its manifest. They are of what was there
-before anything was read: what changes meanwhile is a change for the next build.
-"""
+"""How a collection was made: its manifest's account, and the replies that it was made from."""
 
 import functools
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import TRANSPORT, BuildConfig, CorpusConfig, Mode, Role
-from freshstack_dspy.corpus.files import ReadFile, look_at_files
+from freshstack_dspy.config import TRANSPORT, BuildConfig, Role
 from freshstack_dspy.corpus.parquet import ChunkFile
-from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import Uri
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
-from freshstack_dspy.lm.store import FirstOf, Recorded, fingerprint
+from freshstack_dspy.lm.store import FirstOf, Recorded
 from freshstack_dspy.lm.usage import StepLedger
-from freshstack_dspy.questions.reading import query_files
-from freshstack_dspy.recipes.chunking import chosen_by, commit_of, seen_files
-from freshstack_dspy.recipes.code import code_sha256, file_sha256
-from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.manifest import Provenance, read_manifest
-from freshstack_dspy.stored.writing import call_ids_in, call_ids_of, is_as_written
+from freshstack_dspy.stored.manifest import NO_MODEL, Manifest, Provenance
+from freshstack_dspy.stored.writing import call_ids_of
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.session import Replies, Session
+    from freshstack_dspy.recipes.session import Session
 
 LABELLING: tuple[Role, ...] = ("judge", "nuggets", "synthesis")
 """The roles whose models shape a collection."""
-WITHOUT_EFFECT: dict[str, Any] = {
-    "out": True,
-    "index": {"path"},
-    "cache": True,
-    "budget": True,
-    "trust": True,
-    "prices": True,
-    "model": TRANSPORT,
-    **{role: {"model": TRANSPORT} for role in LABELLING},
-    "generator": True,
-}
-"""Settings that change no record of a collection, in the form of Pydantic's `exclude`."""
-_WITH_FILES = ("queries", "corpus", "chunking", "programs", "embedder", "reranker")
-"""Settings that are fingerprinted together with the files they name."""
-_REPLIES = "replies"
+WITHOUT_EFFECT = (
+    *("out", "index.path", "cache", "budget", "trust", "prices", "generator"),
+    *(
+        f"{table}.{key}"
+        for table in ("model", *(f"{role}.model" for role in LABELLING))
+        for key in sorted(TRANSPORT)
+    ),
+)
+"""Settings, and tables of them, that change no record of a collection."""
 _PACKAGES = ("freshstack_dspy", "bm25s", "dspy", "instructor", "lancedb", "litellm", "pydantic")
 _PRIVATE = frozenset(["api_key", "api_base"])
 
@@ -62,7 +44,6 @@ _PRIVATE = frozenset(["api_key", "api_base"])
 def provenance(
     session: "Session",
     contents: Contents | None = None,
-    inputs: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     corpus: ChunkFile | None = None,
     before: Collection | None = None,
@@ -72,7 +53,6 @@ def provenance(
     Args:
         session: What was asked, for which configuration, by which recipe.
         contents: Its records; replies that were used and that none of these names are listed.
-        inputs: The fingerprints of what it is made from, where a build may find it unchanged.
         dates: By source, when the commit of its chunks was made, where it is known.
         corpus: Its chunks, with which people's labels are compared.
         before: The collection that is replaced, whose ids people's labels may have.
@@ -91,7 +71,6 @@ def provenance(
         versions=_versions(),
         ledger=session.lm.ledger.steps(),
         config=shareable(session.settings.resolved().model_dump()),
-        fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
         reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
         trust=measured_trust(
             contents, corpus, config.judge.graded, config.name, config.trust, before=before
@@ -120,6 +99,37 @@ def prompts_of(predictors: Iterable[tuple[str, Any]]) -> dict[str, str]:
     return found
 
 
+def made_otherwise(
+    before: Manifest, session: "Session", only: Literal["judge", "programs"] | None = None
+) -> list[str]:
+    """Say which model, prompts and programs are others than those a collection was made with.
+
+    Args:
+        before: The manifest of the collection.
+        session: What would be asked now.
+        only: `judge`: compare what judges support; an import's labels may be by anybody.
+            `programs`: compare the programs that are not this package's.
+    """
+    recipe, now, then = session.recipe, session.identities, before.programs
+    changes, names = [], now.keys() | then.keys()
+    if only != "programs":
+        model, judge = before.model, session.judges
+        if only == "judge":
+            names &= set() if before.recipe.startswith("import:") else {"support_judge"}
+            recipe = recipe.support_judge
+            if model == NO_MODEL:
+                model = before.extensions[-1].model if before.extensions else judge
+        changes = [f"model {model!r}, now {judge!r}"] if model != judge else []
+        changes += [
+            f"another prompt of {name}"
+            for name, prompt in sorted(prompts_of(recipe.named_predictors()).items())
+            if before.prompts.get(name, prompt) != prompt
+        ]
+    return changes + [
+        f"another program {name}" for name in sorted(names) if now.get(name) != then.get(name)
+    ]
+
+
 def shareable(value: Any) -> Any:
     """A configuration without secrets and machines, and of each path only the last part."""
     if isinstance(value, dict):
@@ -127,6 +137,17 @@ def shareable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [shareable(item) for item in value]
     return value.name if isinstance(value, Path | Uri) else value
+
+
+def effective(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The settings of a manifest that shape a collection, by `table.key`."""
+    settings: dict[str, Any] = {}
+    for name, value in config.items():
+        key = f"{prefix}{name}"
+        if key not in WITHOUT_EFFECT:
+            inside = isinstance(value, dict)
+            settings |= effective(value, f"{key}.") if inside else {key: value}
+    return settings
 
 
 def added(before: Mapping[str, StepLedger], now: Mapping[str, StepLedger]) -> dict[str, StepLedger]:
@@ -198,103 +219,3 @@ def _keys_of_numbers(
             "query"
         ] in searches:
             yield key
-
-
-def unchanged(
-    config: BuildConfig, mode: Mode, inputs: Mapping[str, str], replies: "Replies"
-) -> Collection | None:
-    """The collection at `out`, where a build would make the same again, or None.
-
-    Its settings and inputs must be those of now, every byte of its folder as it was written, and
-    every reply that it was made from recorded, with the same content. Never in mode `rerecord`,
-    nor where something failed and the mode may ask again, nor with an embedder or a reranker, of
-    whose vectors and scores no record tells. Its records are read when they are first needed.
-    """
-    try:
-        manifest = read_manifest(config.out)
-    except CollectionError:
-        return None
-    may_ask = mode == "rerecord" or (mode != "replay" and manifest.counts.failures)
-    if may_ask or config.embedder or config.reranker:
-        return None
-    if not inputs or any(manifest.fingerprints.get(part) != inputs[part] for part in inputs):
-        return None
-    try:
-        used = call_ids_in(config.out).union(manifest.reasked)
-        same = manifest.fingerprints.get(_REPLIES) == fingerprint(used, FirstOf(*replies))
-        same = same and is_as_written(config.out)
-    except (OSError, StoreError, ValueError):  # what is missing or damaged is a change
-        return None
-    return Collection.load(config.out) if same else None
-
-
-def fingerprint_inputs(
-    config: BuildConfig, recipe: Any = None, programs: Mapping[str, Any] | None = None
-) -> dict[str, str]:
-    """Fingerprint what a build would be made from now, by a recipe or programs of one's own.
-
-    Returns:
-        SHA-256 by part (`code`, `settings`, `queries`, `corpus`); nothing at all where an input
-        cannot be read, for the build itself then says what is wrong with it.
-    """
-    without = {**WITHOUT_EFFECT, **dict.fromkeys(_WITH_FILES, True)}
-    own: dict[str, Any] = {
-        "model": TRANSPORT | {"api_base"}
-    }  # of an address, credentials do not matter
-    without |= {**own, "recipe": {"state"}, "judge": own, "synthesis": own}
-    without |= {"nuggets": {**own, "edited": True}}
-    most = config.chunking.max_file_bytes
-    try:
-        settings = {
-            "config": config.resolved().model_dump(mode="json", exclude=without),
-            "endpoints": [
-                endpoint_identity(one.name, one.api_base)
-                for one in map(config.model_of, (None, *LABELLING))
-            ],
-            "edited": config.nuggets.edited and file_sha256(config.nuggets.edited),
-            "programs": own_programs(config, recipe, programs),
-            "trust": [config.trust.min_kappa, *map(file_sha256, config.trust.labels)],
-        }
-        queries = {
-            "config": config.queries.model_dump(mode="json", exclude={"path", "style"}),
-            "files": [file_sha256(path) for path in query_files(config.queries)],
-        }
-        corpus = {
-            "chunking": config.chunking.model_dump(mode="json"),
-            "corpora": [
-                [one.name, _files(one, most, config.chunks_folder)] for one in config.corpus
-            ],
-        }
-        return {
-            "code": code_sha256(),
-            "settings": sha256_of(settings),
-            "queries": sha256_of(queries),
-            "corpus": sha256_of(corpus),
-        }
-    except (OSError, FreshstackError):
-        return {}
-
-
-def _files(corpus: CorpusConfig, most: int, kept: Path) -> list[Any]:
-    """The files that would be read and those that would not, as the build itself finds them."""
-    if corpus.revision:  # a commit names its content, so none of it need be read
-        return [commit_of(corpus), chosen_by(corpus)]
-    files = look_at_files(corpus, most, seen_files(corpus, most, kept))
-    return [[*file] if isinstance(file, ReadFile) else file.model_dump() for file in files]
-
-
-def own_programs(
-    config: BuildConfig, recipe: Any, programs: Mapping[str, Any] | None
-) -> dict[str, str]:
-    """What is not ours of the recipe and the programs; DSPy is imported only where there is any."""
-    names = {*config.programs.named, *(programs or {})}
-    of_ours = not is_imported(config.recipe.program) and config.recipe.state is None
-    dspy = sys.modules.get("dspy")  # where it was not imported, nobody configured an adapter
-    plain = getattr(getattr(dspy, "settings", None), "adapter", None) is None
-    if not names and recipe is None and of_ours and plain:
-        return {}
-    from freshstack_dspy.recipes.recipe import identities, recipe_of, with_programs
-
-    used = recipe_of(config) if recipe is None else recipe
-    own = {name: one for name, one in (programs or {}).items() if name != "comparer"}
-    return identities(with_programs(used, own), names)

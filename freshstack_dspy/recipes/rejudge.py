@@ -21,7 +21,6 @@ from freshstack_dspy.recipes.make import Made, run
 from freshstack_dspy.recipes.opening import SessionOptions, configured
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.session import ROLES
-from freshstack_dspy.records import Chunk, Judgment, Scale
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
 from freshstack_dspy.stored.record_files import rows
 
@@ -92,8 +91,8 @@ def rejudge(
     writing = nullcontext() if out is None else only_writer(out, "freshstack rejudge")
     with span("rejudge"), writing:
         before = Collection.load(collection)
-        config, chunks, pairs = _to_judge(before, config, sample)
-        finish = partial(_rejudged, before, chunks, out)
+        config, pairs = _to_judge(before, config, sample)
+        finish = partial(_rejudged, before, out)
         return run(config, finish, stages=_stages(pairs), **options)
 
 
@@ -108,9 +107,12 @@ def plan_rejudging(
     from freshstack_dspy.recipes.plan import plan_of
 
     before = Collection.load(collection)
-    config, _, pairs = _to_judge(before, configured(config, read=load_judging), sample)
+    config, pairs = _to_judge(before, configured(config, read=load_judging), sample)
     queries = len({pair.query.query_id for pair in pairs})
-    finish = partial(plan_of, name=before.name, queries=queries)
+
+    def finish(made: Made) -> "Plan":
+        return plan_of(made.session, name=before.name, queries=queries)
+
     return run(config, finish, stages=_stages(pairs), dry=True, progress=progress)
 
 
@@ -126,11 +128,21 @@ def _stages(pairs: Sequence["ToJudge"]) -> "Stages":
 
 def _to_judge(
     before: Collection, config: BuildConfig, sample: int | None
-) -> tuple[BuildConfig, dict[str, Chunk], list["ToJudge"]]:
-    """Give the configuration of a judge, all judged chunks by id, and the pairs to judge."""
-    judged_ids = {chunk_id for (chunk_id,) in rows(before.judgments, "chunk_id")}
-    chunks = before.corpus.chunks(judged_ids)
-    pairs = _pairs(before, chunks)
+) -> tuple[BuildConfig, list["ToJudge"]]:
+    """Give the configuration of the judge, and the pairs to judge: those of chunks with a text."""
+    from freshstack_dspy.recipes.judge import grouped
+
+    chunks = before.corpus.chunks({chunk_id for (chunk_id,) in rows(before.judgments, "chunk_id")})
+    nuggets = nuggets_by_query(before.nuggets)
+    judged: dict[str, dict[tuple[str, str], None]] = {}
+    for one in before.judgments:
+        if chunks[one.chunk_id].passage:
+            judged.setdefault(one.query_id, {})[one.nugget_id, one.chunk_id] = None
+    pairs = []
+    for query in before.queries:
+        of_query = judged.get(query.query_id, {})
+        shown = [chunks[id_] for id_ in dict.fromkeys(id_ for _, id_ in of_query)]
+        pairs += grouped(query, nuggets.get(query.query_id, []), shown, of_query)
     if not pairs:
         raise CollectionError(
             f"{before.name}: no judged chunk has a text, so that there is nothing to judge; "
@@ -139,15 +151,25 @@ def _to_judge(
     if sample is not None:
         pairs = _sampled(pairs, sample, config.judge.shuffle or 0)
         once = {"votes": 1, "shuffle": None, "batch": 1, "duplicates": "judge"}
-        alone = config.judge.model_copy(update=once)
-        config = config.model_copy(update={"judge": alone})
-    return config, chunks, pairs
+        config = config.model_copy(update={"judge": config.judge.model_copy(update=once)})
+    return config, pairs
 
 
-def _rejudged(
-    before: Collection, chunks: dict[str, Chunk], out: Path | None, made: Made
-) -> Rejudged:
+def _sampled(pairs: Sequence["ToJudge"], count: int, seed: int) -> list["ToJudge"]:
+    """Single chunks, drawn by a seed: each query gives one before any gives a second."""
+    drawn = []
+    for pair in pairs:
+        ordered = sorted(pair.chunks, key=lambda chunk: chunk.chunk_id)
+        seeded = Random(f"{seed}:{pair.query.query_id}:{len(pair.nuggets)}")  # noqa: S311 - no secret
+        seeded.shuffle(ordered)
+        drawn += [(turn, pair._replace(chunks=[chunk])) for turn, chunk in enumerate(ordered)]
+    return [pair for _, pair in sorted(drawn, key=lambda turn: turn[0])[:count]]
+
+
+def _rejudged(before: Collection, out: Path | None, made: Made) -> Rejudged:
     """Compare the labels, and write those of all pairs to a collection of their own."""
+    from freshstack_dspy.recipes.judge import with_judgments
+
     session, judged, old = made.session, made.contents, before.manifest
     scale = made.config.judge.graded
     differ = scale.name != old.scale.name
@@ -155,8 +177,29 @@ def _rejudged(
         agreement = agree_with_judge(judged.judgments, scale, before.judgments, old.scale)
         failed = sum(one.label is None for one in judged.judgments)
         return Rejudged(session.judges, None, agreement, differ, None, 0, failed)
-    textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
-    contents = _contents(before, judged, textless, scale)
+    asked = {(one.nugget_id, one.chunk_id) for one in judged.judgments}
+    unasked = {
+        "label": None,
+        "status": "failed",
+        "reason": "the chunk has no text, so nothing was asked",
+        "call_id": None,
+        "parts": 1,
+        "votes": (),
+    }
+    certain = {nugget.nugget_id for nugget in before.nuggets if not nugget.doubtful}
+    textless = [
+        one.model_copy(update=unasked)
+        for one in before.judgments
+        if one.nugget_id in certain and (one.nugget_id, one.chunk_id) not in asked
+    ]
+    failures = [failure for failure in before.failures if failure.step != "support"]
+    contents = with_judgments(
+        before,
+        [*judged.judgments, *textless],
+        [*failures, *judged.failures],
+        scale,
+        contamination=(),
+    )
     now = provenance(session, contents, dates=old.dates, corpus=before.corpus)
     rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
     judge_now = {name: now.config[name] for name in ("model", "judge")}
@@ -176,51 +219,3 @@ def _rejudged(
     changes = difference(before, written, before.corpus, before.corpus)
     failed = written.manifest.counts.unlabelled
     return Rejudged(described.model, written, agreement, differ, changes, len(textless), failed)
-
-
-def _contents(
-    before: Collection, judged: Contents, textless: Sequence[Judgment], scale: Scale
-) -> Contents:
-    """The records with the labels of now; a pair of which nothing was asked has none."""
-    from freshstack_dspy.recipes.judge import with_judgments
-
-    failed = {
-        "label": None,
-        "status": "failed",
-        "reason": "the chunk has no text, so nothing was asked",
-        "call_id": None,
-        "parts": 1,
-        "votes": (),
-    }
-    judgments = [*judged.judgments, *(one.model_copy(update=failed) for one in textless)]
-    others = [failure for failure in before.failures if failure.step != "support"]
-    failures = [*others, *judged.failures]
-    return with_judgments(before, judgments, failures, scale, contamination=())
-
-
-def _pairs(before: Collection, chunks: dict[str, Chunk]) -> list["ToJudge"]:
-    """The pairs that were judged, of chunks with a text."""
-    from freshstack_dspy.recipes.judge import grouped
-
-    nuggets = nuggets_by_query(before.nuggets)
-    judged: dict[str, dict[tuple[str, str], None]] = {}
-    for one in before.judgments:
-        if chunks[one.chunk_id].passage:
-            judged.setdefault(one.query_id, {})[one.nugget_id, one.chunk_id] = None
-    pairs = []
-    for query in before.queries:
-        of_query = judged.get(query.query_id, {})
-        judged_chunks = [chunks[id_] for id_ in dict.fromkeys(id_ for _, id_ in of_query)]
-        pairs += grouped(query, nuggets.get(query.query_id, []), judged_chunks, of_query)
-    return pairs
-
-
-def _sampled(pairs: Sequence["ToJudge"], count: int, seed: int) -> list["ToJudge"]:
-    """Single chunks, drawn by a seed: each query gives one before any gives a second."""
-    drawn = []
-    for pair in pairs:
-        ordered = sorted(pair.chunks, key=lambda chunk: chunk.chunk_id)
-        seeded = Random(f"{seed}:{pair.query.query_id}:{len(pair.nuggets)}")  # noqa: S311 - no secret
-        seeded.shuffle(ordered)
-        drawn += [(turn, pair._replace(chunks=[chunk])) for turn, chunk in enumerate(ordered)]
-    return [pair for _, pair in sorted(drawn, key=lambda one: one[0])[:count]]

@@ -23,11 +23,10 @@ from freshstack_dspy.collection.diff import (
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.chunking import commit_dates
-from freshstack_dspy.recipes.make import Made, run
+from freshstack_dspy.recipes.corpus import commit_dates
+from freshstack_dspy.recipes.make import Made, check_reusable, check_there, run
 from freshstack_dspy.recipes.opening import configured
-from freshstack_dspy.recipes.plan import Plan, plan_of
-from freshstack_dspy.recipes.refresh import check_reusable, check_there
+from freshstack_dspy.recipes.plan import Plan, plan_of_build
 from freshstack_dspy.records import Judgment, Nugget, Record
 from freshstack_dspy.stored.record_files import rows
 from freshstack_dspy.text import terms
@@ -162,7 +161,7 @@ def stale(
 def _compared(before: Collection, made: Made) -> Stale:
     progress = made.session.progress
     progress.start("labels", 0)
-    plan = plan_of(made)
+    plan = plan_of_build(made)
     chunks = match_chunks(before.chunks, made.chunks.__iter__)
     both, new = len(chunks), _New(before, made, chunks)
     nuggets = match_nuggets(before, made.contents)

@@ -21,12 +21,16 @@ from freshstack_dspy.programs.without_answers import (
     update_inputs,
 )
 from freshstack_dspy.progress import report
-from freshstack_dspy.recipes.contamination import contaminate
-from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.flow import Stages, Work, by_query
-from freshstack_dspy.recipes.freshstack import FreshStack, expand, judge_pool, pool_for
+from freshstack_dspy.recipes.freshstack import (
+    FreshStack,
+    contaminate,
+    expand,
+    judge_pool,
+    pool_for,
+)
 from freshstack_dspy.recipes.judge import LEAST_ROOM, Window, even, packed
-from freshstack_dspy.recipes.known import NOTHING
+from freshstack_dspy.recipes.known import NOTHING, edited_nuggets
 from freshstack_dspy.recipes.pooling import blocks, expected
 from freshstack_dspy.records import (
     RELEVANT,

@@ -111,9 +111,8 @@ class Provenance(Record):
     """What was asked and paid, by step."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """The configuration of the build."""
-    fingerprints: dict[str, str] = Field(default_factory=dict)
-    """SHA-256 of what it was made from, by part, and of the folder as it was written: by these a
-    rerun tells that nothing changed. Empty where it is unknown."""
+    fingerprints: dict[str, str] = Field(default_factory=dict, exclude=True)
+    """In manifests of earlier versions; nothing reads them."""
     trust: Trust | None = Field(default=None, exclude_if=operator.not_)
     """None where there were no labels."""
     dates: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)

@@ -1,7 +1,6 @@
 """Writing a collection: whole or not at all, and the same content always to the same bytes."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,6 @@ COLLECTION_FILES = frozenset(
     )
 )
 """All that a collection's folder holds."""
-_CALL_ID = re.compile(rb'call_id":"([^"]+)"')
-"""In a canonical line; a quotation mark inside a text has a backslash before it."""
 _NAMES_A_CALL = ("call_id", "votes", "relevance")
 """Fields that name a reply, or hold what names one."""
 _WITH_CALL_ID = [
@@ -154,18 +151,6 @@ def file_sha256(path: Path) -> str:
     """Hash a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def call_ids_in(folder: Path) -> frozenset[str]:
-    """The keys of the replies that the records in a folder name, which is all that is read."""
-    found: set[str] = set()
-    for file in _WITH_CALL_ID:
-        opened = file.open(folder)
-        if opened.data is None:
-            found |= _call_ids(opened)
-        else:
-            found.update(key.decode() for key in set(_CALL_ID.findall(opened.data)))
-    return frozenset(found)
 
 
 def call_ids_of(contents: Contents) -> frozenset[str]:

@@ -278,7 +278,7 @@ def test_demonstrations_of_an_own_module_are_of_its_traces(
 
 def test_a_recipe_is_optimized_as_a_whole(store: ReplyStore, tmp_path: Path) -> None:
     from freshstack_dspy.index.hybrid import HybridIndex
-    from freshstack_dspy.recipes.build import build
+    from freshstack_dspy.recipes.make import build
 
     config = domain(tmp_path)
     collection = build(config, provider=ScriptedProvider())

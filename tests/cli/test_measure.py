@@ -156,7 +156,7 @@ def test_qrels_without_a_collection(freshstack: Command, tmp_path: Path) -> None
 
 def test_contaminated_queries_are_left_out(freshstack: Command, tmp_path: Path) -> None:
     """The closed-book answers hold half the nuggets of query 10, and none of 2's."""
-    from freshstack_dspy.recipes.build import build
+    from freshstack_dspy.recipes.make import build
 
     provider = ScriptedProvider(AnswerClosedBook=lambda _: {"answer": "Call reset twice."})
     known = domain(tmp_path)

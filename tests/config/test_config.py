@@ -24,7 +24,6 @@ path = "questions.jsonl"
 name = "docs"
 path = "docs"
 """
-EMBEDDER = '[[embedder]]\nname = "small"\nmodel = "openai/text-embedding-3-small"\n'
 SECRET = "sk-very-secret-1234"
 
 
@@ -215,16 +214,6 @@ def test_an_object_store_is_kept_as_it_is_named_and_changes_no_settings(folder: 
     assert here.model_dump(mode="json", exclude={"path"}) == {"dimensions": 256}
 
 
-def test_dates_may_be_dates_of_toml(folder: Path) -> None:
-    text = LEAST.replace(
-        "[[corpus]]", "since = 2023-01-31\nuntil = 2024-01-31T10:00:00Z\n[[corpus]]"
-    )
-
-    queries = load_config(written(folder, text)).queries
-
-    assert (queries.since, queries.until) == ("2023-01-31", "2024-01-31T10:00:00+00:00")
-
-
 def test_a_secret_is_in_no_error_and_no_text_of_the_configuration(folder: Path) -> None:
     with_key = f'{LEAST}[model]\napi_key = "{SECRET}"\n'
 
@@ -289,14 +278,6 @@ def test_keys_of_another_source_are_named(folder: Path, keys: str, message: str)
     text = LEAST.replace('path = "questions.jsonl"', keys)
 
     assert message in refused(written(folder, text))
-
-
-def test_synthetic_questions_need_a_count_and_no_path(folder: Path) -> None:
-    text = LEAST.replace('path = "questions.jsonl"', 'source = "synthetic"\ncount = 7')
-
-    queries = load_config(written(folder, text)).queries
-
-    assert (queries.count, queries.path) == (7, None)
 
 
 def test_a_manifest_has_the_keys_of_every_source(folder: Path) -> None:

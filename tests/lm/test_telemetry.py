@@ -131,7 +131,7 @@ def test_a_build_of_the_command_line_is_one_trace(tmp_path: Path, collector: Col
     assert root.name == "build"
     assert {span.trace_id for span in spans} == {root.trace_id}
     stages = [span.name for span in spans if span.parent_span_id == root.span_id]
-    assert stages[:3] == ["inputs", "corpus", "nuggets"]
+    assert stages[:2] == ["corpus", "nuggets"]
     assert stages[-1] == "collection"
     calls = [span for span in spans if span.name == "chat baseline"]
     assert calls
@@ -195,7 +195,7 @@ def test_the_spans_of_calls_go_to_the_provider_of_the_host(
 def test_nothing_is_imported_where_nobody_collects(tmp_path: Path) -> None:
     code = """
 import sys
-import freshstack_dspy.recipes.build
+import freshstack_dspy.recipes.make
 from freshstack_dspy import connect
 from freshstack_dspy.errors import ReplayMissError
 from tests.lm.asking import request

@@ -1,6 +1,5 @@
 """A whole build, answered by a script that can be worked out by hand, and by the baseline."""
 
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.recipes.provenance import export_replies
 
 from .conftest import Built
-from .domain import FILES, afresh, domain, files_of, questions_file, write_domain
+from .domain import FILES, afresh, domain, files_of, write_domain
 from .scripted import (
     Inputs,
     Said,
@@ -123,7 +122,7 @@ def test_progress_is_told_of_every_step_and_part(usual: Built) -> None:
     heard = usual.heard
     corpus = ["questions", "files", "chunks", "terms", "bm25", "lsa", "table", "overlap"]
     steps = ["nuggets", "sub_questions", "closed_book_answer", "pool", "support", "contamination"]
-    assert list(heard.notes) == ["inputs", *corpus, *steps, "collection"]
+    assert list(heard.notes) == [*corpus, *steps, "collection"]
     assert heard.advanced == heard.started
     assert heard.notes["files"] == "5 to index; skipped: 1 binary"
     assert heard.notes["chunks"] == "5 of 5 files"
@@ -169,18 +168,6 @@ def test_the_module_gives_for_one_query_the_records_of_the_build(
                 assert set(getattr(found, kind)) == ours, kind
 
 
-def test_a_technique_that_does_not_pool_is_not_paid_for(tmp_path: Path) -> None:
-    provider = ScriptedProvider()
-    config = domain(tmp_path, pool={"techniques": ["question", "nuggets"]})
-
-    collection = build(config, provider=provider)
-
-    assert provider.calls.keys() == {"NuggetizeAnswer", "JudgeSupportLevel"}
-    assert collection.expansions == ()
-    ranks = {by.technique for candidate in collection.pool for by in candidate.pooled_by}
-    assert ranks == {"question", "nuggets"}
-
-
 def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) -> None:
     model = {"api_key": "sk-very-secret", "api_base": "http://me:pass-word@gpu17.example:8000/v1"}
 
@@ -201,26 +188,14 @@ def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) ->
     assert manifest.versions.keys() > {"freshstack_dspy", "dspy", "litellm"}
 
 
-def test_a_question_that_finds_nothing_is_unanswerable_and_unjudged(tmp_path: Path) -> None:
-    config = domain(tmp_path, pool={"techniques": ["question"]})
-    question = {"query_id": "z", "title": "zzz", "body": "qqq", "answer": "Zzz. Qqq."}
-    questions_file(config).write_text(json.dumps(question))
-
-    collection = build(config, provider=ScriptedProvider())
-
-    assert (collection.pool, collection.judgments) == ((), ())
-    (part,) = collection.slices
-    assert (part.slice, part.nuggets) == ("unanswerable", 2)
-
-
 # What stops a build, before anything is cut or paid for
 
 
 class NoStep:
     """Progress that must not begin a step of the corpus."""
 
-    def start(self, step: str, total: int) -> None:
-        assert step == "inputs", f"{step} began"
+    def start(self, step: str, _total: int) -> None:
+        raise AssertionError(f"{step} began")
 
     def advance(self, step: str, note: str = "") -> None: ...
 

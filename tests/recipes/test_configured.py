@@ -7,7 +7,6 @@ from typing import Any
 import dspy
 import pytest
 from dspy.experimental import TypeSafe
-from dspy.utils.callback import BaseCallback
 
 from freshstack_dspy import (
     BuildConfig,
@@ -16,14 +15,11 @@ from freshstack_dspy import (
     ReplyStore,
     build,
     connect,
-    plan,
     rejudge,
 )
-from freshstack_dspy.config import BudgetConfig
-from freshstack_dspy.errors import BudgetError, ConfigError
-from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.errors import ConfigError
 
-from .domain import domain, write_domain
+from .domain import domain
 from .scripted import ScriptedProvider
 
 
@@ -53,34 +49,6 @@ def test_a_build_asks_a_connected_model_as_it_is(tmp_path: Path) -> None:
     assert provider.calls["NuggetizeAnswer"] == 3
     assert again.manifest.content_hash == made.manifest.content_hash
     assert labels
-
-
-def test_the_caps_of_a_connected_model_are_those_of_the_build(tmp_path: Path) -> None:
-    account = Account(caps=BudgetConfig(calls=2))
-    lm = connect("openai/mine", store=tmp_path, provider=ScriptedProvider(), account=account)
-    with dspy.context(lm=lm), pytest.raises(BudgetError, match="calls = 2"):
-        build(without_model(tmp_path / "domain"))
-
-
-def test_what_a_configuration_says_of_its_model_is_kept(tmp_path: Path) -> None:
-    base = "http://127.0.0.1:9/v1"
-    lm = dspy.LM("openai/plain", api_base=base, api_key="planted", max_tokens=500, timeout=7)
-    named = without_model(tmp_path, model=ModelConfig(name="extractive/baseline"))
-    with dspy.context(lm=lm):
-        planned = plan(without_model(tmp_path, model=ModelConfig(reasks=0)))
-        assert plan(named).model == "extractive/baseline"
-
-    assert (planned.model, planned.missing_key) == ("openai/plain", None)
-
-
-class Heard(BaseCallback):
-    """A callback of DSPy's, that of an LM."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        self.asked += 1
 
 
 class Own(dspy.BaseLM):
@@ -128,13 +96,3 @@ def test_a_model_that_cannot_be_recorded_as_it_is_is_refused(
 ) -> None:
     with dspy.context(lm=lm), pytest.raises(ConfigError, match=said):
         build(without_model(tmp_path))
-
-
-def test_a_file_names_its_model(tmp_path: Path) -> None:
-    file = write_domain(tmp_path)
-    file.write_text(file.read_text().replace('name = "openai/scripted"\n', ""))
-    with (
-        dspy.context(lm=dspy.LM("openai/x")),
-        pytest.raises(ConfigError, match=r'names no model.*\[model\]: name = "openai/x"'),
-    ):
-        build(file)

@@ -1,6 +1,5 @@
 """From configured corpora to chunks and an index that is up to date with the files."""
 
-import gc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,13 @@ from freshstack_dspy.errors import IndexingError, SourceError
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.chunking import ChunkedCorpora, check_faults, chunk_corpora
-from freshstack_dspy.recipes.corpus import check_retrievers, index_corpora, open_index
+from freshstack_dspy.recipes.corpus import (
+    ChunkedCorpora,
+    check_faults,
+    check_retrievers,
+    chunk_corpora,
+    index_corpora,
+)
 from freshstack_dspy.records import SkippedFile
 from tests.corpus.test_git import commit, git
 from tests.heard import Heard
@@ -31,18 +35,6 @@ def indexed(config: BuildConfig, **arguments: Any) -> HybridIndex:
 def rankings(index: HybridIndex) -> dict[str, Any]:
     texts = ["reset the dial", "which python does pip need", "moon phase day"]
     return {name: index.search(name, texts, 10) for name in index.retrievers}
-
-
-def test_an_index_is_built_where_the_configuration_says(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    cut = chunk_corpora(config, NoProgress())
-    index = index_corpora(config, cut)
-
-    assert index.path == tmp_path / "index" / "small"
-    assert {chunk.path for chunk in index.chunks()} == FILES.keys()
-    assert sorted(file.path for file in cut.files) == sorted(FILES)
-    assert [(file.path, file.kind) for file in cut.skipped] == [("logo.png", "binary")]
-    assert rankings(open_index(config)) == rankings(index)
 
 
 def test_changed_files_end_as_in_a_build_from_nothing(tmp_path: Path) -> None:
@@ -126,22 +118,6 @@ def test_a_damaged_file_of_chunks_is_made_again(tmp_path: Path, left: int) -> No
     before.chunks.place.write_bytes(before.chunks.place.read_bytes()[:left])
 
     assert list(chunk_corpora(config, NoProgress()).chunks) == chunks
-
-
-def test_where_nothing_can_be_written_chunks_are_kept_as_long_as_they_are_used(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "file").write_text("no folder")
-    config = domain(tmp_path, index={"path": str(tmp_path / "file/index")})
-
-    cut = chunk_corpora(config, NoProgress())
-    place = cut.chunks.place
-
-    assert isinstance(place, Path)
-    assert {chunk.path for chunk in cut.chunks} == FILES.keys()
-    del cut
-    gc.collect()
-    assert not place.parent.exists()
 
 
 def test_a_commit_with_the_same_files_gives_its_name_to_their_chunks(tmp_path: Path) -> None:

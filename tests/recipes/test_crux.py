@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import build
-from freshstack_dspy.errors import SourceError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.text import unsupported_words
 from tests.questions.dump import write_dump
@@ -202,20 +201,6 @@ def test_the_other_answers_of_a_community_are_the_documents(tmp_path: Path) -> N
         ("1/3.md", "It was rust.", "https://a.org/a/3")
     ]
     assert made.manifest.counts.rejected == {"no documents": 1}
-
-
-@pytest.mark.parametrize(
-    ("group", "said"),
-    [
-        ({"id": "a", "documents": ["x"]}, "groups.jsonl:1: has no 'answer'"),
-        ({"id": "a", "report": "x", "questions": [1]}, "questions is .1.; allowed: a list"),
-        ({"id": "a", "report": "x"}, "no group is left .1 no documents"),
-        ({"id": "a", "report": "x", "documents": [3]}, "groups.jsonl:1: not a JSON object"),
-    ],
-)
-def test_rows_that_are_no_group_are_named(tmp_path: Path, group: Any, said: str) -> None:
-    with pytest.raises(SourceError, match=said):
-        built(tmp_path, group)
 
 
 def test_words_that_a_source_lacks() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from freshstack_dspy import Query, build, load_config
 from freshstack_dspy.config import load_judging
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.recipes.documents import decontextualize, synthesize
 from freshstack_dspy.recipes.opening import open_session
+from freshstack_dspy.recipes.pieces import decontextualize, synthesize
 from freshstack_dspy.recipes.session import Session
 
 from .scripted import Inputs, Said, ScriptedProvider
@@ -92,19 +91,6 @@ def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
     (failure,) = harvest.failures
     assert (failure.path, failure.status) == ("moon.md", "refused")
     assert session.lm.ledger.steps()["synthesize"].failed == 1
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [(b"a\x00b", "binary"), (b"a" * 1_000_001, "larger than max_file_bytes")],
-)
-def test_a_file_without_text_is_one_line(
-    tmp_path: Path, session: Session, data: bytes, message: str
-) -> None:
-    (tmp_path / "a.md").write_bytes(data)
-
-    with pytest.raises(SourceError, match=f"a.md: .*{message}"):
-        synthesize(session, tmp_path / "a.md")
 
 
 @pytest.mark.parametrize("name", ["my-docs", "other"])

@@ -70,12 +70,6 @@ def test_each_can_be_judged_by_itself(tmp_path: Path) -> None:
     assert collection.manifest.counts.shared == 0
 
 
-def test_with_votes_the_copy_has_all_of_them(tmp_path: Path) -> None:
-    collection = build(with_copy(tmp_path, judge={"votes": 3}), provider=ScriptedProvider())
-
-    assert {len(one.votes) for one in of_file(collection, COPY)} == {3}
-
-
 def test_a_chunk_of_a_run_shares_the_judgment_that_is_known(
     copied: Callable[[str], BuildConfig], tmp_path: Path
 ) -> None:

@@ -114,7 +114,6 @@ def test_the_manifest_and_the_candidates_say_which_run_brought_them(
             model="openai/scripted",
         ),
     )
-    assert after.manifest.fingerprints == {}
     assert after.manifest.ledger["support"].calls > 3
 
 
@@ -160,13 +159,6 @@ def test_another_folder_can_be_written_and_the_first_stays(
     assert unjudged_at(Collection.load(tmp_path / "larger"), run, 5) == 0
     with pytest.raises(ConfigError, match="exists"):
         extended(config, [run], out=tmp_path / "larger")
-
-
-def test_chunks_that_the_corpus_lacks_are_an_error(config: BuildConfig, tmp_path: Path) -> None:
-    path = written(tmp_path / "old.run", {"2": ["dial/gone.md_0_3", *chunk_ids(config)]})
-
-    with pytest.raises(CollectionError, match=r"1 chunks in its top 20 are not in the corpus"):
-        extended(config, [path])
 
 
 class Notes(NoProgress):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, build, export_collection, plan
+from freshstack_dspy import BuildConfig, Collection, build, export_collection
 from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.formats.validate import validate
@@ -77,18 +77,6 @@ def test_a_query_without_nuggets_is_in_that_slice_and_the_build_goes_on(
     assert {expansion.query_id for expansion in collection.expansions} == {"2", "10", "x"}
     assert collection.manifest.counts.failures == {"nuggets": {status: 1}}
     assert collection.manifest.ledger["nuggets"].failed == 1
-
-
-def test_an_answer_without_facts_is_no_failure(tmp_path: Path) -> None:
-    provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, lambda _: {"nuggets": []}, nuggetize))
-
-    collection = built_and_replayed(tmp_path, provider)
-
-    assert collection.failures == ()
-    assert slices(collection)["10"] == "without_nuggets"
-    assert collection.left_out().startswith("1 of 3 queries (left out: 1 unanswerable, 1 without_")
-    assert "Queries without nuggets: 10." in (tmp_path / "collection/README.md").read_text()
-    assert plan(domain(tmp_path)).without_nuggets == ("10",)
 
 
 def test_a_doubtful_nugget_is_recorded_and_not_searched_with_judged_or_measured(

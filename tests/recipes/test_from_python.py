@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, FreshstackError, Query, build, load_config
-from freshstack_dspy.errors import ConfigError, SourceError
-from freshstack_dspy.questions.reading import read_queries
+from freshstack_dspy import BuildConfig, Collection, build
+from freshstack_dspy.errors import ConfigError
 
 from .workshop import TOOLS, page, question
 
@@ -35,11 +34,6 @@ def config(folder: Path, queries: Any = QUESTIONS, documents: Any = DOCUMENTS) -
             "cache": {"path": folder / "cache"},
         }
     )
-
-
-def frame(rows: list[dict[str, Any]]) -> Any:
-    pd = pytest.importorskip("pandas")
-    return pd.DataFrame(rows)
 
 
 @pytest.fixture
@@ -75,35 +69,3 @@ def test_the_hash_of_rows_stands_for_a_path(tmp_path: Path) -> None:
         build(config(tmp_path, QUESTIONS[1:]))
     documents = [*DOCUMENTS, {"id": "new", "text": "Another page."}]
     assert build(config(tmp_path, documents=documents)).manifest.counts.chunks == len(documents)
-
-
-def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
-    queries = read_queries(config(tmp_path).queries).queries
-
-    assert read_queries(config(tmp_path, queries).queries).queries == queries
-    assert isinstance(queries[0], Query)
-
-
-@pytest.mark.parametrize(
-    ("queries", "documents", "named"),
-    [
-        ([{"query_id": "1", "answer": "a"}], DOCUMENTS, r"queries\.rows\[0\].*'title'"),
-        ([*QUESTIONS, QUESTIONS[3]], DOCUMENTS, r"queries\.rows\[10\].*already at .*\[3\]"),
-        (QUESTIONS, [{"id": "x", "txt": "t"}], r"documents\[0\].*text"),
-        (QUESTIONS, DOCUMENTS * 2, r"documents\[10\]: .*already at documents\[0\]"),
-    ],
-)
-def test_a_row_at_fault_is_named(tmp_path: Path, queries: Any, documents: Any, named: str) -> None:
-    with pytest.raises(SourceError, match=named):
-        build(config(tmp_path, queries, documents))
-
-
-def test_toml_names_a_path(tmp_path: Path) -> None:
-    path = tmp_path / "build.toml"
-    path.write_text(
-        'name = "t"\nout = "o"\n[queries]\nrows = [{query_id = "1"}]\n'
-        '[[corpus]]\nname = "c"\npath = "."\n'
-    )
-
-    with pytest.raises(FreshstackError, match=r"queries\.rows.*name a path"):
-        load_config(path)

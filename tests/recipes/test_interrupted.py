@@ -24,9 +24,9 @@ _GROW = """
 import sys
 from pathlib import Path
 from freshstack_dspy.config import load_config
-from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.make import build
 from freshstack_dspy.recipes.extend import extend
-from freshstack_dspy.recipes.refresh import refresh
+from freshstack_dspy.recipes.make import refresh
 import lancedb, sklearn.feature_extraction.text, freshstack_dspy.baseline
 
 config, what = load_config(sys.argv[1]), sys.argv[2]

@@ -30,7 +30,6 @@ GERMAN = [
     {"id": "passwort.md", "text": "Das Passwort ändert der Befehl reset password."},
     {"id": "reset.py", "text": "def reset(password): ..."},
 ]
-COLUMNS = {"language": "spoken"}
 
 
 def config(folder: Path, **settings: Any) -> BuildConfig:
@@ -68,20 +67,6 @@ def test_what_is_said_of_a_language_is_recorded_without_a_detector(built: Collec
         "passwort.md": "de",
         "reset.py": None,
     }
-
-
-def test_a_column_of_the_questions_goes_first_and_a_collection_is_read_back(
-    tmp_path: Path,
-) -> None:
-    queries = {"rows": TICKETS, "language": "de", "columns": COLUMNS}
-    collection = build(config(tmp_path, queries=queries), progress=False)
-    again = Collection.of(
-        queries=collection.queries, nuggets=collection.nuggets, judgments=collection.judgments
-    )
-
-    assert [query.language for query in collection.queries] == ["de", "nl"]
-    assert [query.language for query in again.queries] == ["de", "nl"]
-    assert collection.queries[1].fields == {}
 
 
 def test_queries_and_pairs_are_grouped_by_language(built: Collection) -> None:

@@ -98,13 +98,13 @@ def test_other_programs_replace_a_collection_only_where_that_is_said(tmp_path: P
     config, provider = domain(tmp_path), ScriptedProvider()
     own = {"nuggetizer": Sentences()}
     plain = build(config, provider=provider)
-    with pytest.raises(ConfigError, match=r"nuggetizer = that of this package, now .*Sentences "):
+    with pytest.raises(ConfigError, match="another program nuggetizer"):
         build(config, provider=provider, programs=own)
     assert build(config, provider=provider).manifest == plain.manifest
 
     mine = build(config, provider=provider, programs=own, replace=True)
     assert build(config, provider=provider, programs=own).manifest == mine.manifest
-    with pytest.raises(ConfigError, match=r"nuggetizer = .*Sentences .*, now that of this package"):
+    with pytest.raises(ConfigError, match="another program nuggetizer"):
         build(config, provider=provider)
 
 
@@ -279,53 +279,6 @@ def test_the_state_of_a_whole_recipe_is_one_entry(tmp_path: Path, name: str) -> 
     Nuggetizer().save(states[0])
     with pytest.raises(CollectionError, match=r"a saved program with other fields"):
         build(stated("few.json"), provider=provider, replace=True)
-
-
-def test_a_misspelt_keyword_is_an_error(tmp_path: Path) -> None:
-    strange: Any = {"program": {"nuggetizer": Sentences()}}
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'program'.*programs"):
-        build(domain(tmp_path), provider=ScriptedProvider(), **strange)
-
-
-def forgets(work: Work, made: Contents) -> Any:
-    """Return nothing."""
-
-
-class GivesNothing(FreshStack):
-    stages = ((forgets,), *FreshStack.stages)
-
-
-class WithoutPrograms(FreshStack):
-    def __init__(self, config: Any) -> None:
-        self.config = config
-
-
-@pytest.mark.parametrize(
-    ("recipe", "said"),
-    [
-        (GivesNothing, "gave None"),
-        (WithoutPrograms, r"begin its __init__ with super\(\).__init__\(config\)"),
-    ],
-)
-def test_what_cannot_be_a_step_is_named(tmp_path: Path, recipe: Any, said: str) -> None:
-    config, provider = domain(tmp_path), ScriptedProvider()
-    with pytest.raises(ConfigError, match=said):
-        build(config, provider=provider, recipe=recipe(config))
-    assert not provider.calls
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("freshstak", "did you mean freshstack"),
-        ("tests.recipes.test_own:Sentences", "is no recipe"),
-    ],
-)
-def test_what_cannot_be_a_recipe_is_named(tmp_path: Path, name: str, said: str) -> None:
-    toml = write_domain(tmp_path)
-    toml.write_text(f'recipe = "{name}"\n{toml.read_text()}')
-    with pytest.raises(ConfigError, match=said):
-        build(toml, provider=ScriptedProvider())
 
 
 class NoModule:

@@ -8,7 +8,7 @@ import pytest
 
 from freshstack_dspy import BuildConfig, build, plan
 from freshstack_dspy.errors import ConfigError, FatalModelError
-from freshstack_dspy.recipes.dry import SAMPLE
+from freshstack_dspy.recipes.opening import SAMPLE
 from freshstack_dspy.recipes.plan import Plan
 from tests.recipes.domain import QUESTIONS, domain, questions_file, write_domain
 from tests.recipes.scripted import ScriptedProvider

@@ -12,7 +12,7 @@ import pytest
 from freshstack_dspy import BuildConfig, Collection, build, refresh
 from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, QueryChange, Tally
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.recipes.refresh import Refreshed
+from freshstack_dspy.recipes.make import Refreshed
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, questions_file
 from tests.recipes.scripted import (

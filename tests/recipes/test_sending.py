@@ -157,13 +157,6 @@ def test_an_outage_fails_no_request(server: ChatServer, tmp_path: Path) -> None:
     assert not there.failures
 
 
-def test_an_address_that_is_no_url_is_named(server: ChatServer, tmp_path: Path) -> None:
-    wrong = asking(tmp_path, server, model={"api_base": "localhost:8000/v1"})
-
-    with pytest.raises(FatalModelError, match=r"\[model\] api_base must be an http or https URL"):
-        build(wrong)
-
-
 def test_where_nobody_is_there_a_first_build_stops_before_any_work(
     server: ChatServer, tmp_path: Path
 ) -> None:

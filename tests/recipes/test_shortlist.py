@@ -133,32 +133,6 @@ def test_runs_that_are_there_are_replaced_only_if_told(collection: Path, tmp_pat
     assert {path.name for path in runs.iterdir()} == {"bm25.run", "rrf.run"}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('name = "bm52"', "retriever 'bm52' names .'bm52'.; there are: bm25, lsa, hybrid"),
-        ('name = "x"\nretriever = "no_such_module:search"', "No module named 'no_such_module'"),
-        ('name = "lsa"\nfusion = {method = "rrf"}', "fusion is for hybrid"),
-        ('name = "BM25"\nretriever = "bm25"', "needs a name of its own"),
-        (
-            'name = "r"\nretriever = "hybrid+rerank"\nreranker = {path = "gone"}',
-            "gone|transformers",
-        ),
-    ],
-)
-def test_what_cannot_be_run_is_one_line_before_any_work(
-    collection: Path, tmp_path: Path, text: str, said: str
-) -> None:
-    config = configured(tmp_path, f"{BY_WORDS}\n[[retriever]]\n{text}\n")
-
-    with pytest.raises(FreshstackError, match=said) as caught:
-        retrieve_all(collection, config, tmp_path / "runs")
-
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "runs").exists()
-    assert not (tmp_path / "index").exists()
-
-
 def test_a_candidate_that_fails_leaves_what_is_finished(collection: Path, tmp_path: Path) -> None:
     module = tmp_path / "failing_shortlist.py"
     module.write_text('def search(text):\n    raise ValueError("down")\n')

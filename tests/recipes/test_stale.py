@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import BuildConfig, Collection, build, explain, plan, rejudge, stale
-from freshstack_dspy.errors import ConfigError, FreshstackError, SourceError
+from freshstack_dspy.errors import ConfigError, FreshstackError
 from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.recipes.stale import Stale
 from freshstack_dspy.views.queries import query_page
@@ -16,7 +16,6 @@ from tests.corpus.test_git import commit, git
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, write_domain
 from tests.recipes.scripted import ScriptedProvider
 from tests.recipes.test_refresh import NEW, ask, put, refreshed
-from tests.recipes.workshop import workshop
 
 RESET = FILES["docs/reset.md"]
 
@@ -187,15 +186,3 @@ def test_what_cannot_be_refreshed_is_one_line(
     path = write_domain(tmp_path, **sections)
     with pytest.raises(error, match=says):
         stale(path)
-
-
-def test_synthetic_questions_and_documents_that_are_not_there_are_one_line(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    made = workshop(tmp_path / "workshop")
-    made.out.mkdir()
-    with pytest.raises(ConfigError, match="source is synthetic"):
-        stale(made)
-    shutil.rmtree(tmp_path / "corpus")
-    with pytest.raises(SourceError, match="corpus"):
-        stale(config)

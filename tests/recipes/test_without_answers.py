@@ -22,7 +22,7 @@ from freshstack_dspy.errors import (
     FatalModelError,
 )
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.recipes.edited import edited_nuggets
+from freshstack_dspy.recipes.known import edited_nuggets
 from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
@@ -220,19 +220,6 @@ def test_edits_are_taken_and_only_what_is_new_is_asked(tmp_path: Path, built: Co
     assert len({one.nugget_id for one in found.nuggets}) == len(found.nuggets)
 
 
-def test_edits_are_taken_by_builds_of_answers_too(tmp_path: Path) -> None:
-    (tmp_path / "mine.jsonl").write_text('{"query_id": "x", "text": "nobody asks"}\n')
-    config = load_config(write_domain(tmp_path, nuggets={"edited": "mine.jsonl"}))
-
-    first = build(config, provider=ScriptedProvider())
-    (tmp_path / "mine.jsonl").write_text('{"query_id": "x", "text": "call reset twice"}\n')
-    second = build(config, provider=ScriptedProvider())
-
-    assert [one.text for one in first.nuggets if one.query_id == "x"] == ["nobody asks"]
-    assert [one.text for one in second.nuggets if one.query_id == "x"] == ["call reset twice"]
-    assert len(first.nuggets) == len(second.nuggets) == 5
-
-
 def test_lists_of_nuggets_from_a_labels_file_are_taken(tmp_path: Path) -> None:
     """Query x: one edited, one added, x_0 removed, whose id is not used again; query y: none."""
     edited = ListedNugget(nugget_id="x_1", text="call reset twice", importance="vital")
@@ -287,16 +274,3 @@ def test_what_the_nuggets_cannot_hold_is_estimated(built: Collection) -> None:
     # Of three passages one is left out: each of its three nuggets is lost with 1/3; of one, none.
     assert found.lost_without_half == pytest.approx((3 * 1 / 3) / 4)
     assert found.missing == pytest.approx(2 / 3 * 3 * 2 / 2)
-
-
-@pytest.mark.parametrize(
-    ("sections", "said"),
-    [
-        ({"pool": {"techniques": ["question", "answer"]}}, "not there before the pool"),
-        ({"programs": {"nuggetizer": "n.json"}}, "needs answers"),
-        ({"nuggets": {"edited": "none.jsonl"}}, "there is no such file"),
-    ],
-)
-def test_what_needs_an_answer_is_an_error(tmp_path: Path, sections: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        unanswered(tmp_path, **sections)

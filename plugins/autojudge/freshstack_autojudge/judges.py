@@ -41,7 +41,7 @@ from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.formats.imported import DOCUMENT_IDS, DOCUMENT_TEXTS
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.recipes.chunking import ChunkedCorpora
+from freshstack_dspy.recipes.corpus import ChunkedCorpora
 from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
 from freshstack_dspy.recipes.judge import ToJudge, judge

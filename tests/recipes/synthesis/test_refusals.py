@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy import Chunk, Query
-from freshstack_dspy.errors import SourceError
 from freshstack_dspy.recipes.synthesis import (
     COPIED,
     OF_THE_PASSAGE,
@@ -17,7 +16,6 @@ from freshstack_dspy.recipes.synthesis import (
     refusal,
     shown_examples,
 )
-from freshstack_dspy.text import is_alike, terms
 
 TEXT = "# Dials\n\nThe dial shows the phase of the moon, and sticks when it rains."
 SEED = Chunk(chunk_id="a", source="a", path="a", start_byte=0, end_byte=9, text=TEXT, tokens=9)
@@ -65,18 +63,6 @@ def test_a_question_is_refused_that_copies_or_speaks_of_its_passage(
     assert refusal(query(question), [SEED]) == reason
 
 
-@pytest.mark.parametrize(
-    ("earlier", "later", "alike"),
-    [
-        ("How do I reset the sticking dial?", "How do I reset sticking dials?", True),
-        ("How do I reset the sticking dial?", "How do I paint the dial of a clock?", False),
-        ("???", "!!!", True),  # without any term
-    ],
-)
-def test_near_duplicates_are_told_by_their_terms(earlier: str, later: str, alike: bool) -> None:
-    assert is_alike(set(terms(later)), [set(terms(earlier))]) == alike
-
-
 def test_a_style_is_a_question_a_line_or_objects(tmp_path: Path) -> None:
     lines, objects = tmp_path / "style.txt", tmp_path / "style.jsonl"
     lines.write_text('\ufeffWhy?\r\n\n  How so? \n"Why?"\nWhy?\n')
@@ -87,24 +73,6 @@ def test_a_style_is_a_question_a_line_or_objects(tmp_path: Path) -> None:
 
     assert read_style(lines) == ["Why?", "How so?", '"Why?"']
     assert read_style(objects) == ["How?", "It fails\nWhy\nso?", "Who?"]
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "message"),
-    [
-        ("a.txt", b"", "holds no question"),
-        ("a.txt", b"ok\ncaf\xe9\n", "a.txt:2: not UTF-8"),
-        ("a.jsonl", b"Why?\n", "a.jsonl:1: not JSON"),
-        ("a.jsonl", b'{"text": "Why?"}\n', "a.jsonl:1: no question"),
-    ],
-)
-def test_what_is_no_style_is_named_with_its_line(
-    tmp_path: Path, name: str, data: bytes, message: str
-) -> None:
-    (tmp_path / name).write_bytes(data)
-
-    with pytest.raises(SourceError, match=message):
-        read_style(tmp_path / name)
 
 
 def test_a_request_shows_a_few_examples_in_their_order_other_ones_for_other_chunks() -> None:

@@ -16,7 +16,7 @@ from freshstack_dspy.errors import (
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.questions.reading import QueryReading, query_files
-from freshstack_dspy.recipes.chunking import chunk_corpora
+from freshstack_dspy.recipes.corpus import chunk_corpora
 from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.provenance import export_replies
@@ -207,13 +207,6 @@ def test_an_exhausted_corpus_says_how_many_came_and_why_no_more(tmp_path: Path) 
     assert str(caught.value).startswith(
         "queries.count is 10, and all 10 seeds gave 8 (2 about the passage itself); lower count"
     )
-
-
-def test_a_corpus_without_seeds_says_why(tmp_path: Path) -> None:
-    config = workshop(tmp_path, queries={"sources": ["cold"], "min_tokens": 500})
-
-    with pytest.raises(SourceError, match=r"\(5 of other sources; 5 shorter than min_tokens = 500"):
-        made_alone(config, scripted())
 
 
 def test_rounds_of_deferred_requests_build_what_one_live_build_does(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The programs that work on documents alone: queries from passages, passages from documents."""
+"""What a model makes of each piece of a file or folder: questions, or passages that stand alone."""
 
 import glob
 from collections.abc import Callable, Sequence
@@ -12,6 +12,9 @@ from freshstack_dspy.errors import ReplyError, SourceError
 from freshstack_dspy.programs.documents import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
+
+PIECE_TOKENS = 1024
+"""Tokens of the longest piece of a document that passages are written from."""
 
 
 class _Place(Record):
@@ -38,7 +41,7 @@ class NoReply(_Place):
 
 
 class Harvest(NamedTuple):
-    """What came of documents."""
+    """What was made of documents."""
 
     records: Sequence[Record]
     failures: Sequence[NoReply]
@@ -55,8 +58,7 @@ def synthesize(session: Session, path: Path, *, limit: int = 3) -> Harvest:
         SourceError: There is no readable text.
     """
     program = QuerySynthesizer(limit)
-
-    cut = ChunkingConfig()
+    cut = ChunkingConfig().max_tokens
     return _harvest(session, path, "synthesize", lambda one: program(chunks=[one]).queries, cut)
 
 
@@ -70,11 +72,10 @@ def decontextualize(session: Session, path: Path, *, limit: int = 3) -> Harvest:
 
     def of_piece(piece: Chunk) -> Sequence[Record]:
         reply = program(document=piece.text, title=" > ".join([piece.path, *piece.headings]))
-        return [
-            Passage(**_place(piece), text=text, call_id=reply.call_id) for text in reply.passages
-        ]
+        place = _place(piece)
+        return [Passage(**place, text=text, call_id=reply.call_id) for text in reply.passages]
 
-    return _harvest(session, path, "decontextualize", of_piece, ChunkingConfig(max_tokens=1024))
+    return _harvest(session, path, "decontextualize", of_piece, PIECE_TOKENS)
 
 
 def _harvest(
@@ -82,33 +83,15 @@ def _harvest(
     path: Path,
     name: str,
     function: Callable[[Chunk], Sequence[Record]],
-    cut: ChunkingConfig,
+    max_tokens: int,
 ) -> Harvest:
-    """Run a function on every chunk; what gave no valid answer is a failure."""
-    files, skipped = _read(path, cut.max_file_bytes)
-    chunks = [chunk for file in files for chunk in chunk_file(file, cut.max_tokens)]
-
-    def run(chunk: Chunk) -> Sequence[Record] | NoReply:
-        try:
-            return function(chunk)
-        except ReplyError as error:
-            session.lm.ledger.enter(failed=1)
-            return NoReply(**_place(chunk), status=error.status, message=str(error))
-
-    results = session.each(name, run, chunks)
-    return Harvest(
-        [record for result in results if not isinstance(result, NoReply) for record in result],
-        [result for result in results if isinstance(result, NoReply)],
-        skipped,
-    )
-
-
-def _read(path: Path, max_file_bytes: int) -> tuple[list[SourceFile], list[SkippedFile]]:
+    """Run a function on every piece; what gave no valid answer is a failure."""
     if not path.exists():
         raise SourceError(f"{path}: there is no such file or folder")
     folder, include = (path, ()) if path.is_dir() else (path.parent, (glob.escape(path.name),))
-    corpus = CorpusConfig(name=_source_name(folder), path=folder, include=include, pages=True)
-    entries = list(read_files(corpus, max_file_bytes))
+    source = "-".join(folder.resolve().name.split()) or "root"  # no name of a corpus has spaces
+    corpus = CorpusConfig(name=source, path=folder, include=include, pages=True)
+    entries = list(read_files(corpus, ChunkingConfig().max_file_bytes))
     files = [entry for entry in entries if isinstance(entry, SourceFile)]
     skipped = [
         entry
@@ -118,13 +101,20 @@ def _read(path: Path, max_file_bytes: int) -> tuple[list[SourceFile], list[Skipp
     if not files:
         why = f": {skipped[0].path}: {skipped[0].reason}" if skipped else ""
         raise SourceError(f"{path}: no text or code to read{why}")
-    return files, skipped
+
+    def run(piece: Chunk) -> Sequence[Record] | NoReply:
+        try:
+            return function(piece)
+        except ReplyError as error:
+            session.lm.ledger.enter(failed=1)
+            return NoReply(**_place(piece), status=error.status, message=str(error))
+
+    pieces = [piece for file in files for piece in chunk_file(file, max_tokens)]
+    results = session.each(name, run, pieces)
+    records = [one for result in results if not isinstance(result, NoReply) for one in result]
+    failures = [result for result in results if isinstance(result, NoReply)]
+    return Harvest(records, failures, skipped)
 
 
-def _source_name(folder: Path) -> str:
-    """The folder's name as the name of a corpus, which has no white space in it."""
-    return "-".join(folder.resolve().name.split()) or "root"
-
-
-def _place(chunk: Chunk) -> dict[str, Any]:
-    return {name: getattr(chunk, name) for name in _Place.model_fields}
+def _place(piece: Chunk) -> dict[str, Any]:
+    return {name: getattr(piece, name) for name in _Place.model_fields}
