@@ -973,7 +973,9 @@ def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
     # As JSON, so that dates are text and nothing else is silently made into another type.
     text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:
-        config: BuildConfig = _resolved(BuildConfig.model_validate_json(text, strict=True), path.parent)
+        config: BuildConfig = _resolved(
+            BuildConfig.model_validate_json(text, strict=True), path.parent
+        )
     except ValidationError as error:
         raise ConfigError(f"{path}: {in_one_line(error, BuildConfig)}") from None
     except (OSError, RuntimeError, ValueError) as error:  # no path, or an unknown home
