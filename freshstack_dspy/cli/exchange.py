@@ -92,7 +92,7 @@ def import_(
     threshold: AtLeastOne | None = None,
     split: str | None = None,
     unknown_ids: UnknownIds = "error",
-) -> None:
+) -> Outcome:
     """Make a collection of another's, to evaluate on, extend or judge again.
 
     Args:
@@ -103,44 +103,23 @@ def import_(
         split: Of beir: which qrels, where there are several.
         unknown_ids: Judgments of queries or documents that do not exist: stop, or drop.
     """
-    from freshstack_dspy.formats.imported import NO_TEXT
-    from freshstack_dspy.stored.counts import listed
+    from freshstack_dspy.views.recipes import built_page
 
     check_out(out, replace=replace, folder=True)
     options: Any = {"corpus": corpus, "threshold": threshold, "split": split}
     collection = fs.import_collection(
         format, path, out, unknown_ids=unknown_ids, replace=replace, **options
     )
-    counts, scale = collection.manifest.counts, collection.manifest.scale
-    say_wrapped(
-        f"{out}: {counted(counts.queries, 'query', 'queries')}, "
-        f"{counted(counts.nuggets, 'nugget')}, {counted(counts.chunks, 'chunk')}, "
-        f"{counted(counts.judgments - counts.unlabelled, 'label')}, {counts.supported:,} of "
-        f"support ({scale.threshold} or more on the scale {scale.name})"
-    )
-    say(f"slices: {listed(counts.slices)}")
+    complaints = []
     if collection.plain:
-        complain(f"{format} has no nuggets: each query is its own one, by its text")
+        complaints.append(f"{format} has no nuggets: each query is its own one, by its text")
     imported: Any = collection.manifest.config["import"]
     if highest := imported.get("highest_grade"):
-        complain(
+        complaints.append(
             f"grades go up to {highest}, which no scale holds: those from {threshold} on became 1, "
             "all others 0, and nDCG differs; for that of the grades: freshstack evaluate QRELS RUN"
         )
-    say_wrapped(collection.labels_by)
-    say(f"content hash {collection.manifest.content_hash}")
-    skipped = [file.reason for file in collection.skipped]
-    failures = sum(n for statuses in counts.failures.values() for n in statuses.values())
-    for number, what in (
-        *((number, f"queries {reason}, left out") for reason, number in counts.rejected.items()),
-        (counts.unlabelled, "judgments without a label"),
-        (failures, "failures: failures.jsonl"),
-        (skipped.count(NO_TEXT), "chunks without a text: skipped.jsonl"),
-        (len(skipped) - skipped.count(NO_TEXT), "unknown ids were dropped: skipped.jsonl"),
-        (sum(not query.text for query in collection.queries), "queries without a text"),
-    ):
-        if number:
-            complain(f"{number:,} {what}")
+    return Outcome(built_page(collection, out), complaints=complaints)
 
 
 @command

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Union
+from typing import Any, Literal, TypeAlias, TypeVar, Union
 
 Record = TypeVar("Record")
 
@@ -67,24 +67,8 @@ class Value:
         return f"[{self.low:{self.ends}}, {self.high:{self.ends}}]"
 
 
-class HasInterval(Protocol):
-    """What has a value and perhaps an interval, as `measures.statistics.Interval`."""
-
-    @property
-    def value(self) -> float | None:
-        """The value."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower end of its interval."""
-
-    @property
-    def high(self) -> float | None:
-        """The upper end."""
-
-
-def interval(of: HasInterval | None, form: str = ".4f", ends: str = ".3f") -> Value:
-    """Give a value with its interval as a cell; nothing of None."""
+def interval(of: Any, form: str = ".4f", ends: str = ".3f") -> Value:
+    """Give what has `value`, `low` and `high`, as an `Interval`, as a cell; nothing of None."""
     return Value(None) if of is None else Value(of.value, of.low, of.high, form, ends)
 
 

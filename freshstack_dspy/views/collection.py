@@ -1,7 +1,8 @@
-"""What is shown of collections: cards, differences, analyses, searches, leaderboards."""
+"""What is shown of collections: cards, differences, new cuts, analyses, searches, leaderboards."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.collection.analysis import (
@@ -14,8 +15,9 @@ from freshstack_dspy.collection.analysis import (
     Result,
 )
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.diff import Difference, JudgmentChange, NuggetChange
+from freshstack_dspy.collection.diff import Difference, JudgmentChange, NuggetChange, QueryChange
 from freshstack_dspy.collection.leaderboard import EntryResult, Results, TopicResult
+from freshstack_dspy.collection.rechunk import Rechunked
 from freshstack_dspy.collection.steps import Steps
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
@@ -32,6 +34,7 @@ from freshstack_dspy.pages.page import (
     interval,
     items,
     marked,
+    names_by,
     notes,
     percent,
 )
@@ -42,6 +45,7 @@ from freshstack_dspy.records import (
     Technique,
 )
 from freshstack_dspy.stored.card import card_page
+from freshstack_dspy.stored.counts import listed
 
 _LONGEST = 160
 _TECHNIQUES: dict[Technique, str] = {
@@ -76,19 +80,21 @@ def difference_page(difference: Difference, title: str = "what differs", limit: 
         if change.slice_before != change.slice_after
     )
     moved = ", ".join(f"{number:,} {move}" for move, number in sorted(slices.items()))
+    changes = names_by(
+        (what, cut(line, _LONGEST))
+        for change in difference.changes
+        if (what := _what_changed(change)) and (line := _changed(change, difference))
+    )
+    lists = (
+        Page(f"{what}: {len(lines):,}", tuple(items(lines, limit)))
+        for what, lines in changes.items()
+    )
     return Page(
         title,
         (
             tallies_table(difference.tallies),
             *([Text(f"slices of queries: {moved}")] if moved else []),
-            *(
-                Page(
-                    f"{name}: {len(lines):,}",
-                    tuple(items([cut(line, _LONGEST) for line in lines], limit)),
-                )
-                for name, lines in _changes(difference)
-                if lines
-            ),
+            *lists,
         ),
         data=difference,
     )
@@ -96,49 +102,35 @@ def difference_page(difference: Difference, title: str = "what differs", limit: 
 
 def tallies_table(tallies: Mapping[str, Any], kept: str = "same", title: str = "") -> Table:
     """Give how many records of each kind are as before, came, went and changed."""
-    columns = {
-        "": lambda tally: tally[0],
-        kept: lambda tally: tally[1].kept,
-        "added": lambda tally: tally[1].added,
-        "dropped": lambda tally: tally[1].dropped,
-        "changed": lambda tally: tally[1].changed,
+    columns: dict[str, Any] = {
+        "": lambda row: row[0],
+        kept: lambda row: row[1].kept,
+        "added": lambda row: row[1].added,
+        "dropped": lambda row: row[1].dropped,
+        "changed": lambda row: row[1].changed,
     }
     return Table.of(tallies.items(), columns, title)
 
 
-def _changes(difference: Difference) -> Iterator[tuple[str, list[str]]]:
-    queries = [change for change in difference.changes if change.kind == "query"]
-    nuggets = [change for change in difference.changes if change.kind == "nugget"]
-    labels = [change for change in difference.changes if change.kind == "judgment"]
-    for kind in ("added", "dropped", "edited"):
-        ids = [change.query_id for change in queries if change.change == kind]
-        yield f"queries {kind}", [f"{id_}: {difference.questions[id_]}" for id_ in ids]
-    for kind in ("added", "dropped", "changed"):
-        yield (
-            f"nuggets {kind}",
-            [_changed_nugget(change) for change in nuggets if change.change == kind],
+def _what_changed(change: QueryChange | NuggetChange | JudgmentChange) -> str:
+    if change.kind == "judgment":
+        if change.change == "evidence":
+            return "same label, other evidence"
+        return f"labels {change.move}" if change.move else ""
+    what = {"query": "queries", "nugget": "nuggets"}[change.kind]
+    return "" if change.change == "resliced" else f"{what} {change.change}"
+
+
+def _changed(change: QueryChange | NuggetChange | JudgmentChange, difference: Difference) -> str:
+    if change.kind == "query":
+        return f"{change.query_id}: {difference.questions[change.query_id]}"
+    if change.kind == "nugget":
+        nugget = change.after or change.before
+        assert nugget is not None
+        moves = "; ".join(
+            f"{getattr(change.before, name)} → {getattr(nugget, name)}" for name in change.fields
         )
-    for move in ("up", "down", "new", "gone"):
-        yield (
-            f"labels {move}",
-            [_changed_label(change, difference) for change in labels if change.move == move],
-        )
-    elsewhere = [
-        _changed_label(change, difference) for change in labels if change.change == "evidence"
-    ]
-    yield "same label, other evidence", elsewhere
-
-
-def _changed_nugget(change: NuggetChange) -> str:
-    nugget = change.after or change.before
-    assert nugget is not None
-    if not change.fields:
-        return f"{nugget.nugget_id}: {nugget.text}"
-    moves = (f"{getattr(change.before, name)} → {getattr(nugget, name)}" for name in change.fields)
-    return f"{nugget.nugget_id}: {'; '.join(moves)}"
-
-
-def _changed_label(change: JudgmentChange, difference: Difference) -> str:
+        return f"{nugget.nugget_id}: {moves or nugget.text}"
     judgment = change.after or change.before
     assert judgment is not None
     sides = (change.before, change.after)
@@ -153,12 +145,33 @@ def _changed_label(change: JudgmentChange, difference: Difference) -> str:
     )
 
 
+@page_of.register
+def rechunked_page(rechunked: Rechunked, path: Path | None = None) -> Page:
+    """Give how many chunks and labels a new cut has, at `path`, and what was lost."""
+    manifest = rechunked.collection.manifest
+    counts = manifest.counts
+    lines = [f"supported pairs: {counts.supported:,}; slices: {listed(counts.slices)}"]
+    if rechunked.without_evidence:
+        labels = counted(rechunked.without_evidence, "label")
+        lines.append(f"{labels} of support had no evidence, only their chunk")
+    if rechunked.lost:
+        lines.append(
+            f"labels of support that are lost, as no chunk holds all of their evidence: "
+            f"{rechunked.lost:,}; nuggets that are supported no more: {len(rechunked.lost_nuggets):,}"
+        )
+    lines.append(f"{path or rechunked.collection.name}: content hash {manifest.content_hash}")
+    title = f"{counted(counts.chunks, 'chunk')}, {counted(counts.judgments, 'judgment')}"
+    lost = {name: getattr(rechunked, name) for name in ("lost", "without_evidence", "lost_nuggets")}
+    return Page(title, tuple(map(Text, lines)), {"collection": manifest, **lost})
+
+
 # What a run misses
 
 
 @page_of.register
 def analysis_page(analysis: Analysis, query_id: str | None = None) -> Page:
     """Give what is shown of it, or of one listed query with the evidence in its chunks."""
+    dry = f"{DRY_RUN}. " if analysis.dry_run else ""
     cells = Table.of_dicts(analysis.to_rows())
     if query_id is not None:
         query = next((each for each in analysis.queries if each.query_id == query_id), None)
@@ -166,32 +179,29 @@ def analysis_page(analysis: Analysis, query_id: str | None = None) -> Page:
             raise CollectionError(
                 f"query {query_id!r} is not listed; analyze it with query_id={query_id!r}"
             )
-        title = f"{_dry(analysis)}{analysis.run}, query {query_id}"
-        return Page(title, tuple(_query(analysis, query, whole=True)), analysis, cells)
+        parts = tuple(_query(analysis, query, whole=True))
+        return Page(f"{dry}{analysis.run}, query {query_id}", parts, analysis, cells)
     than = f", against {analysis.against}" if analysis.against else ""
+    queries = (
+        Page(
+            f"{query.query_id}: {cut(query.question, 70)}",
+            tuple(_query(analysis, query)),
+            anchor=query.query_id,
+        )
+        for query in analysis.worst
+    )
     return Page(
-        f"{_dry(analysis)}{analysis.collection}: what {analysis.run} misses{than}, by {analysis.measure}",
+        f"{dry}{analysis.collection}: what {analysis.run} misses{than}, by {analysis.measure}",
         (
             Text(_summary(analysis)),
             *_kinds(analysis),
             *_groups(analysis),
             *_worst(analysis),
-            *(
-                Page(
-                    f"{query.query_id}: {cut(query.question, 70)}",
-                    tuple(_query(analysis, query)),
-                    anchor=query.query_id,
-                )
-                for query in analysis.worst
-            ),
+            *queries,
         ),
         analysis,
         cells,
     )
-
-
-def _dry(analysis: Analysis) -> str:
-    return f"{DRY_RUN}. " if analysis.dry_run else ""
 
 
 def _summary(analysis: Analysis) -> str:
@@ -199,67 +209,68 @@ def _summary(analysis: Analysis) -> str:
     if analysis.against_mean is not None:
         difference = analysis.mean - analysis.against_mean
         than = f", {analysis.against_mean:.4f} of {analysis.against} ({difference:+.4f})"
-    queries = counted(analysis.measured, "query", "queries")
     return (
-        f"mean {analysis.mean:.4f}{than} on {queries}; of {counted(analysis.nuggets, 'nugget')} of "
-        f"{counted(analysis.total, 'query', 'queries')}, the top has {analysis.nuggets - analysis.missed:,} and misses {analysis.missed:,}"
+        f"mean {analysis.mean:.4f}{than} on {counted(analysis.measured, 'query', 'queries')}; of "
+        f"{counted(analysis.nuggets, 'nugget')} of {counted(analysis.total, 'query', 'queries')}, "
+        f"the top has {analysis.nuggets - analysis.missed:,} and misses {analysis.missed:,}"
     )
 
 
 def _kinds(analysis: Analysis) -> Iterator[Table | Text]:
     if not analysis.kinds:
         return
-    other = (f"found by\n{cut(analysis.against, 20)}",) if analysis.against else ()
-    rows: list[tuple[Cell, ...]] = [
-        (_spaced(of.kind), of.nuggets, *([of.lost] if other else []), len(of.queries))
-        for of in analysis.kinds
-    ]
-    yield Table(("missed", "nuggets", *other, "queries"), rows)
-    for of in analysis.kinds:
-        found = ", ".join(
-            f"{number} by {_TECHNIQUES[name]}" for name, number in of.techniques.items() if number
+    columns: dict[str, Any] = {"missed": lambda each: _spaced(each.kind), "nuggets": "nuggets"}
+    if analysis.against:
+        columns[f"found by\n{cut(analysis.against, 20)}"] = "lost"
+    yield Table.of(analysis.kinds, columns | {"queries": lambda each: len(each.queries)})
+    for each in analysis.kinds:
+        by = ", ".join(
+            f"{number} by {_TECHNIQUES[name]}" for name, number in each.techniques.items() if number
         )
         parts = (
-            f": {KINDS[of.kind]}.",
-            "" if analysis.dry_run else f" Next: {NEXT[of.kind]}.",
-            f" In as deep a top the pool's retrievers had {found}." if found else "",
-            f" Queries: {', '.join(of.queries[:10])}{', …' if len(of.queries) > 10 else ''}",
+            f": {KINDS[each.kind]}.",
+            "" if analysis.dry_run else f" Next: {NEXT[each.kind]}.",
+            f" In as deep a top the pool's retrievers had {by}." if by else "",
+            f" Queries: {', '.join(each.queries[:10])}{', …' if len(each.queries) > 10 else ''}",
         )
-        yield Text((Span(_spaced(of.kind), "strong"), *parts), "item")
-    if any(of.kind == "not_in_corpus" for of in analysis.kinds):
+        yield Text((Span(_spaced(each.kind), "strong"), *parts), "item")
+    if any(each.kind == "not_in_corpus" for each in analysis.kinds):
         yield Text("What the corpus lacks is missed here, and counts in no score.", "note")
 
 
 def _groups(analysis: Analysis) -> Iterator[Table]:
     """Tables of the groups that miss most."""
-    for by in dict.fromkeys(of.by for of in analysis.groups):
-        groups = [of for of in analysis.groups if of.by == by and of.kinds]
-        rows = [
-            (of.group, of.queries, of.nuggets, sum(of.kinds.values()), _lines(of.kinds))
-            for of in groups[:_GROUPS]
-        ]
-        if rows:
-            most = (
-                f", the {_GROUPS} of {len(groups)} that miss most" if len(groups) > _GROUPS else ""
-            )
-            yield Table((by, "queries", "nuggets", "missed", "why"), rows, f"by {by}{most}")
+    for by in dict.fromkeys(group.by for group in analysis.groups):
+        groups = [each for each in analysis.groups if each.by == by and each.kinds]
+        columns: dict[str, Any] = {
+            by: "group",
+            "queries": "queries",
+            "nuggets": "nuggets",
+            "missed": lambda group: sum(group.kinds.values()),
+            "why": lambda group: _lines(group.kinds),
+        }
+        some = f", the {_GROUPS} of {len(groups)} that miss most" if len(groups) > _GROUPS else ""
+        if groups:
+            yield Table.of(groups[:_GROUPS], columns, f"by {by}{some}")
 
 
 def _worst(analysis: Analysis) -> Iterator[Table]:
-    if not analysis.worst:
-        return
-    rows: list[tuple[Cell, ...]] = [
-        (
-            (Span(query.query_id, href=f"#{query.query_id}"), cut(query.question, 30)),
-            query.score,
-            *([Value(query.difference, form="+.4f")] if analysis.against else []),
-            f"{len(query.found)} of {len(query.nuggets)}",
-            _lines(query.kinds),
-        )
-        for query in analysis.worst
-    ]
-    header = ("query", "score", *(["change"] if analysis.against else []), "found", "missed")
-    yield Table(header, rows, f"the worst {len(rows):,} of {analysis.total:,}")
+    columns: dict[str, Any] = {
+        "query": lambda query: (
+            Span(query.query_id, href=f"#{query.query_id}"),
+            cut(query.question, 30),
+        ),
+        "score": "score",
+    }
+    if analysis.against:
+        columns["change"] = lambda query: Value(query.difference, form="+.4f")
+    columns |= {
+        "found": lambda query: f"{len(query.found)} of {len(query.nuggets)}",
+        "missed": lambda query: _lines(query.kinds),
+    }
+    if analysis.worst:
+        title = f"the worst {len(analysis.worst):,} of {analysis.total:,}"
+        yield Table.of(analysis.worst, columns, title)
 
 
 def _query(
@@ -276,12 +287,14 @@ def _query(
     yield Text(f"{score}; {found}; {counted(query.results, 'result')}")
     for nugget in (*query.missed, *query.found):
         yield from _missed(analysis, nugget, whole=whole)
-    shown = query.top if whole else query.top[:_TOP]
-    rows: list[tuple[Cell, ...]] = [
-        (one.rank, (one.document, cut(one.opening, 50)), _labels(one, query)) for one in shown
-    ]
-    if rows:
-        yield Table(("rank", "result", "supports"), rows, "on top", ids=(1, 2))
+    columns: dict[str, Any] = {
+        "rank": "rank",
+        "result": lambda result: (result.document, cut(result.opening, 50)),
+        "supports": lambda result: _labels(result, query),
+    }
+    if query.top:
+        shown = query.top if whole else query.top[:_TOP]
+        yield Table.of(shown, columns, "on top", ids=(1, 2))
 
 
 def _missed(analysis: Analysis, nugget: AnalyzedNugget, *, whole: bool) -> Iterator[Text]:
@@ -294,18 +307,16 @@ def _missed(analysis: Analysis, nugget: AnalyzedNugget, *, whole: bool) -> Itera
     place = f", {'; '.join(places)}" if places else ""
     yield Text((Span(nugget.nugget_id, "code"), " ", kind, f"{place}: {nugget.text}"), "item")
     if nugget.kind is not None and nugget.techniques:
-        found = ", ".join(f"{_TECHNIQUES[name]} {at}" for name, at in nugget.techniques.items())
-        yield Text(f"ranks in the pool's lists: {found}", "item", 1)
+        ranks = ", ".join(f"{_TECHNIQUES[name]} {at}" for name, at in nugget.techniques.items())
+        yield Text(f"ranks in the pool's lists: {ranks}", "item", 1)
     if (support := nugget.support) is None:
         return
+    quotes: list[str | Span] = []
+    for quote in () if whole else support.words:
+        quotes += " “", Span(cut(quote, _WORDS), "mark"), "”"
+    yield Text((Span(support.chunk_id, "code"), *quotes), "item", 1)
     if whole:
-        yield Text(Span(support.chunk_id, "code"), "item", 1)
         yield Text(tuple(marked(support.text, support.evidence, _AROUND)), "excerpt", 1)
-    else:
-        quotes = [
-            piece for one in support.words for piece in (" “", Span(cut(one, _WORDS), "mark"), "”")
-        ]
-        yield Text((Span(support.chunk_id, "code"), *quotes), "item", 1)
 
 
 def _spaced(kind: Kind) -> str:

@@ -294,6 +294,8 @@ def _steps(manifest: Manifest) -> Iterator[Table | Text]:
         and not usage.cost
         and not priceless.isdisjoint(manifest.models.get(name, (manifest.model,)))
     }
+    if not steps:
+        return
     columns: dict[str, Any] = {
         "step": lambda step: step[0],
         "calls": lambda step: step[1].calls,
@@ -352,11 +354,10 @@ def _faults(collection: Collection, path: Path) -> Iterator[str]:
         yield f"{counted(dropped, 'passage')} left out by the check; see {path / 'failures.jsonl'}"
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values()) - dropped
     if failed:
-        failures = counted(failed, "failure")
-        yield (
-            f"{failures}; see {path / 'failures.jsonl'}, and ask for them again with: freshstack build "
-            f"CONFIG --mode rerecord --failed"
-        )
+        imported = collection.manifest.recipe.startswith("import:")
+        again = "and ask for them again with: freshstack build CONFIG --mode rerecord --failed"
+        hint = "" if imported else f", {again}"
+        yield f"{counted(failed, 'failure')}; see {path / 'failures.jsonl'}{hint}"
     if collection.manifest.scale.name == "support" and counts.evidence < counts.supported:
         yield f"{counts.missing_evidence}: no quote of the judge is in the chunk"
 

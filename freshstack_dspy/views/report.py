@@ -6,10 +6,12 @@ word counter, and says what to do where something is not known yet.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from freshstack_dspy.answering.metrics import AnswerMetrics
+from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.calibration.agreement import AgreementReport, agree
 from freshstack_dspy.calibration.correction import Correction, correct
 from freshstack_dspy.calibration.labels import pair_labels
@@ -36,7 +38,6 @@ from freshstack_dspy.measures.statistics import FEWEST
 from freshstack_dspy.measures.values import Grouped, grouped
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.page import (
-    Cell,
     Page,
     Picture,
     Span,
@@ -46,12 +47,14 @@ from freshstack_dspy.pages.page import (
     counted,
     cut,
     interval,
+    names_by,
+    notes,
     part,
     percent,
 )
 from freshstack_dspy.pages.pictures import Dot, bars_picture, columns_picture, dots_picture
-from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import DEPENDS, DRY_RUN, HumanLabel, Nugget
+from freshstack_dspy.pages.shown import Shown, page_of
+from freshstack_dspy.records import DEPENDS, DRY_RUN, HumanLabel
 from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.diagnose import Diagnosis, diagnose
 from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
@@ -102,10 +105,6 @@ class Report(Shown):
     def best(self) -> str | None:
         """The run with the highest mean of the first measure; None without runs."""
         return best_of(self.evaluations)
-
-    def page(self) -> Page:
-        """Give the page: a summary, and a section for each decision."""
-        return report_page(self)
 
     def save(self, path: Path | str) -> None:
         """Write it as one HTML file, which needs no script and no network."""
@@ -199,7 +198,7 @@ def _scored(
     from freshstack_dspy.answering.metrics import answer_metrics, read_answers
     from freshstack_dspy.answering.reteval import at_depths
 
-    found, account = read_answers(folder)
+    answers, account = read_answers(folder)
     if account.content_hash != collection.manifest.content_hash:
         raise CollectionError(
             f"{folder}: the answers are over {account.collection!r} with the content hash "
@@ -211,36 +210,36 @@ def _scored(
         if isinstance(run, Run)
         if {depth.run.name for depth in at_depths([run], account.k)} <= {*account.runs}
     ]
-    return answer_metrics(found, account, collection, ranked)
+    return answer_metrics(answers, account, collection, ranked)
 
 
 def _grouped(
     collection: Collection, evaluations: Mapping[str, Evaluation]
 ) -> dict[str, list[Grouped]]:
-    """Group by slices, tags and own columns; a group of one query is none."""
-    own = [name for name in groupings(collection) if name not in GROUPINGS]
-    tags = ["tag"] if any(query.tags for query in collection.queries) else []
-    found: dict[str, list[Grouped]] = {name: [] for name in evaluations}
-    said = any(query.language or query.fields.get("language") for query in collection.queries)
-    languages = ["language"] * said
-    for by in ("slice", *tags, *languages, *own) if evaluations else ():
+    """Group by slices, tags, languages and own columns, where two groups have several queries."""
+    queries = collection.queries
+    of_their_own = {
+        "tag": any(query.tags for query in queries),
+        "language": any(query.language or query.fields.get("language") for query in queries),
+    }
+    names = [by for by in groupings(collection) if of_their_own.get(by, by not in GROUPINGS)]
+    grouped_by: dict[str, list[Grouped]] = {name: [] for name in evaluations}
+    for by in ("slice", *names) if evaluations else ():
         groups = query_groups(collection, by)
         measured = next(iter(evaluations.values())).per_query
         sizes = [len(measured.keys() & ids) for ids in groups.members.values()]
         several = min(sum(size > 1 for size in sizes), _GROUPS)
-        for name, of in evaluations.items() if several > 1 else ():
-            found[name].append(grouped(of, groups, limit=several))
-    return found
+        for name, evaluation in evaluations.items() if several > 1 else ():
+            grouped_by[name].append(grouped(evaluation, groups, limit=several))
+    return grouped_by
 
 
-# The page
+# The page: each section is a question, its answer in a line, and what that rests on
 
 Words: TypeAlias = tuple[str | Span | Value, ...]
 Part: TypeAlias = Text | Table | Picture | Page
 _LISTED = 30
 """How many nuggets that the corpus lacks are listed."""
-_CASES = 10
-"""How many answers of each case are shown."""
 _MEANINGS = {
     "alpha_nDCG": (
         "how early the top of a ranking supports many different nuggets, from 0 to 1; each further "
@@ -250,40 +249,34 @@ _MEANINGS = {
     "Recall": "the share of the relevant chunks that are in the top of a ranking.",
 }
 """What the summary says of measures that not every reader knows."""
-_QUESTION, _ANSWER = 70, 600
-"""How many characters of them are shown."""
+_QUESTION = 70
+"""How many characters of a question are shown."""
 
 
-class Section(NamedTuple):
-    """A question, its answer in a line, and what that rests on."""
-
-    anchor: str
-    question: str
-    answer: Words
-    parts: Sequence[Part] = ()
-
-
+@page_of.register
 def report_page(report: Report) -> Page:
-    """Give the page of a report."""
-    collection = report.collection
+    """Give the page: a summary, and a section for each decision."""
     sections = [
-        of(report) for of in (_trust, _retrievers, _losses, _pool, _corpus, _answers, _costs)
+        section(report)
+        for section in (_trust, _retrievers, _losses, _pool, _corpus, _answers, _costs)
     ]
     parts: list[Part] = []
     if report.dry_run:
         parts.append(Text(f"{DRY_RUN}. Nothing on this page says which is better.", "warning"))
-    for one in sections:
-        question = Span(one.question, "strong", f"#{one.anchor}")
-        summary = (question, " ", *one.answer, ".")
-        parts.append(Text(summary, "item"))
-    parts += (Text(line, "note") for line in _words(report))
-    for one in sections:
-        answer = Text((*one.answer, "."))
-        parts.append(Page(one.question, (answer, *one.parts), anchor=one.anchor))
-    parts += _queries(report)
-    hash_ = Span(collection.manifest.content_hash, "code")
-    parts.append(Text(("The collection has the content hash ", hash_, "."), "note"))
-    return Page(f"Report on {collection.name}", tuple(parts))
+    for section in sections:
+        answer = section.parts[0]
+        assert isinstance(answer, Text)
+        question = Span(section.title, "strong", f"#{section.anchor}")
+        parts.append(Text((question, " ", *answer), "item"))
+    hash_ = Span(report.collection.manifest.content_hash, "code")
+    identity = Text(("The collection has the content hash ", hash_, "."), "note")
+    parts += (*notes(*_words(report)), *sections, *_queries(report), identity)
+    return Page(f"Report on {report.collection.name}", tuple(parts))
+
+
+def _section(anchor: str, question: str, answer: Words | str, parts: Iterable[Part] = ()) -> Page:
+    words = (answer,) if isinstance(answer, str) else answer
+    return Page(question, (Text((*words, ".")), *parts), anchor=anchor)
 
 
 def _words(report: Report) -> Iterator[str]:
@@ -309,10 +302,13 @@ def _link(what: object, anchor: str) -> Span:
     return Span(str(what), href=f"#{anchor}")
 
 
-# May I trust it?
+def _folded(page: Page, anchor: str) -> Page:
+    """A page whose sections (queries, disagreements) are opened one by one."""
+    parts = (replace(each, folded=True) if isinstance(each, Page) else each for each in page.parts)
+    return replace(page, parts=tuple(parts), anchor=anchor)
 
 
-def _trust(report: Report) -> Section:
+def _trust(report: Report) -> Page:
     trust, agreement = report.collection.manifest.trust, report.agreement
     parts: list[Part] = []
     answer: Words = ("Not known, as the labels were compared with nobody's",)
@@ -343,29 +339,22 @@ def _trust(report: Report) -> Section:
         answer = (*answer, "; ", _link("values by people's labels", "corrected"))
     if report.dry_run:
         answer = ("A word counter made labels, which are good for a dry run only",)
-    return Section("trust", "May I trust it?", answer, parts)
+    return _section("trust", "May I trust it?", answer, parts)
 
 
-def _agreements(found: AgreementReport) -> Picture:
-    metrics = {
-        name: found.metrics[name]
-        for name in ("kappa", "precision of support", "recall of support")
-        if name in found.metrics
-    }
+def _agreements(agreement: AgreementReport) -> Picture:
     dots = [
-        Dot(f"{name}: {who}", interval(one, ".3f"), hollow=who == "people")
-        for name, of in metrics.items()
-        for who, one in (("judge", of.judge), ("people", of.people))
-        if one is not None
+        Dot(f"{name}: {who}", interval(metric, ".3f"), hollow=who == "people")
+        for name in ("kappa", "precision of support", "recall of support")
+        if name in agreement.metrics
+        for who in ("judge", "people")
+        if (metric := getattr(agreement.metrics[name], who)) is not None
     ]
     title = "the judge against people, and, as rings, people among themselves"
     return dots_picture(title, dots, ("metric", "value"))
 
 
-# Which retriever?
-
-
-def _retrievers(report: Report) -> Section:
+def _retrievers(report: Report) -> Page:
     best, comparison = report.best, report.comparison
     if best is None:
         to_do = _do(
@@ -373,7 +362,7 @@ def _retrievers(report: Report) -> Section:
             "freshstack retrieve COLLECTION --retriever hybrid --out hybrid.run",
             "freshstack report COLLECTION hybrid.run … --out report.html",
         )
-        return Section("retrievers", "Which retriever?", ("No run was given",), to_do)
+        return _section("retrievers", "Which retriever?", "No run was given", to_do)
     evaluation = report.evaluations[best]
     measure = evaluation.measures[0]
     mean = _link(interval(evaluation.intervals[measure]), "queries")
@@ -381,31 +370,31 @@ def _retrievers(report: Report) -> Section:
     if report.dry_run:
         answer = (f"{counted(len(report.evaluations), 'run')} measured; nothing is concluded",)
     elif comparison is not None:
-        answer = (f"{cut(best)} has the highest {measure}, ", mean, *_found(comparison, best))
+        answer = (f"{cut(best)} has the highest {measure}, ", mean, *_verdicts(comparison, best))
     if evaluation.mostly_unjudged and not report.dry_run:
         tops = ", ".join(map(str, evaluation.mostly_unjudged))
         answer = (*answer, f"; most of its top {tops} is unjudged")
     page = evaluation_page(report.evaluations) if comparison is None else comparison.page()
-    parts: list[Part] = [_means(report, measure) for measure in evaluation.measures]
+    parts: list[Part] = [_means(report, each) for each in evaluation.measures]
     if comparison is not None:
-        parts += (_differences(comparison, measure) for measure in comparison.measures)
+        parts += (_differences(comparison, each) for each in comparison.measures)
     else:
         parts.append(Text("With another run, this section says which differences are real."))
     parts.append(Text((_link("The values of each query", "queries"), " are at the end."), "note"))
     parts.append(replace(page, anchor="means"))
-    return Section("retrievers", "Which retriever?", answer, parts)
+    return _section("retrievers", "Which retriever?", answer, parts)
 
 
-def _found(comparison: Comparison, best: str) -> Iterator[str | Span]:
+def _verdicts(comparison: Comparison, best: str) -> Iterator[str | Span]:
     """Say of which runs the best was found to differ in the first measure."""
-    found: dict[str, list[str]] = {}
-    for each in comparison.differences:
-        if best in (each.run, each.against) and each.measure == comparison.measures[0]:
-            other = each.against if each.run == best else each.run
-            found.setdefault(_verdict(each), []).append(cut(other))
-    for what, names in found.items():
+    verdicts = names_by(
+        (_verdict(each), cut(each.against if each.run == best else each.run))
+        for each in comparison.differences
+        if best in (each.run, each.against) and each.measure == comparison.measures[0]
+    )
+    for verdict, names in verdicts.items():
         yield "; "
-        yield _link(f"{what} {', '.join(names)}", "means")
+        yield _link(f"{verdict} {', '.join(names)}", "means")
 
 
 def _verdict(each: RunDifference) -> str:
@@ -422,10 +411,11 @@ def _verdict(each: RunDifference) -> str:
 
 def _means(report: Report, measure: str) -> Picture:
     dots = []
-    for name, of in report.evaluations.items():
-        share = of.unjudged_shares.get(parse_measure(measure).cutoff or 0)
+    for name, evaluation in report.evaluations.items():
+        share = evaluation.unjudged_shares.get(parse_measure(measure).cutoff or 0)
         note = "" if share is None else f"{percent(share)} unjudged"
-        dots.append(Dot(name, interval(of.intervals[measure]), note, hollow=(share or 0) > 0.5))
+        mean = interval(evaluation.intervals[measure])
+        dots.append(Dot(name, mean, note, hollow=(share or 0) > 0.5))
     title = f"{measure}, with 95% intervals; a ring: most of the top is unjudged"
     return dots_picture(title, dots, ("run", measure, "of its top"))
 
@@ -440,75 +430,60 @@ def _differences(comparison: Comparison, measure: str) -> Picture:
     return dots_picture(title, dots, ("difference", measure), zero=True)
 
 
-# Where does it lose?
-
-
-def _losses(report: Report) -> Section:
+def _losses(report: Report) -> Page:
     question = "Where does it lose?"
     if report.best is None:
         parts = _do("With a run, this section has its worst questions, and why they fail.")
-        return Section("losses", question, ("No run was given",), parts)
-    found = report.analyses[report.best]
-    lacking = sum(of.nuggets for of in found.kinds if of.kind == "not_in_corpus")
-    kinds = [of for of in found.kinds if of.kind != "not_in_corpus"]
-    there, missed = found.nuggets - lacking, found.missed - lacking
-    what = _link(f"{part(missed, there)} of the nuggets that the corpus has", "missed")
-    answer: Words = (f"{cut(found.run)} misses ", what)
+        return _section("losses", question, "No run was given", parts)
+    analysis = report.analyses[report.best]
+    lacking = sum(each.nuggets for each in analysis.kinds if each.kind == "not_in_corpus")
+    kinds = [each for each in analysis.kinds if each.kind != "not_in_corpus"]
+    share = part(analysis.missed - lacking, analysis.nuggets - lacking)
+    what = _link(f"{share} of the nuggets that the corpus has", "missed")
+    answer: Words = (f"{cut(analysis.run)} misses ", what)
     if kinds and not report.dry_run:
-        most = max(kinds, key=lambda of: of.nuggets)
+        most = max(kinds, key=lambda each: each.nuggets)
         why = f"{most.nuggets:,} as {most.kind.replace('_', ' ')}"
         answer = (*answer, f", {why}: {NEXT[most.kind]}")
     counts = {
         name: {
-            "found": of.nuggets - of.missed,
-            **{kind.kind.replace("_", " "): kind.nuggets for kind in of.kinds},
+            "found": each.nuggets - each.missed,
+            **{kind.kind.replace("_", " "): kind.nuggets for kind in each.kinds},
         }
-        for name, of in report.analyses.items()
+        for name, each in report.analyses.items()
     }
-    title = f"nuggets that the top of a run has, and why it misses others, by {found.measure}"
-    picture = bars_picture(title, counts, ("run", "nuggets", "number"), found.nuggets)
-    groups = report.groups
-    by_group = [
-        replace(
-            group_page(report.evaluations, {name: of[at] for name, of in groups.items()}),
-            anchor=f"by-{at + 1}",
-            folded=True,
-        )
-        for at in range(len(groups[report.best]))
+    title = f"nuggets that the top of a run has, and why it misses others, by {analysis.measure}"
+    picture = bars_picture(title, counts, ("run", "nuggets", "number"), analysis.nuggets)
+    pages = [
+        group_page(report.evaluations, dict(zip(report.groups, groups, strict=True)))
+        for groups in zip(*report.groups.values(), strict=True)
     ]
-    return Section(
-        "losses",
-        question,
-        answer,
-        [picture, *by_group, _folded(found.page(), "missed")],
-    )
+    by_group = [
+        replace(page, anchor=f"by-{number}", folded=True) for number, page in enumerate(pages, 1)
+    ]
+    parts = [picture, *by_group, _folded(analysis.page(), "missed")]
+    return _section("losses", question, answer, parts)
 
 
-def _folded(page: Page, anchor: str) -> Page:
-    """A page whose sections (queries, disagreements) are opened one by one."""
-    parts = (replace(of, folded=True) if isinstance(of, Page) else of for of in page.parts)
-    return replace(page, parts=tuple(parts), anchor=anchor)
-
-
-# Is the pool deep enough?
-
-
-def _pool(report: Report) -> Section:
-    question, found = "Is the pool deep enough?", report.diagnosis
-    if found is None or found.unknown:
-        why = "No query has a supported nugget" if found is None else f"Not known: {found.unknown}"
-        parts = [replace(found.page(), anchor="pooled")] if found else []
-        return Section("pool", question, (why,), parts)
-    before = (0, 0, 0)
+def _pool(report: Report) -> Page:
+    question, diagnosis = "Is the pool deep enough?", report.diagnosis
+    if diagnosis is None:
+        return _section("pool", question, "No query has a supported nugget")
+    page = replace(diagnosis.page(), anchor="pooled")
+    if diagnosis.unknown:
+        return _section("pool", question, f"Not known: {diagnosis.unknown}", [page])
     rows, last_nugget = [], 0
-    for each in found.depths:
-        rows.append((each.depth, each.chunks - before[0], each.relevant - before[1]))
-        if each.nuggets > before[2]:
+    for before, each in pairwise((None, *diagnosis.depths)):
+        assert each is not None
+        chunks, relevant, nuggets = (
+            (before.chunks, before.relevant, before.nuggets) if before else (0, 0, 0)
+        )
+        rows.append((each.depth, each.chunks - chunks, each.relevant - relevant))
+        if each.nuggets > nuggets:
             last_nugget = each.depth
-        before = (each.chunks, each.relevant, each.nuggets)
     rank, chunks, relevant = rows[-1]
-    held = _link(f"{relevant:,} of the {counted(chunks, 'chunk')}", "pooled")
-    answer: Words = (held, f" that rank {rank} added are relevant")
+    share = _link(f"{relevant:,} of the {counted(chunks, 'chunk')}", "pooled")
+    answer: Words = (share, f" that rank {rank} added are relevant")
     if not report.dry_run:
         deeper = "it still adds nuggets: pool deeper"
         if last_nugget < rank:
@@ -519,176 +494,130 @@ def _pool(report: Report) -> Section:
         rows,
         ("rank", "new chunks", "relevant", "share"),
     )
-    return Section("pool", question, answer, [picture, replace(found.page(), anchor="pooled")])
+    return _section("pool", question, answer, [picture, page])
 
 
-# Is the corpus enough?
-
-
-def _corpus(report: Report) -> Section:
+def _corpus(report: Report) -> Page:
     collection = report.collection
-    slices = collection.manifest.counts.slices
-    nuggets = sum(one.nuggets for one in collection.slices)
-    supported = sum(one.supported for one in collection.slices)
-    queries = len(collection.queries)
-    lacking = list(_lacking(report))
-    held = f"{part(supported, nuggets)} of {counted(nuggets, 'nugget')}"
-    whole = f"{slices['answerable']:,} of {counted(queries, 'query', 'queries')}"
-    answer: Words = (f"The corpus supports {held}, and all of {whole}",)
-    if lacking:
-        answer = (*answer, "; ", _link("what it lacks", "lacking"))
-    counts = {name.replace("_", " "): number for name, number in slices.items() if number}
+    counts = collection.manifest.counts
+    nuggets = sum(each.nuggets for each in collection.slices)
+    supported = sum(each.supported for each in collection.slices)
+    supports = f"{part(supported, nuggets)} of {counted(nuggets, 'nugget')}"
+    whole = f"{counts.slices['answerable']:,} of {counted(counts.queries, 'query', 'queries')}"
+    answer: Words = (f"The corpus supports {supports}, and all of {whole}",)
+    sizes = {name.replace("_", " "): number for name, number in counts.slices.items() if number}
     title = "queries by how many of their nuggets the corpus supports"
-    parts: list[Part] = [bars_picture(title, {"": counts}, ("queries", "number"), queries)]
-    if lacking:
-        more = f"; {len(lacking) - _LISTED:,} more" if len(lacking) > _LISTED else ""
-        texts = {one.query_id: one.title or one.body for one in collection.queries}
-        of = {one.query_id: one.slice for one in collection.slices}
-        rows: list[tuple[Cell, ...]] = [
-            (
-                (_query_link(report, one.query_id), cut(texts[one.query_id], _QUESTION)),
-                of[one.query_id].replace("_", " "),
-                one.text,
-            )
-            for one in lacking[:_LISTED]
-        ]
-        table = Table(("query", "slice", "nugget"), rows)
-        note = Text(
-            "No judged chunk supports these, as far as the pool went; documents that say it, and "
-            f"freshstack refresh, would make them answerable{more}.",
-            "note",
-        )
-        parts.append(Page("Nuggets that the corpus lacks", (table, note), anchor="lacking"))
-    return Section("corpus", "Is the corpus enough?", answer, parts)
+    parts: list[Part] = [bars_picture(title, {"": sizes}, ("queries", "number"), counts.queries)]
+    if lacking := _lacking(report):
+        answer = (*answer, "; ", _link("what it lacks", "lacking"))
+        parts.append(lacking)
+    return _section("corpus", "Is the corpus enough?", answer, parts)
 
 
-def _lacking(report: Report) -> Iterable[Nugget]:
+def _lacking(report: Report) -> Page | None:
     """The nuggets without support, those of queries without any first."""
     collection = report.collection
     supported = collection.supported_nuggets()
-    of = {one.query_id: one.slice for one in collection.slices}
-    missing = [
-        one for one in collection.nuggets if not one.doubtful and one.nugget_id not in supported
-    ]
-    return sorted(missing, key=lambda one: (of[one.query_id] != "unanswerable", one.query_id))
+    slices = {each.query_id: each.slice for each in collection.slices}
+    texts = {query.query_id: query.title or query.body for query in collection.queries}
+    nuggets = sorted(
+        (each for each in collection.nuggets if not (each.doubtful or each.nugget_id in supported)),
+        key=lambda nugget: (slices[nugget.query_id] != "unanswerable", nugget.query_id),
+    )
+    if not nuggets:
+        return None
+    columns: dict[str, Any] = {
+        "query": lambda nugget: (
+            _query_link(report, nugget.query_id),
+            cut(texts[nugget.query_id], _QUESTION),
+        ),
+        "slice": lambda nugget: slices[nugget.query_id].replace("_", " "),
+        "nugget": "text",
+    }
+    more = f"; {len(nuggets) - _LISTED:,} more" if len(nuggets) > _LISTED else ""
+    note = (
+        "No judged chunk supports these, as far as the pool went; documents that say it, and "
+        f"freshstack refresh, would make them answerable{more}."
+    )
+    parts = Table.of(nuggets[:_LISTED], columns), Text(note, "note")
+    return Page("Nuggets that the corpus lacks", parts, anchor="lacking")
 
 
-# Does it help the answer?
-
-
-def _answers(report: Report) -> Section:
-    question, found = "Does it help the answer?", report.answers
-    if found is None:
+def _answers(report: Report) -> Page:
+    question, metrics = "Does it help the answer?", report.answers
+    if metrics is None:
         parts = _do(
             "Answers from runs show whether better retrieval gives better answers:",
             "freshstack answer COLLECTION RUN … --config build.toml --out answers",
             "freshstack report COLLECTION RUN … --answers answers --out report.html",
         )
-        return Section("answers", question, ("No answers were given",), parts)
-    ranked = {run: next(iter(of.means.values())) for run, of in found.rankings.items()}
-    quality = {one.run: one.means["A_strict"] for one in found.nuggets.runs}
-    answers = sum(len(one.per_query) for one in found.agreement.runs)
+        return _section("answers", question, "No answers were given", parts)
+    ranked = {run: next(iter(each.means.values())) for run, each in metrics.rankings.items()}
+    quality = {run.run: run.means["A_strict"] for run in metrics.nuggets.runs}
+    answers = sum(len(run.per_query) for run in metrics.agreement.runs)
     answer: Words = (_link(counted(answers, "answer"), "answered"),)
-    if report.dry_run or is_baseline(found.account.model):
-        answer = (*answer, f" by {found.account.model}; nothing is concluded")
+    if report.dry_run or is_baseline(metrics.account.model):
+        answer = (*answer, f" by {metrics.account.model}; nothing is concluded")
     elif len(ranked) > 1:
         best = min(ranked, key=lambda run: (-ranked[run], run))
         first = min(ranked, key=lambda run: (-quality[run], run))
         most = _link("the most nuggets in its answers", "answered")
         other = "has" if best == first else f"{cut(first)} has"
         answer = (f"{cut(best)} ranks best, and {other} ", most)
-    parts = [_side_by_side(found)]
-    if found.cases:
-        parts.append(Page("Where recall and answers differ", tuple(_cases(found)), anchor="cases"))
-    whole = replace(found.page(), title="All that was measured of the answers")
-    return Section("answers", question, answer, [*parts, _folded(whole, "measured")])
+    whole = replace(metrics.page(), title="All that was measured of the answers")
+    return _section(
+        "answers", question, answer, [_side_by_side(metrics), _folded(whole, "measured")]
+    )
 
 
-def _side_by_side(found: AnswerMetrics) -> Page:
+def _side_by_side(metrics: AnswerMetrics) -> Page:
     """Retrieval, what the answers hold, and how far what they cite supports them."""
-    agreement, nuggets, citations = (
-        {} if of is None else {one.run: one.intervals for one in of.runs}
-        for of in (found.agreement, found.nuggets, found.citations)
-    )
-    shown = ("alpha_nDCG", "Recall")
-    rows: list[tuple[Cell, ...]] = []
-    for run, of in nuggets.items():
-        ranking = found.rankings.get(run)
-        means = {} if ranking is None else ranking.intervals
-        of_shown = {name.partition("@")[0]: mean for name, mean in means.items()}
-        rows.append(
-            (
-                run,
-                *(interval(of_shown.get(name)) for name in shown),
-                interval(of["A_strict"]),
-                interval(agreement.get(run, {}).get("agreement")),
-                interval(citations.get(run, {}).get("weighted_precision_first")),
-            )
-        )
-    header = (
-        "answers from",
-        *shown,
-        "nuggets\nin the answer",
-        "agrees with\ngold answer",
-        "cited chunk\nsupports",
-    )
-    note = Text(
+
+    def mean(scores: Scores | None, measure: str) -> Any:
+        means = {run.run: run.intervals for run in scores.runs} if scores else {}
+        return lambda run: interval(means.get(run.run, {}).get(measure))
+
+    def ranking(family: str) -> Any:
+        means = {
+            run: of
+            for run, evaluation in metrics.rankings.items()
+            for name, of in evaluation.intervals.items()
+            if name.partition("@")[0] == family
+        }
+        return lambda run: interval(means.get(run.run))
+
+    columns: dict[str, Any] = {
+        "answers from": "run",
+        "alpha_nDCG": ranking("alpha_nDCG"),
+        "Recall": ranking("Recall"),
+        "nuggets\nin the answer": mean(metrics.nuggets, "A_strict"),
+        "agrees with\ngold answer": mean(metrics.agreement, "agreement"),
+        "cited chunk\nsupports": mean(metrics.citations, "weighted_precision_first"),
+    }
+    note = (
         "gold: answers from the chunks that support the nuggets. Nuggets in the answer: A_strict; cited "
-        "chunk supports: of the sentences that cite, by the first chunk (TREC RAG).",
-        "note",
+        "chunk supports: of the sentences that cite, by the first chunk (TREC RAG)."
     )
-    return Page(
-        "Retrieval and answers next to each other", (Table(header, rows), note), anchor="answered"
-    )
+    parts = Table.of(metrics.nuggets.runs, columns), Text(note, "note")
+    return Page("Retrieval and answers next to each other", parts, anchor="answered")
 
 
-def _cases(found: AnswerMetrics) -> Iterator[Part]:
-    """The answers about which recall and the gold answer are of two minds (LLM-retEval)."""
-    from freshstack_dspy.answering.cases import CASES
-
-    for case, what in CASES.items():
-        of = [one for one in found.cases if one.case == case]
-        if not of:
-            continue
-        parts: list[Part] = []
-        for one in of[:_CASES]:
-            asked = Span(f"{one.run_id}, {one.query_id}", "code")
-            parts.append(Text((asked, f" {cut(one.question, _QUESTION)}")))
-            for name, text in (("gold answer", one.gold_answer), ("answer", one.answer)):
-                parts.append(Text((Span(f"{name}: ", "strong"), cut(text or "–", _ANSWER)), "item"))
-        title = f"Case {case}, {counted(len(of), 'answer')}: {what}"
-        yield Page(title, tuple(parts), anchor=f"case-{case}", folded=True)
-
-
-# What did it cost?
-
-
-def _costs(report: Report) -> Section:
+def _costs(report: Report) -> Page:
     manifest = report.collection.manifest
     counts = manifest.counts
-    requests = sum(one.calls + one.cached for one in manifest.ledger.values())
-    dollars = sum(one.cost + one.cached_cost for one in manifest.ledger.values())
-    failures = [
-        (step, status, number)
-        for step, by_status in sorted(counts.failures.items())
-        for status, number in sorted(by_status.items())
-    ]
-    failed = counted(sum(number for *_, number in failures), "failure")
+    requests = sum(usage.calls + usage.cached for usage in manifest.ledger.values())
+    dollars = sum(usage.cost + usage.cached_cost for usage in manifest.ledger.values())
+    failed = counted(sum(n for by in counts.failures.values() for n in by.values()), "failure")
     price = f"${dollars:,.2f}" if dollars else "of which no price is known"
     answer: Words = ("No request is recorded",)
     if requests:
         answer = (f"{counted(requests, 'request')}, {price}; {failed}",)
     parts: list[Part] = [*costs(manifest)]
-    if failures:
-        parts.append(Table(("step", "status", "failures"), failures, keys=2))
     if (known := counts.contamination).scored:
         nuggets = f"{part(known.known, known.nuggets)} of the nuggets"
         answer = (*answer, "; ", _link(f"the model knows {nuggets} by itself", "contamination"))
         parts.append(replace(contamination(manifest), anchor="contamination"))
-    return Section("costs", "What did it cost?", answer, parts)
-
-
-# Every query
+    return _section("costs", "What did it cost?", answer, parts)
 
 
 def _queries(report: Report) -> Iterator[Page]:
@@ -712,6 +641,6 @@ def _queries(report: Report) -> Iterator[Page]:
 
 def _query_link(report: Report, query_id: str) -> Span:
     """A query's id, which leads to its evidence where that is on the page."""
-    found = report.analyses.get(report.best or "")
-    listed = found is not None and any(one.query_id == query_id for one in found.worst)
+    analysis = report.analyses.get(report.best or "")
+    listed = analysis is not None and any(each.query_id == query_id for each in analysis.worst)
     return Span(query_id, "code", f"#{query_id}" if listed else "")

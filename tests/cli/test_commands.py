@@ -81,19 +81,6 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
     )
 
 
-def test_names_with_brackets_are_printed_as_they_are(
-    freshstack: Command, built: Path, tmp_path: Path
-) -> None:
-    """Rich would take them for markup and an emoji, and leave them out."""
-    freshstack("retrieve", built, "--retriever", "bm25", "--out", "[red]a:x:.run")
-
-    done = freshstack("evaluate", built, "[red]a:x:.run")
-
-    assert done.code == 0
-    assert "[red]a:x:.run" in done.out
-    assert (tmp_path / "[red]a:x:.run").exists()
-
-
 def test_synthesize_and_decontextualize_write_json_lines(
     freshstack: Command, tmp_path: Path
 ) -> None:

@@ -146,13 +146,3 @@ def test_no_text_of_a_collection_moves_the_cursor(freshstack: Command, tmp_path:
         out = freshstack(words[0], tmp_path / "small", *words[1:]).out
         assert "evil" in out
         assert not any(each in out for each in "\x1b\x9b\u202e\r")
-
-
-def test_a_diagnosis_is_there_as_json(freshstack: Command, built: Path) -> None:
-    found = json.loads(freshstack("diagnose", built, "--json").out)
-    diagnosis = found["diagnosis"]
-
-    assert found["content_hash"] == Collection.load(built).manifest.content_hash
-    assert diagnosis["slices"] == ["answerable", "partly_supported"]
-    assert [each["without"] for each in diagnosis["losses"]][-2:] == ["bm25", "lsa"]
-    assert {each["knows"] for each in diagnosis["results"]} == {"question", "answer"}

@@ -174,21 +174,6 @@ def test_what_failed_is_printed_with_its_reason_and_sent_again(
     assert freshstack("requests", "status", deferred).code == 0
 
 
-def test_waiting_goes_on_when_the_provider_does_not_answer(
-    freshstack: Command, server: BatchServer, deferred: Path
-) -> None:
-    freshstack("requests", "submit", deferred)
-    busy = Scripted("busy", status=503)
-    server.before["retrieve"] = lambda: busy if server.calls["retrieve"] < 3 else None
-    once = freshstack("requests", "status", deferred)
-    done = freshstack("requests", "status", deferred, "--wait")
-
-    assert once.code == 1
-    assert once.err.startswith("error: anthropic/claude-sonnet-4-5 did not answer")
-    assert done.code == 0
-    assert "; asking again in " in done.err
-
-
 def test_requests_are_answered_in_rounds_and_build_what_a_live_build_does(
     freshstack: Command, tmp_path: Path
 ) -> None:

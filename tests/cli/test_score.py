@@ -105,11 +105,3 @@ def test_a_leaderboard_is_written_and_read(
     ]
     assert "a\t2\tV" not in board.read_text()
     assert means == {"a": 0.75, "b": 0.25}
-
-
-def test_a_line_that_is_none_of_a_leaderboard(freshstack: Command, tmp_path: Path) -> None:
-    (tmp_path / "e.txt").write_text("a\t1\tA\t0.5\na\t1\tA\n")
-    done = freshstack("score", "leaderboard", tmp_path / "e.txt")
-
-    assert done.code == 1
-    assert "e.txt:2: not a line `run topic measure value`" in " ".join(done.err.split())

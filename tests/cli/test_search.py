@@ -221,18 +221,6 @@ def test_a_retriever_that_cannot_be_used_is_one_line(
     assert done.err.splitlines()[-1].startswith("error: ")
 
 
-def test_topics_are_the_queries_for_systems_elsewhere(
-    freshstack: Command, built: Path, tmp_path: Path
-) -> None:
-    printed = freshstack("topics", built)
-    table = freshstack("topics", built, "--out", "topics.tsv")
-
-    text = "The dial sticks How do I reset the dial?"
-    assert json.loads(printed.out.splitlines()[0]) == {"query_id": "10", "text": text}
-    assert table.out == "topics.tsv: 3 queries\n"
-    assert (tmp_path / "topics.tsv").read_text().splitlines()[0] == f"10\t{text}"
-
-
 def test_a_shortlist_is_one_command(
     freshstack: Command, built: Path, config: Path, tmp_path: Path
 ) -> None:
