@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy import Collection, Run, evaluate
 from freshstack_dspy.answering.contexts import RETRIEVAL, evaluate_contexts
-from freshstack_dspy.collection.importing import import_collection
+from freshstack_dspy.collection.collection import import_collection
 from freshstack_dspy.collection.retrieve import retrieve
 from freshstack_dspy.measures.density import REQUIRED, required_chunks
 from freshstack_dspy.measures.kappa import (

@@ -8,10 +8,10 @@ from .calibration.optimization import optimize as optimize
 from .calibration.sampling import sample as sample
 from .collection.analyze import analyze as analyze
 from .collection.collection import Collection as Collection
+from .collection.collection import import_collection as import_collection
 from .collection.evaluating import compare as compare
 from .collection.evaluating import evaluate as evaluate
 from .collection.explain import explain as explain
-from .collection.importing import import_collection as import_collection
 from .collection.rechunk import rechunk as rechunk
 from .collection.retrieve import retrieve as retrieve
 from .collection.steps import steps as steps

@@ -20,8 +20,7 @@ from freshstack_dspy.measures.ppi import Corrected, corrected_mean
 from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import SCALES, HumanLabel, Record
-from freshstack_dspy.stored.contents import NuggetsName
-from freshstack_dspy.stored.slices import Slices, slice_queries
+from freshstack_dspy.stored.contents import NuggetsName, Slices, slice_queries
 
 ALL_PAIRS = "all judged pairs"
 

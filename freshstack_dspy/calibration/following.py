@@ -22,7 +22,7 @@ from freshstack_dspy.pages.page import counted
 from freshstack_dspy.programs.support_judge import evidence, whole
 from freshstack_dspy.records import Chunk, HumanLabel, Query, Spans
 from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.placing import Files
+from freshstack_dspy.stored.passages import Files
 from freshstack_dspy.stored.record_files import records_of
 from freshstack_dspy.text import find_quotation
 
@@ -232,7 +232,7 @@ class _Following:
         """Where the passage of a label is now: in its file, or else where it is alone."""
         hits = [Hit(0, path=label.path, text=label.chunk)] if label.path else []
         hits.append(Hit(0, text=label.chunk))
-        return next(filter(None, map(self._files.place, hits)), None)
+        return next(filter(None, map(self._files.find, hits)), None)
 
     def _project(self, pair: tuple[str, str], placed: Sequence[tuple[HumanLabel, Place]]) -> None:
         """Give the labels of one person for a pair to the judged chunks that share their bytes."""

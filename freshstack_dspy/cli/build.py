@@ -52,7 +52,7 @@ def build(
         replace: Replace a collection built with other settings.
     """
     from freshstack_dspy.recipes.make import UNCHANGED
-    from freshstack_dspy.stored.counts import missing_of
+    from freshstack_dspy.stored.contents import missing_of
     from freshstack_dspy.views.recipes import built_page
 
     settings = fs.load_config(config)
@@ -133,7 +133,7 @@ def refresh(
     log: Path | None = None,
 ) -> Outcome:
     """Take in new questions and files; reuse every judgment of unchanged content."""
-    from freshstack_dspy.stored.counts import missing_of
+    from freshstack_dspy.stored.contents import missing_of
 
     settings = fs.load_config(config)
     changes = _changes_file(settings.out)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.calibration.correction import Correction
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.values import QueryGroups
-    from freshstack_dspy.stored.slices import Slices
+    from freshstack_dspy.stored.contents import Slices
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.progress import ProgressBars
     from freshstack_dspy.recipes.opening import SessionOptions
     from freshstack_dspy.recipes.session import Session
-    from freshstack_dspy.stored.slices import Slices
+    from freshstack_dspy.stored.contents import Slices
 
 AtLeastOne = Annotated[int, typer.Option(min=1)]
 FromZero = Annotated[int, typer.Option(min=0)]

@@ -47,7 +47,7 @@ def index(config: Path) -> Page:
 
 
 def _index_lines(indexed: "HybridIndex", corpora: "ChunkedCorpora") -> Iterator[str]:
-    from freshstack_dspy.stored.counts import count_kinds, listed
+    from freshstack_dspy.stored.contents import count_kinds, listed
 
     manifest = indexed.manifest
     yield (
@@ -123,9 +123,9 @@ def retrieve(
         alone = retriever or embedder or config
         _retrieve_all(collection, shortlist, out, k, replace=replace, alone=alone)
         return
-    from freshstack_dspy.collection.retrievers import own_retriever
+    from freshstack_dspy.collection.retrieve import own_retriever
     from freshstack_dspy.recipes.corpus import search_models
-    from freshstack_dspy.stored.passage_runs import passages_of, write_passages
+    from freshstack_dspy.stored.passages import Files, write_passages
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
@@ -147,7 +147,7 @@ def retrieve(
             progress=bars,
         )
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
-        run = passages_of(searched.chunks(), run)
+        run = Files(searched.chunks()).passages_of(run)
     if isinstance(run, fs.Run):
         path, run = run_path, dataclasses.replace(run, name=own if module else run.name)
         fs.write_run(run, path)

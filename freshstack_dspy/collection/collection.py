@@ -1,25 +1,26 @@
 """The judged collection: what users load, search, measure, look at and export."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.pages.html import html_fragment
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Scale, ScaleName
-from freshstack_dspy.stored.contents import Contents, NuggetsName
-from freshstack_dspy.stored.corpus import CORPUS_FILE
-from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.manifest import Provenance
-from freshstack_dspy.stored.slices import Slices
+from freshstack_dspy.rows import row_files
+from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices
+from freshstack_dspy.stored.folder import GRADED, StoredCollection
+from freshstack_dspy.stored.manifest import CORPUS_FILE, NO_MODEL, Provenance
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection.analysis import Analysis
+    from freshstack_dspy.collection.analyze import Analysis
     from freshstack_dspy.collection.diff import Difference
     from freshstack_dspy.collection.explain import Explanation
+    from freshstack_dspy.formats.format import Format
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.measure import MeasureSource
     from freshstack_dspy.measures.run import PassageRun, Run
@@ -98,21 +99,7 @@ class Collection(StoredCollection, Shown):
         nuggets: NuggetsName = "supported",
         **options: Any,
     ) -> "Evaluation":
-        """Evaluate a run, as `freshstack_dspy.evaluate` does.
-
-        Args:
-            run: A run, the path of a run file, `{query_id: {chunk_id: score}}`, or a retriever as
-                `freshstack_dspy.retrieve` takes it.
-            *measures: As `alpha_nDCG@10`, an object of ir_measures, or a function; none: those of
-                the FreshStack paper.
-            slices: As in `query_ids`.
-            nuggets: As in `qrels`.
-            **options: As `conventions`.
-
-        Raises:
-            CollectionError: No query is in these slices, or the run is of another collection.
-            ConfigError: A measure is unknown.
-        """
+        """Evaluate a run, as `freshstack_dspy.evaluate` does, whose arguments and errors are its own."""
         from freshstack_dspy.collection.evaluating import evaluate
 
         if measures:
@@ -177,3 +164,87 @@ def write_collection(
     collection = Collection.holding(contents, manifest, ChunkFile(path / CORPUS_FILE))
     vars(collection)["_path"] = path
     return collection
+
+
+def import_collection(
+    format: "Format | str",  # noqa: A002
+    path: Path | str,
+    out: Path | str,
+    *,
+    corpus: Path | str | None = None,
+    threshold: int | None = None,
+    split: str | None = None,
+    unknown_ids: Literal["error", "drop"] = "error",
+    replace: bool = False,
+) -> Collection:
+    """Make a collection of one that others made; ids, texts and labels stay as they are.
+
+    A failure there (a rating of -1, a negative grade, an assignment `failed`) becomes a judgment
+    without a label. Nothing of the files is executed, and sizes are bounded.
+
+    Args:
+        format: The layout, or its name; `FORMATS.names()` lists them.
+        path: Its folder or file; see docs/formats.md.
+        out: The folder of the new collection, which is called as it is.
+        corpus: Where the corpus is, if not in `path`.
+        threshold: The lowest label that counts as support; by default 1 for BEIR, and that of
+            the scale for the others.
+        split: Of BEIR: which qrels, where there are several.
+        unknown_ids: Whether judgments of a query or document that does not exist are an error, or
+            are dropped and listed in `skipped.jsonl`.
+        replace: Whether a collection at `out` is replaced.
+
+    Raises:
+        SourceError: The data cannot be read, or something is missing.
+        ConfigError: There is no such format, or it is not read.
+        CollectionError: `out` exists or cannot be written.
+    """
+    from freshstack_dspy.formats import FORMATS
+    from freshstack_dspy.formats.format import read_layout
+    from freshstack_dspy.formats.imported import contents_of, name_of
+
+    path, out = Path(path), Path(out)
+    layout: Format = FORMATS.get(format)
+    if out.exists() and not replace:
+        raise CollectionError(f"{out} exists; name another folder, or replace it")
+    found = read_layout(layout, path, corpus=corpus, threshold=threshold, split=split)
+    chunks, missing = found.with_existing_chunks(drop=unknown_ids == "drop")
+    contents = contents_of(
+        found.queries.values(),
+        found.nuggets.values(),
+        found.judgments,
+        found.scale,
+        found.pool,
+        failures=tuple(found.failures),
+        skipped=tuple(missing),
+        licences=found.licences,
+    )
+    settings: dict[str, Any] = {
+        "format": layout.name,
+        "files": dict(_hashes(found.files, path)),
+        "unknown_ids": unknown_ids,
+        "split": split,
+    }
+    if found.highest_grade is not None:
+        settings |= {"highest_grade": found.highest_grade, "threshold": threshold}
+    if found.export is not None:
+        settings["export"] = found.export.origin()
+    origin = found.export.recipe if found.export else ""
+    provenance = Provenance(
+        name=name_of(out),
+        recipe=origin if origin in GRADED else f"import:{layout.name}",  # grades stay grades
+        model=NO_MODEL,
+        scale=found.scale,
+        versions={"freshstack_dspy": version("freshstack_dspy")},
+        config={"import": settings},
+    )
+    return write_collection(out, contents, chunks, provenance, rejected=found.rejected)
+
+
+def _hashes(read: Iterable[Path], root: Path) -> Iterator[tuple[str, str]]:
+    """Hash the files that were read, each by its path below the root or its name alone."""
+    from freshstack_dspy.stored.writing import file_sha256
+
+    for file in sorted(file for path in read for file in row_files(path)):
+        inside = root.is_dir() and file.is_relative_to(root)
+        yield file.relative_to(root).as_posix() if inside else file.name, file_sha256(file)

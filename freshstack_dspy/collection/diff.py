@@ -6,6 +6,7 @@ Ids do not count but for those of queries: a chunk that moved within its file is
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set, Sized
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -124,44 +125,47 @@ def difference(
     """
     nuggets = match_nuggets(before, after)
     chunks = match_chunks(chunks_before.__iter__, chunks_after.__iter__)
-    queries = list(query_changes(before, after))
-    of_nuggets = _nugget_changes(before, after, nuggets)
-    by_id = [
-        of.chunks({id_ for id_, found in rows(judgments, "chunk_id", "evidence") if found})
+    of_queries = list(query_changes(before, after))
+    texts = [
+        of.chunks(
+            {chunk_id for chunk_id, spans in rows(judgments, "chunk_id", "evidence") if spans}
+        )
         for of, judgments in ((chunks_before, before.judgments), (chunks_after, after.judgments))
     ]
-    changes = _judgment_changes(before, after, nuggets, chunks, *by_id)
-    judgments = sorted(changes, key=_in_order)
-    moved = {(candidate.query_id, chunks.get(candidate.chunk_id)) for candidate in before.pool}
-    pooled = sum((candidate.query_id, candidate.chunk_id) in moved for candidate in after.pool)
-    of_queries = Counter(each.change for each in queries)
-    of_judgments = Counter(each.change for each in judgments)
-    same_queries = len(before.queries) - of_queries["dropped"]
-    same_judgments = len(before.judgments) - of_judgments["dropped"]
+    changes: tuple[QueryChange | NuggetChange | JudgmentChange, ...] = (
+        *of_queries,
+        *sorted(_nugget_changes(before, after, nuggets), key=_nugget_order),
+        *sorted(_judgment_changes(before, after, nuggets, chunks, *texts), key=_judgment_order),
+    )
+    counts = Counter[tuple[str, str]]((change.kind, change.change) for change in changes)
+    moved = {(each.query_id, chunks.get(each.chunk_id)) for each in before.pool}
+    pooled = sum((each.query_id, each.chunk_id) in moved for each in after.pool)
+
+    def tally(kind: str, was: Sized, now: Sized, change: str = "changed") -> Tally:
+        return _tally(len(was) - counts[kind, "dropped"], was, now, counts[kind, change])
+
     return Difference(
-        queries=_tally(same_queries, before.queries, after.queries, of_queries["edited"]),
-        nuggets=_tally(
-            len(before.nuggets) - sum(each.change == "dropped" for each in of_nuggets),
-            before.nuggets,
-            after.nuggets,
-            sum(each.change == "changed" for each in of_nuggets),
-        ),
+        queries=tally("query", before.queries, after.queries, "edited"),
+        nuggets=tally("nugget", before.nuggets, after.nuggets),
         chunks=_tally(len(chunks), chunks_before, chunks_after),
         pool=_tally(pooled, before.pool, after.pool),
-        judgments=_tally(
-            same_judgments, before.judgments, after.judgments, of_judgments["changed"]
-        ),
+        judgments=tally("judgment", before.judgments, after.judgments),
         resliced=sum(
             each.change in ("edited", "resliced") and each.slice_before != each.slice_after
-            for each in queries
+            for each in of_queries
         ),
-        evidence=of_judgments["evidence"],
-        changes=(*queries, *of_nuggets, *judgments),
+        evidence=counts["judgment", "evidence"],
+        changes=changes,
         questions={
-            one.query_id: one.title or one.body for one in (*after.queries, *before.queries)
+            query.query_id: query.title or query.body for query in (*after.queries, *before.queries)
         },
-        texts={one.nugget_id: one.text for one in (*after.nuggets, *before.nuggets)},
+        texts={nugget.nugget_id: nugget.text for nugget in (*after.nuggets, *before.nuggets)},
     )
+
+
+def _tally(both: int, before: Sized, after: Sized, changed: int = 0) -> Tally:
+    added, dropped = len(after) - both, len(before) - both
+    return Tally(kept=both - changed, added=added, dropped=dropped, changed=changed)
 
 
 def match_nuggets(before: Contents, after: Contents) -> dict[str, str]:
@@ -186,8 +190,8 @@ def match_chunks(
         contents = {_content(chunk) for chunk in before() if chunk.chunk_id in wanted}
 
     def keys(chunks: Iterable[Chunk]) -> dict[str, Hashable]:
-        found = ((chunk.start_byte, chunk.chunk_id, _content(chunk)) for chunk in chunks)
-        in_order = sorted(one for one in found if contents is None or one[2] in contents)
+        known = ((chunk.start_byte, chunk.chunk_id, _content(chunk)) for chunk in chunks)
+        in_order = sorted(each for each in known if contents is None or each[2] in contents)
         return {chunk_id: content for _, chunk_id, content in in_order}
 
     return _matched(keys(before()), keys(after()))
@@ -198,11 +202,6 @@ def _content(chunk: Chunk) -> bytes:
     return hashlib.sha256(said.encode()).digest()
 
 
-def write_changes(found: Difference, path: Path) -> None:
-    """Write the changes as JSON Lines, one for each, in their order; the file appears as a whole."""
-    write_file(path, encode_records(found.changes))
-
-
 def _nugget_keys(contents: Contents) -> dict[str, Hashable]:
     texts = {query.query_id: query.text for query in contents.queries}
     return {
@@ -211,16 +210,54 @@ def _nugget_keys(contents: Contents) -> dict[str, Hashable]:
     }
 
 
+def _matched(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> dict[str, str]:
+    """Pair ids of equal keys: those that are the same id first, the others in the given order."""
+    pairs = {id_: id_ for id_, key in before.items() if after.get(id_) == key}
+    left: dict[Hashable, list[str]] = {}
+    for id_, key in reversed(list(after.items())):
+        if id_ not in pairs:
+            left.setdefault(key, []).append(id_)
+    for id_, key in before.items():
+        if id_ not in pairs and left.get(key):
+            pairs[id_] = left[key].pop()
+    return pairs
+
+
+def write_changes(found: Difference, path: Path) -> None:
+    """Write the changes as JSON Lines, one for each, in their order; the file appears as a whole."""
+    write_file(path, encode_records(found.changes))
+
+
+def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
+    """Give the queries that came, went, were edited, or are in another slice, by id."""
+    was, now = ({query.query_id: query for query in of.queries} for of in (before, after))
+    slices = [{part.query_id: part.slice for part in of.slices} for of in (before, after)]
+    for query_id in sorted(was.keys() | now.keys()):
+        one, other = was.get(query_id), now.get(query_id)
+        edited: tuple[str, ...] = ()
+        change: Literal["added", "dropped", "edited", "resliced"] = "dropped" if one else "added"
+        if one and other:
+            fields = ("title", "body", "answer")
+            edited = tuple(name for name in fields if getattr(one, name) != getattr(other, name))
+            change = "edited" if edited else "resliced"
+        before_after = [of.get(query_id) for of in slices]
+        if change != "resliced" or before_after[0] != before_after[1]:
+            yield QueryChange(
+                change=change,
+                query_id=query_id,
+                edited=edited,
+                slice_before=before_after[0],
+                slice_after=before_after[1],
+            )
+
+
 def _nugget_changes(
     before: Contents, after: Contents, matched: Mapping[str, str]
-) -> list[NuggetChange]:
+) -> Iterator[NuggetChange]:
     texts = {query.query_id: query.text for query in before.queries}
-    unedited = {
-        query.query_id for query in after.queries if texts.get(query.query_id) == query.text
-    }
+    unedited = {each.query_id for each in after.queries if texts.get(each.query_id) == each.text}
     by_id = {nugget.nugget_id: nugget for nugget in after.nuggets}
     left = {id_: by_id[id_] for id_ in by_id.keys() - set(matched.values())}
-    changes = []
     for was in before.nuggets:
         now = by_id.get(matched.get(was.nugget_id, ""))
         other = left.get(was.nugget_id) if now is None and was.query_id in unedited else None
@@ -229,71 +266,17 @@ def _nugget_changes(
         names = ("text", "importance", "doubtful") if now else ()
         fields = tuple(name for name in names if getattr(was, name) != getattr(now, name))
         if now is None or fields:
-            changes.append(
-                NuggetChange(
-                    change="changed" if now else "dropped",
-                    query_id=was.query_id,
-                    before=was,
-                    after=now,
-                    fields=fields,
-                )
+            change: Literal["changed", "dropped"] = "changed" if now else "dropped"
+            yield NuggetChange(
+                change=change, query_id=was.query_id, before=was, after=now, fields=fields
             )
-    changes += (
-        NuggetChange(change="added", query_id=now.query_id, before=None, after=now)
-        for now in left.values()
-    )
-    return sorted(changes, key=_nugget_order)
+    for now in left.values():
+        yield NuggetChange(change="added", query_id=now.query_id, before=None, after=now)
 
 
 def _nugget_order(change: NuggetChange) -> tuple[str, int, str, str]:
-    nugget_id = max(one.nugget_id for one in (change.before, change.after) if one)
+    nugget_id = max(each.nugget_id for each in (change.before, change.after) if each)
     return change.query_id, len(nugget_id), nugget_id, change.change
-
-
-def _matched(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> dict[str, str]:
-    """Pair ids of equal keys: those that are the same id first, the others in the given order."""
-    found = {id_: id_ for id_, key in before.items() if after.get(id_) == key}
-    left: dict[Hashable, list[str]] = {}
-    for id_, key in reversed(list(after.items())):
-        if id_ not in found:
-            left.setdefault(key, []).append(id_)
-    for id_, key in before.items():
-        if id_ not in found and left.get(key):
-            found[id_] = left[key].pop()
-    return found
-
-
-def _tally(both: int, before: Sized, after: Sized, changed: int = 0) -> Tally:
-    added, dropped = len(after) - both, len(before) - both
-    return Tally(kept=both - changed, added=added, dropped=dropped, changed=changed)
-
-
-def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
-    """Give the queries that came, went, were edited, or are in another slice, by id."""
-    one = {query.query_id: query for query in before.queries}
-    other = {query.query_id: query for query in after.queries}
-    slice_before: dict[str, SliceName] = {part.query_id: part.slice for part in before.slices}
-    slice_after: dict[str, SliceName] = {part.query_id: part.slice for part in after.slices}
-    for query_id in sorted(one.keys() | other.keys()):
-        was, now = one.get(query_id), other.get(query_id)
-        slices = slice_before.get(query_id), slice_after.get(query_id)
-        edited: tuple[str, ...] = ()
-        change: Literal["added", "dropped", "edited", "resliced"] = "added"
-        if was and now:
-            fields = ("title", "body", "answer")
-            edited = tuple(name for name in fields if getattr(was, name) != getattr(now, name))
-            change = "edited" if edited else "resliced"
-            if not edited and slices[0] == slices[1]:
-                continue
-        elif was:
-            change = "dropped"
-        yield QueryChange(
-            change=change,
-            query_id=query_id,
-            edited=edited,
-            slice_before=slices[0],
-            slice_after=slices[1],
-        )
 
 
 def _judgment_changes(
@@ -313,25 +296,20 @@ def _judgment_changes(
     def label(judgment: Judgment, of: Contents) -> int | bool | None:
         return of.supports(judgment) if on_support and judgment.status == "ok" else judgment.label
 
-    def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[tuple[int, int]]:
-        if not judgment.evidence:
-            return []
-        chunk = by_id[judgment.chunk_id]  # it may be elsewhere in its file now
-        return [(chunk.place_at(start), chunk.place_at(end)) for start, end in judgment.evidence]
+    def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[int]:
+        """Where in the chunk, which may be elsewhere in its file now, the evidence is."""
+        ends = chain.from_iterable(judgment.evidence)
+        return [by_id[judgment.chunk_id].place_at(offset) for offset in ends]
 
-    left = {(one.nugget_id, one.chunk_id): one for one in after.judgments}
+    left = {(each.nugget_id, each.chunk_id): each for each in after.judgments}
     for was in before.judgments:
         now = left.pop((nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")), None)
         old, new = label(was, before), label(now, after) if now else None
-        change: Literal["dropped", "changed", "evidence"]
-        if now is None:
-            change = "dropped"
-        elif old != new:
-            change = "changed"
-        elif places(was, chunks_before) != places(now, chunks_after):
+        change: Literal["dropped", "changed", "evidence"] = "changed" if now else "dropped"
+        if now and old == new:
+            if places(was, chunks_before) == places(now, chunks_after):
+                continue
             change = "evidence"
-        else:
-            continue
         move = None if change == "evidence" else _move(old, new)
         yield JudgmentChange(change=change, query_id=was.query_id, move=move, before=was, after=now)
     for now in left.values():
@@ -347,6 +325,6 @@ def _move(before: int | None, after: int | None) -> Literal["up", "down", "new",
     return "up" if after > before else "down"
 
 
-def _in_order(change: JudgmentChange) -> tuple[str, ...]:
-    pairs = [(one.nugget_id, one.chunk_id) for one in (change.before, change.after) if one]
+def _judgment_order(change: JudgmentChange) -> tuple[str, ...]:
+    pairs = [(each.nugget_id, each.chunk_id) for each in (change.before, change.after) if each]
     return change.query_id, *pairs[0], *pairs[-1]

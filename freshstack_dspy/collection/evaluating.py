@@ -22,10 +22,9 @@ from freshstack_dspy.measures.evaluation import (
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, read_qrels
 from freshstack_dspy.measures.run import PassageRun, Run
-from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.contents import NuggetsName, Slices
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_baseline
-from freshstack_dspy.stored.slices import Slices
 
 
 def runs_of(qrels: Any, given: Any) -> Any:

@@ -1,7 +1,6 @@
 """What was judged of a query and a chunk: what found the chunk, who judged it, and the verdict."""
 
 from collections import Counter
-from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -123,18 +122,11 @@ def explain(
         alike = [each for each in of_query if each.startswith(start) and each.endswith(end)]
         chunk_id = alike[0] if len(alike) == 1 else chunk_id
     if chunk_id not in of_query:
-        ids: Ids[str] = collection.corpus.ids
-        what = f"there is no chunk {chunk_id!r} among its {len(ids):,}"
-        if any(chunk_id in each for each in of_query):  # a part of an id, as the path
-            ids = of_query
-        elif chunk_id in ids:
-            ids = of_query
-            what = (
-                f"chunk {chunk_id!r} was neither pooled nor judged for query {query_id!r}; "
-                f"{len(of_query):,} others were"
-            )
+        what = f"there is no chunk {chunk_id!r}"
+        if chunk_id in collection.corpus.ids:
+            what = f"chunk {chunk_id!r} was neither pooled nor judged for query {query_id!r}"
         typed = collection.path or "COLLECTION"
-        nearest = named_nearest(chunk_id, ids, f"freshstack show {typed} {query_id}")
+        nearest = named_nearest(chunk_id, of_query, f"freshstack show {typed} {query_id}")
         raise CollectionError(f"{collection.name}: {what}; {nearest}")
     of_chunk = {each.nugget_id: each for each in judgments if each.chunk_id == chunk_id}
     failed = (each for each in collection.failures if each.query_id == query_id)
@@ -142,11 +134,12 @@ def explain(
     keys = [key for nugget_id in sorted(of_chunk) for key in _keys_of(of_chunk[nugget_id])]
     keys += [failure.call_id for failure in failures if failure.call_id]
     named = Counter(key for judgment in judgments for key in set(_keys_of(judgment)))
-    calls = []
-    for key in dict.fromkeys(keys):
-        reply = FirstOf(*replies).entry(key)
-        found = reply if isinstance(reply, Reply) else None
-        calls.append(Call(call_id=key, judgments=named[key], reply=found))
+    recorded = FirstOf(*replies)
+    entries = {key: recorded.entry(key) for key in dict.fromkeys(keys)}
+    calls = tuple(
+        Call(call_id=key, judgments=named[key], reply=entry if isinstance(entry, Reply) else None)
+        for key, entry in entries.items()
+    )
     chunk = collection.chunk(chunk_id)
     nuggets = _judged_nuggets(collection, query_id, chunk, of_chunk)
     return Explanation(
@@ -158,7 +151,7 @@ def explain(
         nuggets=nuggets,
         reasons=_reasons(nuggets),
         failures=failures,
-        calls=tuple(calls),
+        calls=calls,
         true_at=collection.manifest.dates.get(chunk.source),
         labels_by=collection.labels_by,
     )
@@ -180,25 +173,22 @@ def _judged_nuggets(
 ) -> tuple[JudgedNugget, ...]:
     """All nuggets of the query, by id; a call numbers from 1 those that it was asked about."""
     judged = []
-    calls: Counter[str] = Counter()
+    calls: Counter[str | None] = Counter()
     for nugget in nuggets_by_query(collection.nuggets, doubtful=True).get(query_id, []):
-        judgment, number, supports = judgments.get(nugget.nugget_id), None, None
-        if judgment is not None and judgment.call_id is not None:
-            calls[judgment.call_id] += 1
-            number = calls[judgment.call_id]
-        if judgment is not None and judgment.label is not None:
-            supports = collection.supports(judgment)
-        spans = judgment.evidence if judgment is not None else ()
+        judgment = judgments.get(nugget.nugget_id)
+        call_id = judgment.call_id if judgment else None
+        calls[call_id] += 1
+        is_labelled = judgment is not None and judgment.label is not None
         judged.append(
             JudgedNugget(
                 nugget=nugget,
-                number=number,
+                number=calls[call_id] if call_id else None,
                 judgment=judgment,
-                supports=supports,
-                evidence=tuple(chunk.text_at(*span) for span in spans),
+                supports=collection.supports(judgment) if judgment and is_labelled else None,
+                evidence=tuple(chunk.text_at(*s) for s in judgment.evidence) if judgment else (),
             )
         )
-    return tuple(sorted(judged, key=lambda one: one.nugget.nugget_id))
+    return tuple(sorted(judged, key=lambda each: each.nugget.nugget_id))
 
 
 def _reasons(nuggets: Sequence[JudgedNugget]) -> tuple[Reason, ...]:

@@ -12,7 +12,7 @@ import math
 import operator
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from datetime import date
 from pathlib import Path
 from statistics import fmean
@@ -206,91 +206,96 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
         measured: Is called after each run.
     """
     folder, board = Path(folder), read_board(folder)
-    collections: dict[str, StoredCollection] = {}
-    for topic, named in sorted(board.collections.items()):
-        collections[topic] = StoredCollection.load(folder / named.path)
-        found = collections[topic].manifest.content_hash
-        if named.content_hash not in (None, found):
-            raise CollectionError(
-                f"{folder}: topic {topic} is of content hash {named.content_hash}, and "
-                f"{named.path} has {found}"
-            )
-    entries: list[EntryResult] = []
+    collections = {
+        topic: _collection(folder, topic, named)
+        for topic, named in sorted(board.collections.items())
+    }
+    qrels = {topic: collection.qrels() for topic, collection in collections.items()}
+    entries = sorted(board.entries, key=lambda entry: entry.name)
     by_topic: defaultdict[str, dict[str, Evaluation]] = defaultdict(dict)
-    for entry in sorted(board.entries, key=lambda entry: entry.name):
-        evaluations: dict[str, Evaluation] = {}
-        topics: dict[str, TopicResult] = {}
+    for entry in entries:
         for topic, run in sorted(entry.runs.items()):
             try:
-                evaluations[topic], sha256 = _evaluate(folder, run, collections[topic], board)
+                by_topic[topic][entry.name] = evaluate(
+                    qrels[topic], _inside(folder, run), board.measures, judged_only=True
+                )
             except CollectionError as error:
                 raise CollectionError(f"entry {entry.name!r}, topic {topic!r}: {error}") from None
-            topics[topic] = _topic_result(run, sha256, evaluations[topic])
-            by_topic[topic][entry.name] = evaluations[topic]
             if measured is not None:
                 measured()
-        missing = tuple(sorted(board.collections.keys() - entry.runs.keys()))
-        info = EntryInfo(**{name: getattr(entry, name) for name in EntryInfo.model_fields})
-        average = None if missing else _average(board.measures, evaluations)
-        entries.append(EntryResult(info=info, topics=topics, missing=missing, average=average))
-    undecided = _undecided(by_topic)
-    for result in entries:
-        for topic, of_topic in result.topics.items():
-            depends = {"undecided": tuple(undecided.get((topic, result.info.name), ()))}
-            result.topics[topic] = of_topic.model_copy(update=depends)
-    data = {
-        topic: TopicData(
-            collection=each.name,
-            content_hash=each.manifest.content_hash,
-            labels=", ".join(makers(each.manifest)),
-            dry_run=is_dry_run(each.manifest),
-            queries=len(each.query_ids()),
-        )
-        for topic, each in collections.items()
+    undecided = {
+        (topic, each.run, each.measure)
+        for topic, evaluations in by_topic.items()
+        if len(evaluations) > 1
+        for each in compare_evaluations(evaluations, baseline=best_of(evaluations)).differences
+        if each.verdict == DEPENDS
     }
     return Results(
-        name=board.name, measures=board.measures, collections=data, entries=tuple(entries)
+        name=board.name,
+        measures=board.measures,
+        collections={
+            topic: TopicData(
+                collection=each.name,
+                content_hash=each.manifest.content_hash,
+                labels=", ".join(makers(each.manifest)),
+                dry_run=is_dry_run(each.manifest),
+                queries=len(each.query_ids()),
+            )
+            for topic, each in collections.items()
+        },
+        entries=tuple(_entry(folder, entry, board, by_topic, undecided) for entry in entries),
     )
 
 
-def _undecided(
-    by_topic: Mapping[str, Mapping[str, Evaluation]],
-) -> dict[tuple[str, str], list[str]]:
-    """By topic and entry, in which measures it cannot be told from the topic's best run."""
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for topic, of in by_topic.items():
-        if len(of) > 1:
-            for each in compare_evaluations(of, baseline=best_of(of)).differences:
-                if each.verdict == DEPENDS:
-                    found[topic, each.run].append(each.measure)
-    return found
+def _collection(folder: Path, topic: str, named: Topic) -> StoredCollection:
+    collection = StoredCollection.load(folder / named.path)
+    if named.content_hash not in (None, content_hash := collection.manifest.content_hash):
+        raise CollectionError(
+            f"{folder}: topic {topic} is of content hash {named.content_hash}, and {named.path} has "
+            f"{content_hash}"
+        )
+    return collection
 
 
-def _evaluate(
-    folder: Path, run: str, collection: StoredCollection, board: Board
-) -> tuple[Evaluation, str]:
-    """Evaluate a run of the folder; gives the hash of its file too."""
-    path = folder / run
-    if Path(run).is_absolute() or ".." in Path(run).parts:  # messages may show what is in it
+def _inside(folder: Path, run: str) -> Path:
+    """Give the path of a run, which must be in the folder: messages may show what is in it."""
+    if Path(run).is_absolute() or ".." in Path(run).parts:
         raise CollectionError(f"{run!r} leads out of the leaderboard")
-    try:
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    return evaluate(collection.qrels(), path, board.measures, judged_only=True), sha256
+    if not (folder / run).is_file():
+        raise CollectionError(f"{folder / run}: cannot be read: no such file")
+    return folder / run
 
 
-def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
-    known = evaluation.about.query_ids
-    return TopicResult(
-        run=run,
-        sha256=sha256,
-        means=evaluation.intervals,
-        unjudged=evaluation.unjudged_shares,
-        absent=len(evaluation.absent),
-        empty=len(evaluation.empty),
-        unknown=sum(query not in known for query in evaluation.unknown),
-        tied=len(evaluation.tied),
+def _entry(
+    folder: Path,
+    entry: Entry,
+    board: Board,
+    by_topic: Mapping[str, Mapping[str, Evaluation]],
+    undecided: Set[tuple[str, str, str]],
+) -> EntryResult:
+    evaluations = {topic: by_topic[topic][entry.name] for topic in sorted(entry.runs)}
+    missing = tuple(sorted(board.collections.keys() - entry.runs.keys()))
+    topics = {}
+    for topic, evaluation in evaluations.items():
+        known = evaluation.about.query_ids
+        topics[topic] = TopicResult(
+            run=entry.runs[topic],
+            sha256=hashlib.sha256((folder / entry.runs[topic]).read_bytes()).hexdigest(),
+            means=evaluation.intervals,
+            unjudged=evaluation.unjudged_shares,
+            absent=len(evaluation.absent),
+            empty=len(evaluation.empty),
+            unknown=sum(query not in known for query in evaluation.unknown),
+            tied=len(evaluation.tied),
+            undecided=tuple(
+                name for name in board.measures if (topic, entry.name, name) in undecided
+            ),
+        )
+    return EntryResult(
+        info=EntryInfo(**{name: getattr(entry, name) for name in EntryInfo.model_fields}),
+        topics=topics,
+        missing=missing,
+        average=None if missing else _average(board.measures, evaluations),
     )
 
 

@@ -4,27 +4,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from freshstack_dspy.collection.collection import Collection, write_collection
 from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
 from freshstack_dspy.corpus.texts import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
-from freshstack_dspy.measures.passage_labels import chunks_under, label_under
-from freshstack_dspy.measures.qrels import ChunkLabels
-from freshstack_dspy.measures.spans import Place, Span
+from freshstack_dspy.measures.passage_labels import SpanLabel, chunks_under, label_under
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import Candidate, Chunk, Judgment, SourceFile
-from freshstack_dspy.stored.contents import Contents, nuggets_by_query
+from freshstack_dspy.records import Candidate, Chunk, Judgment, Record, SourceFile
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query, slice_queries
 from freshstack_dspy.stored.manifest import Provenance
-from freshstack_dspy.stored.passage_runs import CollectionSpans
-from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.passages import File, Files
 
-File = tuple[str, str]
-"""Source and path."""
+R = TypeVar("R", bound=Record)
 
 _UNMARKED = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 """What reads a file behind its byte order mark. A file of one chunk in UTF-16 does not say in which
@@ -77,45 +74,36 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
 
 def _rechunk(before: Collection, max_tokens: int, out: Path) -> Rechunked:
     old = _by_file(before.chunks())
-    new = {key: _cut(chunks, max_tokens) for key, chunks in old.items()}
-    over = {
-        chunk.chunk_id: [
-            each.chunk_id
-            for each in new[key]
-            if each.start_byte < chunk.end_byte and chunk.start_byte < each.end_byte
-        ]
-        for key, chunks in old.items()
-        for chunk in chunks
-    }
-    projection = _Projection(before, old, new)
-    judgments = projection.judgments()
+    new = {file: _cut(chunks, max_tokens) for file, chunks in old.items()}
+    over: dict[str, list[str]] = {}
+    unchanged: dict[str, str] = {}
+    for file, chunks in old.items():
+        for chunk in chunks:
+            span = chunk.start_byte, chunk.end_byte
+            near = [of for of in new[file] if of.start_byte < span[1] and span[0] < of.end_byte]
+            over[chunk.chunk_id] = [of.chunk_id for of in near]
+            if near and (near[0].start_byte, near[0].end_byte) == span:
+                unchanged[chunk.chunk_id] = near[0].chunk_id
+    judgments, held = _projected(before, new, unchanged)
     records = before.records()
     records |= {
         "judgments": tuple(judgments),
-        "pool": _pool(before.pool, judgments, over, projection.unchanged),
+        "pool": _pool(before.pool, judgments, over, unchanged),
         "slices": slice_queries(
             before.queries, before.nuggets, judgments, before.threshold, before.pool
         ),
-        "queries": [
-            one.model_copy(update={"seed_chunk_ids": _all_over(one.seed_chunk_ids, over)})
-            for one in before.queries
-        ],
-        "nuggets": [
-            one.model_copy(update={"chunk_ids": _all_over(one.chunk_ids, over)})
-            for one in before.nuggets
-        ],
-        "failures": [
-            one.model_copy(update={"chunk_ids": _all_over(one.chunk_ids, over)})
-            for one in before.failures
-        ],
+        "queries": _with_ids(before.queries, "seed_chunk_ids", over),
+        "nuggets": _with_ids(before.nuggets, "chunk_ids", over),
+        "failures": _with_ids(before.failures, "chunk_ids", over),
     }
     contents = Contents(**records, threshold=before.threshold)
-    lost = len(projection.supports - projection.held)
-    chunks = [chunk for of in new.values() for chunk in of]
+    support = [judgment for judgment in before.judgments if before.supports(judgment)]
+    lost = sum((judgment.nugget_id, judgment.chunk_id) not in held for judgment in support)
+    cut = [chunk for chunks in new.values() for chunk in chunks]
     return Rechunked(
-        write_collection(out, contents, chunks, _provenance(before, max_tokens, lost)),
+        write_collection(out, contents, cut, _provenance(before, max_tokens, lost)),
         lost,
-        sum(not one.evidence for one in before.judgments if before.supports(one)),
+        sum(not judgment.evidence for judgment in support),
         tuple(sorted(before.supported_nuggets() - contents.supported_nuggets())),
     )
 
@@ -153,70 +141,46 @@ def _cut(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
     return [chunk.model_copy(update=same) for chunk in chunk_file(file, max_tokens)]
 
 
-class _Projection:
-    """The judgments of a collection, for other chunks of its files."""
+def _projected(
+    before: Collection, new: Mapping[File, Sequence[Chunk]], unchanged: Mapping[str, str]
+) -> tuple[list[Judgment], set[tuple[str, str]]]:
+    """Give the judgments of the new chunks, and the (nugget id, old chunk id) whose label one has.
 
-    def __init__(
-        self,
-        before: Collection,
-        old: Mapping[File, Sequence[Chunk]],
-        new: Mapping[File, Sequence[Chunk]],
-    ) -> None:
-        self._before, self._new = before, new
-        ids = {Place(*key, chunk.start_byte, chunk.end_byte): chunk.chunk_id
-               for key, of in old.items() for chunk in of}  # fmt: skip
-        self.unchanged = {
-            ids[place]: chunk.chunk_id
-            for key, of in new.items()
-            for chunk in of
-            if (place := Place(*key, chunk.start_byte, chunk.end_byte)) in ids
-        }
-        """Old id -> new id, of the chunks that are cut as before."""
-        self._judgments: dict[tuple[str, str], Judgment] = {
-            (one.nugget_id, one.chunk_id): one for one in before.judgments
-        }
-        self.supports = {key for key, one in self._judgments.items() if before.supports(one)}
-        self.held: set[tuple[str, str]] = set()
-        """The labels of support, by (nugget id, old chunk id), that a new chunk has too."""
+    `unchanged` maps the old ids of the chunks that are cut as before to their new ones.
+    """
+    known = {(each.nugget_id, each.chunk_id): each for each in before.judgments}
+    judgments: list[Judgment] = []
+    held: set[tuple[str, str]] = set()
+    for pair, judgment in known.items():
+        if pair[1] in unchanged:
+            same_as = unchanged.get(judgment.same_as or "")
+            ids = {"chunk_id": unchanged[pair[1]], "same_as": same_as}
+            judgments.append(judgment.model_copy(update=ids))
+            held.add(pair)
+    kept = set(unchanged.values())
+    files = Files(before.corpus, before.judgments)
+    for query_id, nuggets in nuggets_by_query(before.nuggets, doubtful=True).items():
+        for file, labels in files.labels(query_id).items():
+            for chunk in (of for of in new[file] if of.chunk_id not in kept):
+                span = chunk.start_byte, chunk.end_byte
+                near = chunks_under(span, labels)
+                for nugget_id in (nugget.nugget_id for nugget in nuggets if near):
+                    label = label_under(near, nugget_id, span)
+                    if label is not None:
+                        source = known[nugget_id, label.of]
+                        judgments.append(_of_part(source, label, chunk.chunk_id))
+                        held.update((nugget_id, chunk_id) for chunk_id in label.held)
+    return judgments, held
 
-    def judgments(self) -> list[Judgment]:
-        """Give the judgments of the new chunks."""
-        kept = set(self.unchanged.values())
-        found = []
-        for (nugget_id, old_id), one in self._judgments.items():
-            if old_id in self.unchanged:
-                ids = {"chunk_id": self.unchanged[old_id]}
-                same = None if one.same_as is None else self.unchanged.get(one.same_as)
-                found.append(one.model_copy(update={**ids, "same_as": same}))
-                self.held.add((nugget_id, old_id))
-        spans = CollectionSpans(self._before.corpus, self._before.judgments)
-        nuggets = nuggets_by_query(self._before.nuggets, doubtful=True)
-        for query, of_query in nuggets.items():
-            for key, labels in spans.labels(query).items():
-                for chunk in self._new[key]:
-                    if chunk.chunk_id in kept:
-                        continue
-                    span = chunk.start_byte, chunk.end_byte
-                    near = chunks_under(span, labels)
-                    for nugget in of_query if near else ():
-                        judged = self._judgment(near, nugget.nugget_id, span)
-                        if judged is not None:
-                            found.append(judged.model_copy(update={"chunk_id": chunk.chunk_id}))
-        return found
 
-    def _judgment(self, near: Sequence[ChunkLabels], nugget: str, span: Span) -> Judgment | None:
-        """Give the judgment of a part of a file, but for its chunk."""
-        found = label_under(near, nugget, span)
-        if found is None:
-            return None
-        self.held.update((nugget, chunk_id) for chunk_id in found.held)
-        source = self._judgments[nugget, found.of]
-        new: dict[str, Any] = {"parts": 1, "votes": (), "same_as": None}
-        if not found.held:
-            if source.label:
-                new["reason"] = f"the evidence is not, or not all, in this part of {found.of}"
-            new |= {"label": found.label, "evidence": ()}
-        return source.model_copy(update=new)
+def _of_part(source: Judgment, label: SpanLabel, chunk_id: str) -> Judgment:
+    """Give the judgment of a new chunk, by that of a chunk that it overlaps."""
+    update: dict[str, Any] = {"chunk_id": chunk_id, "parts": 1, "votes": (), "same_as": None}
+    if not label.held:
+        update |= {"label": label.label, "evidence": ()}
+        if source.label:
+            update["reason"] = f"the evidence is not, or not all, in this part of {label.of}"
+    return source.model_copy(update=update)
 
 
 def _pool(
@@ -225,48 +189,35 @@ def _pool(
     over: Mapping[str, Sequence[str]],
     unchanged: Mapping[str, str],
 ) -> list[Candidate]:
-    """Give the new chunks that have a judgment, or are pooled as before, with what found them."""
-    judged = {(one.query_id, one.chunk_id) for one in judgments}
-    found: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)
-    for one in pool:
-        for chunk_id in over[one.chunk_id]:
-            if unchanged.get(one.chunk_id) == chunk_id or (one.query_id, chunk_id) in judged:
-                found[one.query_id, chunk_id].append(one)
-    return [_candidate(chunk_id, of) for (_, chunk_id), of in found.items()]
+    """Give the new chunks that have a judgment, or are pooled as before.
+
+    Where a chunk overlaps several candidates, it has what found the most relevant, or the first.
+    """
+    judged = {(each.query_id, each.chunk_id) for each in judgments}
+    best: dict[tuple[str, str], Candidate] = {}
+    for candidate in pool:
+        for chunk_id in over[candidate.chunk_id]:
+            pair = candidate.query_id, chunk_id
+            if unchanged.get(candidate.chunk_id) == chunk_id or pair in judged:
+                best[pair] = min(best.get(pair, candidate), candidate, key=_worth)
+    return [each.model_copy(update={"chunk_id": id_}) for (_, id_), each in best.items()]
 
 
-def _candidate(chunk_id: str, of: Sequence[Candidate]) -> Candidate:
-    """One candidate in place of those it overlaps, at the best of their ranks."""
-    pooled = _best(of, "pooled_by", ("technique",))
-    techniques = {one.technique for one in pooled}
-    below = [
-        one for one in _best(of, "ranked_below", ("technique",)) if one.technique not in techniques
+def _worth(candidate: Candidate) -> tuple[int, float]:
+    ranks = (by.rank for by in (*candidate.pooled_by, *candidate.ranked_below))
+    return -candidate.relevance.grade if candidate.relevance else 1, min(ranks, default=inf)
+
+
+def _with_ids(records: Iterable[R], field: str, over: Mapping[str, Sequence[str]]) -> list[R]:
+    """Give records with the ids of the new chunks that overlap those in a field."""
+    return [
+        record.model_copy(
+            update={
+                field: tuple(dict.fromkeys(n for id_ in getattr(record, field) for n in over[id_]))
+            }
+        )
+        for record in records
     ]
-    grades = [one.relevance for one in of if one.relevance is not None]
-    only = set(of[0].lost_without).intersection(*(one.lost_without for one in of))
-    return of[0].model_copy(
-        update={
-            "chunk_id": chunk_id,
-            "pooled_by": tuple(pooled),
-            "ranked_below": tuple(below),
-            "found_by": tuple(_best(of, "found_by", ("technique", "retriever"))),
-            "lost_without": tuple(one for one in of[0].lost_without if one in only),
-            "runs": tuple(_best(of, "runs", ("run",))),
-            "relevance": max(grades, key=lambda one: one.grade, default=None),
-        }
-    )
-
-
-def _best(of: Sequence[Candidate], name: str, by: tuple[str, ...]) -> list[Any]:
-    ranks: dict[tuple[str, ...], Any] = {}
-    for one in (each for candidate in of for each in getattr(candidate, name)):
-        key = tuple(getattr(one, part) for part in by)
-        ranks[key] = min(one, ranks.get(key, one), key=lambda each: int(each.rank))
-    return list(ranks.values())
-
-
-def _all_over(ids: Iterable[str], over: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(new for old in ids for new in over[old]))
 
 
 def _provenance(before: Collection, max_tokens: int, lost: int) -> Provenance:

@@ -1,6 +1,7 @@
 """What each search of an agent adds: nuggets by step and by their union, and what they cost."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -13,9 +14,9 @@ from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.searches import Search, SearchRun, read_searches
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Record
+from freshstack_dspy.stored.contents import Slices
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_dry_run
-from freshstack_dspy.stored.slices import Slices
 
 
 class Step(Record):
@@ -108,35 +109,33 @@ def steps(
         raise CollectionError(f"{run.name} has no search for a query of {collection.name}")
     union = run.union()
     shown = {id_ for query_id in qrels.nuggets for id_ in run.shown(query_id)}
-    known = collection.corpus.ids
-    if isinstance(union, Run) and (unknown := sorted(shown - known)):
+    if isinstance(union, Run) and (unknown := sorted(shown - collection.corpus.ids)):
         raise CollectionError(
             f"{run.name}: {len(unknown)} chunks are not in the corpus, as {unknown[0]!r:.200}; "
             'a passage is given as {"text": "…"}'
         )
     longest = max(len(run.searches.get(query_id, ())) for query_id in qrels.nuggets)
-    alone = [_alone(qrels, run.at(number), covered) for number in range(1, longest + 1)]
-    so_far = {query_id: _SoFar() for query_id in qrels.nuggets}
-    found: list[Step] = []
-    for number in range(1, longest + 1):
-        found.append(_step(qrels, run, number, alone[number - 1], so_far, found[-1:]))
+    judged = [_judged(qrels, run.at(number), covered) for number in range(1, longest + 1)]
     texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
+    taken = {
+        query_id: list(_taken(query_id, qrels, run, judged, texts)) for query_id in qrels.nuggets
+    }
     return Steps(
         run=run.name,
         collection=collection.name,
         queries=len(qrels.nuggets),
         dry_run=is_dry_run(collection.manifest),
         placed_share=union.placed_share if isinstance(union, PassageRun) else None,
-        steps=tuple(found),
+        steps=tuple(_steps(qrels, run, taken, longest)),
         trajectories={
-            query_id: tuple(_seen(qrels, run, query_id, alone, texts))
-            for query_id in qrels.nuggets
+            query_id: tuple(search.seen for search in of)
+            for query_id, of in taken.items()
             if query_id in run.searches
         },
     )
 
 
-class _Alone(NamedTuple):
+class _Judged(NamedTuple):
     """What the searches at one step bring by themselves."""
 
     supported: Mapping[str, frozenset[str]]
@@ -145,10 +144,10 @@ class _Alone(NamedTuple):
     """By query, the share of each document that no label covers."""
 
 
-def _alone(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Alone:
-    judged, given = qrels, run.union()
+def _judged(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Judged:
+    labels, given = qrels, run.union()
     if isinstance(given, PassageRun):
-        judged, given = judge_passages(given, qrels, covered)
+        labels, given = judge_passages(given, qrels, covered)
     supported: dict[str, frozenset[str]] = {}
     unjudged: dict[str, Mapping[str, float]] = {}
     for query_id, nuggets in qrels.nuggets.items():
@@ -156,92 +155,99 @@ def _alone(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Alone:
         supported[query_id] = frozenset(
             nugget_id
             for nugget_id in nuggets
-            if any(judged.labels[nugget_id].get(id_, 0) >= judged.threshold for id_ in ids)
+            if any(labels.labels[nugget_id].get(id_, 0) >= labels.threshold for id_ in ids)
         )
-        if judged.passages is not None:
-            unjudged[query_id] = judged.passages.unjudged.get(query_id, {})
+        if labels.passages is not None:
+            unjudged[query_id] = labels.passages.unjudged.get(query_id, {})
         else:
-            chunks = judged.judged(query_id).chunks
+            chunks = labels.judged(query_id).chunks
             unjudged[query_id] = {id_: float(id_ not in chunks) for id_ in ids}
-    return _Alone(supported, unjudged)
+    return _Judged(supported, unjudged)
 
 
-class _SoFar:
-    """What the searches of a query have shown so far."""
+class _Taken(NamedTuple):
+    """A search, and what it adds to those before it."""
 
-    def __init__(self) -> None:
-        self.shown: set[str] = set()
-        self.texts: set[tuple[str, ...]] = set()
-        self.supported: frozenset[str] = frozenset()
-
-    def add(self, search: Search, supported: Iterable[str]) -> None:
-        """Add the next search, and the nuggets that it supports by itself."""
-        self.shown.update(search.documents)
-        self.texts.add(_words(search))
-        self.supported = self.supported.union(supported)
-
-
-def _words(search: Search) -> tuple[str, ...]:
-    return tuple(search.text.casefold().split())
+    search: Search
+    seen: Seen
+    alone: float
+    """The share of the query's nuggets that it supports by itself."""
+    supported: int
+    """How many it supports with those before it."""
+    unjudged: list[float]
+    """The share of each result that no label covers."""
+    same: bool
 
 
-def _step(
+def _taken(
+    query_id: str,
     qrels: NuggetQrels,
     run: SearchRun,
-    number: int,
-    now: _Alone,
-    so_far: Mapping[str, _SoFar],
-    before: Sequence[Step],
-) -> Step:
-    """Measure the searches at one step, which are added to those `so_far`."""
-    alone: list[float] = []
-    union: list[float] = []
-    unjudged: list[float] = []
-    last: list[Search] = []
-    results = repeated = empty = same = supported = 0
-    for query_id, nuggets in qrels.nuggets.items():
-        known = so_far[query_id]
-        for search in run.searches.get(query_id, ())[number - 1 : number]:
-            last.append(search)
-            alone.append(len(now.supported[query_id]) / len(nuggets))
-            # A document that one search showed twice was read twice, as its tokens count.
-            shares = now.unjudged[query_id]
-            unjudged += [shares.get(id_, 1.0) for id_ in search.documents]
-            results += len(search.documents)
-            repeated += sum(id_ in known.shown for id_ in search.documents)
-            empty += not search.documents
-            same += bool(words := _words(search)) and words in known.texts
-            known.add(search, now.supported[query_id])
-        supported += len(known.supported)
-        union.append(len(known.supported) / len(nuggets))
-    tokens, cost = _tokens(qrels, run, last), _cost(last)
-    if before:
-        tokens = _sum(before[-1].tokens, tokens)
-        cost = _sum(before[-1].cost, cost)
-    return Step(
-        step=number,
-        searches=len(alone),
-        alone=fmean(alone),
-        union=fmean(union),
-        added=fmean(union) - (before[-1].union if before else 0.0),
-        repeated=repeated / results if results else 0.0,
-        unjudged=fmean(unjudged) if unjudged else 0.0,
-        empty=empty,
-        same=same,
-        tokens=tokens,
-        per_thousand=1000 * supported / tokens if tokens else None,
-        cost=cost,
-        per_dollar=supported / cost if cost else None,
-    )
+    judged: Sequence[_Judged],
+    texts: Mapping[str, str],
+) -> Iterator[_Taken]:
+    """Follow the searches of a query. A document that one search shows twice is read twice."""
+    nuggets, shown = qrels.nuggets[query_id], set[str]()
+    supported, asked = frozenset[str](), set[tuple[str, ...]]()
+    for search, at in zip(run.searches.get(query_id, ()), judged, strict=False):
+        before, supported = supported, supported | at.supported[query_id]
+        words = tuple(search.text.casefold().split())
+        yield _Taken(
+            search,
+            Seen(
+                search=search.text,
+                results=len(search.documents),
+                repeated=sum(id_ in shown for id_ in search.documents),
+                unplaced=sum(id_ in run.unplaced for id_ in search.documents),
+                found=tuple(texts[id_] for id_ in nuggets if id_ in supported - before),
+                missing=tuple(texts[id_] for id_ in nuggets if id_ not in supported),
+            ),
+            alone=len(at.supported[query_id]) / len(nuggets),
+            supported=len(supported),
+            unjudged=[at.unjudged[query_id].get(id_, 1.0) for id_ in search.documents],
+            same=bool(words) and words in asked,
+        )
+        shown.update(search.documents)
+        asked.add(words)
+
+
+def _steps(
+    qrels: NuggetQrels, run: SearchRun, taken: Mapping[str, Sequence[_Taken]], longest: int
+) -> Iterator[Step]:
+    """Sum up the searches of all queries, step by step."""
+    union: float = 0
+    shown, paid = 0, 0.0  # None from the first step on where that is not known
+    for number in range(longest):
+        now = [of[number] for of in taken.values() if number < len(of)]
+        so_far = {
+            query_id: of[min(number, len(of) - 1)].supported if of else 0
+            for query_id, of in taken.items()
+        }
+        before = union
+        union = fmean(so_far[query_id] / len(of) for query_id, of in qrels.nuggets.items())
+        results = sum(each.seen.results for each in now)
+        shown = _sum(shown, _tokens(qrels, run, [each.search for each in now]))
+        costs = [each.search.cost for each in now]
+        paid = _sum(paid, None if None in costs else sum(filter(None, costs)))
+        yield Step(
+            step=number + 1,
+            searches=len(now),
+            alone=fmean(each.alone for each in now),
+            union=union,
+            added=union - before,
+            repeated=sum(each.seen.repeated for each in now) / results if results else 0.0,
+            unjudged=fmean(chain.from_iterable(each.unjudged for each in now)) if results else 0.0,
+            empty=sum(not each.search.documents for each in now),
+            same=sum(each.same for each in now),
+            tokens=shown,
+            per_thousand=1000 * sum(so_far.values()) / shown if shown else None,
+            cost=paid,
+            per_dollar=sum(so_far.values()) / paid if paid else None,
+        )
 
 
 def _sum(before: Any, now: Any) -> Any:
     return None if before is None or now is None else before + now
-
-
-def _cost(searches: Iterable[Search]) -> float | None:
-    costs = [search.cost for search in searches]
-    return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 def _tokens(qrels: NuggetQrels, run: SearchRun, searches: Iterable[Search]) -> int | None:
@@ -255,29 +261,3 @@ def _tokens(qrels: NuggetQrels, run: SearchRun, searches: Iterable[Search]) -> i
         )
     except KeyError:
         return None
-
-
-def _seen(
-    qrels: NuggetQrels,
-    run: SearchRun,
-    query_id: str,
-    alone: Sequence[_Alone],
-    texts: Mapping[str, str],
-) -> list[Seen]:
-    found: list[Seen] = []
-    so_far = _SoFar()
-    for search, at in zip(run.searches[query_id], alone, strict=False):
-        old, known = set(search.documents) & so_far.shown, so_far.supported
-        so_far.add(search, at.supported[query_id])
-        now, nuggets = so_far.supported, qrels.nuggets[query_id]
-        found.append(
-            Seen(
-                search=search.text,
-                results=len(search.documents),
-                repeated=len(old),
-                unplaced=sum(id_ in run.unplaced for id_ in search.documents),
-                found=tuple(texts[id_] for id_ in nuggets if id_ in now - known),
-                missing=tuple(texts[id_] for id_ in nuggets if id_ not in now),
-            )
-        )
-    return found

@@ -16,10 +16,9 @@ from freshstack_dspy.files import canonical_json, encode_records, replace_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.imported import EXPORT_FILE, LICENCES_FILE, Description, Imported
 from freshstack_dspy.formats.selection import Files, Selection
-from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.contents import NuggetsName, Slices
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import exported_from, is_collection, trust_line
-from freshstack_dspy.stored.slices import Slices
 
 Part = Literal[
     "queries",

@@ -18,11 +18,9 @@ from freshstack_dspy.formats.selection import GRADES, Files, Selection
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query
 from freshstack_dspy.rows import Row
 from freshstack_dspy.stored.card import data_card
-from freshstack_dspy.stored.contents import NuggetsName
-from freshstack_dspy.stored.corpus import write_rows
+from freshstack_dspy.stored.contents import NuggetsName, Slices
 from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.record_files import kinds, schema_of
-from freshstack_dspy.stored.slices import Slices
+from freshstack_dspy.stored.record_files import kinds, schema_of, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -38,9 +38,8 @@ from freshstack_dspy.records import (
     StepName,
 )
 from freshstack_dspy.rows import Row, given_rows, read_rows, rows_of
-from freshstack_dspy.stored.contents import Contents, NuggetsName
+from freshstack_dspy.stored.contents import Contents, NuggetsName, slice_queries
 from freshstack_dspy.stored.manifest import NO_MODEL, NOT_MEASURED, Manifest, Provenance
-from freshstack_dspy.stored.slices import slice_queries
 from freshstack_dspy.stored.writing import manifest_of
 
 R = TypeVar("R", bound=Record)

@@ -10,11 +10,10 @@ from freshstack_dspy.formats.imported import IDS_FILE, LICENCES_FILE
 from freshstack_dspy.pages.markdown import escape, page_markdown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query
 from freshstack_dspy.stored.card import attribution, baseline_warning
-from freshstack_dspy.stored.contents import NuggetsName
+from freshstack_dspy.stored.contents import NuggetsName, Slices, slices_of
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import makers
 from freshstack_dspy.stored.record_files import rows
-from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
 R = TypeVar("R", Query, Nugget, Judgment, Candidate)
 Ids = Mapping[str, str]
@@ -53,7 +52,7 @@ class Selection:
         self.every_nugget, self.pooled_chunks_only = every_nugget, pooled_chunks_only
         self.measured_on: NuggetsName = nuggets
         self.threshold = collection.threshold
-        check_any(collection, self.slices)
+        collection.check_any(self.slices)
         measured, self.labels = collection.measured(
             self.slices, "all" if every_nugget else nuggets, doubtful=every_nugget
         )
@@ -118,7 +117,7 @@ class Selection:
 
     def left_out(self) -> tuple[str, ...]:
         """Say what of the collection is not exported."""
-        queries = left_out(self.collection, self.slices, self.measured_on)
+        queries = self.collection.left_out(self.slices, self.measured_on)
         if self.every_nugget:
             others = len(self.collection.queries) - len(self.queries)
             queries = f"{others:,} queries of other slices are left out" if others else ""

@@ -16,10 +16,8 @@ from freshstack_dspy.formats.imported import EXPORT_FILE, Description, read_desc
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
-from freshstack_dspy.stored.contents import Contents, reference_faults
-from freshstack_dspy.stored.corpus import CORPUS_FILE
-from freshstack_dspy.stored.counts import Counts, count, missing_of
-from freshstack_dspy.stored.manifest import MANIFEST_FILE, read_manifest, trust_line
+from freshstack_dspy.stored.contents import Contents, Counts, count, missing_of, reference_faults
+from freshstack_dspy.stored.manifest import CORPUS_FILE, MANIFEST_FILE, read_manifest, trust_line
 from freshstack_dspy.stored.record_files import NO_LINES, RECORD_FILES, rows
 
 

@@ -40,7 +40,7 @@ from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
-from freshstack_dspy.stored.counts import count_kinds, listed
+from freshstack_dspy.stored.contents import count_kinds, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -30,10 +30,9 @@ from freshstack_dspy.recipes.opening import SessionOptions, configured
 from freshstack_dspy.recipes.provenance import added, made_otherwise
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Candidate, Contamination, Failure, Judgment, RunRank
-from freshstack_dspy.stored.contents import Contents, nuggets_by_query
-from freshstack_dspy.stored.counts import some_of
+from freshstack_dspy.stored.contents import Contents, nuggets_by_query, some_of
 from freshstack_dspy.stored.manifest import Extension, read_manifest, with_models
-from freshstack_dspy.stored.passage_runs import CollectionSpans
+from freshstack_dspy.stored.passages import Files
 from freshstack_dspy.stored.writing import call_ids_of
 
 if TYPE_CHECKING:
@@ -333,7 +332,7 @@ def _pair(judgment: Judgment) -> tuple[str, str]:
 
 def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     """Read a run; at the rank of a passage are the chunks that share bytes with it."""
-    spans = CollectionSpans(collection.corpus, collection.judgments)
+    spans = Files(collection.corpus, collection.judgments)
     file = Path(source) if isinstance(source, str | Path) else None
     if file and is_searches(file):
         run: Any = read_searches(file, spans).union()
@@ -347,7 +346,7 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
             if in_chunks
             else ()
             if id_.startswith(UNPLACED)
-            else spans.files.chunks_at(spans.place(id_))
+            else spans.chunks_at(spans.place(id_))
             for id_, _ in ranking[:depth]
         ]
     wanted = set(collection.query_ids("all"))

@@ -51,9 +51,8 @@ from freshstack_dspy.records import (
     Vote,
 )
 from freshstack_dspy.signatures.judge_support import NumberedChunk
-from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.contents import Contents, slice_queries
 from freshstack_dspy.stored.near_duplicates import same_texts
-from freshstack_dspy.stored.slices import slice_queries
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.session import Ask, Session, SingleCall

@@ -42,9 +42,8 @@ from freshstack_dspy.recipes.provenance import (
     shareable,
 )
 from freshstack_dspy.recipes.session import Session, check_mode
-from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.contents import Contents, slice_queries
 from freshstack_dspy.stored.manifest import Manifest, Provenance, read_manifest
-from freshstack_dspy.stored.slices import slice_queries
 from freshstack_dspy.stored.writing import check_replaceable, is_as_written, manifest_of
 
 if TYPE_CHECKING:

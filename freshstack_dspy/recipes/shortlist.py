@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy.collection.retrieve import (
     open_index,
+    own_retriever,
     queries_of,
     retrieve_by,
     run_name,
     search,
 )
-from freshstack_dspy.collection.retrievers import own_retriever
 from freshstack_dspy.config import BuildConfig, FusionConfig, RetrieverConfig, load_judging
 from freshstack_dspy.errors import ConfigError, argument
 from freshstack_dspy.files import only_writer
@@ -28,7 +28,7 @@ from freshstack_dspy.recipes.corpus import search_models
 from freshstack_dspy.records import Query
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.passage_runs import write_passages
+from freshstack_dspy.stored.passages import write_passages
 
 
 class _Candidate(NamedTuple):

@@ -23,8 +23,14 @@ from freshstack_dspy.records import (
     SliceName,
     in_order_of_steps,
 )
-from freshstack_dspy.stored.contents import SLICES, Contents
-from freshstack_dspy.stored.counts import count_kinds, listed, some_of
+from freshstack_dspy.stored.contents import (
+    SLICES,
+    SUPPORTED,
+    Contents,
+    count_kinds,
+    listed,
+    some_of,
+)
 from freshstack_dspy.stored.manifest import (
     Manifest,
     exported_from,
@@ -33,7 +39,6 @@ from freshstack_dspy.stored.manifest import (
     makers,
     trust_line,
 )
-from freshstack_dspy.stored.slices import SUPPORTED
 
 CARD_FILE = "README.md"
 UNKNOWN = "not recorded"

@@ -1,14 +1,17 @@
-"""The records of a collection, in the order of their files, and what the measures take of them."""
+"""The records of a collection: its slices, counts and references, and the labels for the measures."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from freshstack_dspy.errors import CollectionError
+from pydantic import Field
+
+from freshstack_dspy.errors import CollectionError, FailureStatus
 from freshstack_dspy.records import (
+    RELEVANT,
     SCALES,
     Candidate,
     Chunk,
@@ -21,9 +24,12 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
     QuerySlice,
+    Record,
     Scale,
+    SkipKind,
     SkippedFile,
     SliceName,
+    StepName,
 )
 from freshstack_dspy.stored.record_files import RECORD_FILES, rows
 
@@ -31,12 +37,28 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
 
 SLICES: tuple[SliceName, ...] = get_args(SliceName)
+SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
+"""The queries with a supported nugget, on which measures are taken by default."""
+SlicesName = Literal["supported", "all"] | SliceName
+Slices = SlicesName | Sequence[SlicesName] | None
+"""Which queries: a name, or several; None: those with a supported nugget."""
 CONTAMINATED = 0.5
 """From which closed-book coverage on a query counts as contaminated by default."""
 NuggetsName = Literal["supported", "all"]
 """On which of its nuggets a query is measured: those that the corpus supports, or all."""
 Labels = dict[str, dict[str, int | None]]
 """Nugget id -> chunk id -> label, None where the judgment failed."""
+
+
+def slices_of(slices: Slices) -> tuple[SliceName, ...]:
+    """Give the slices of a name, in their one order."""
+    names = [slices] if isinstance(slices, str) else ["supported"] if slices is None else slices
+    allowed: dict[str, tuple[SliceName, ...]] = {"supported": SUPPORTED, "all": SLICES}
+    allowed |= {name: (name,) for name in SLICES}
+    if unknown := [name for name in names if name not in allowed]:
+        raise CollectionError(f"{unknown[0]!r} is no slice; allowed: {', '.join(allowed)}")
+    chosen = {part for name in names for part in allowed[name]}
+    return tuple(name for name in SLICES if name in chosen)
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,18 +74,18 @@ class Contents:
         passages: Chunks that a step wrote, next to those of the corpus.
     """
 
-    queries: tuple[Query, ...] = field(default_factory=tuple)
-    nuggets: tuple[Nugget, ...] = field(default_factory=tuple)
-    expansions: tuple[Expansion, ...] = field(default_factory=tuple)
-    pool: Sequence[Candidate] = field(default_factory=tuple)
-    judgments: Sequence[Judgment] = field(default_factory=tuple)
-    contamination: tuple[Contamination, ...] = field(default_factory=tuple)
-    failures: tuple[Failure, ...] = field(default_factory=tuple)
-    slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
-    skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
-    licences: tuple[LicenceFile, ...] = field(default_factory=tuple)
-    notes: tuple[Note, ...] = field(default_factory=tuple)
-    threshold: int = field(default=1)
+    queries: Sequence[Query] = ()
+    nuggets: Sequence[Nugget] = ()
+    expansions: Sequence[Expansion] = ()
+    pool: Sequence[Candidate] = ()
+    judgments: Sequence[Judgment] = ()
+    contamination: Sequence[Contamination] = ()
+    failures: Sequence[Failure] = ()
+    slices: Sequence[QuerySlice] = ()
+    skipped: Sequence[SkippedFile] = ()
+    licences: Sequence[LicenceFile] = ()
+    notes: Sequence[Note] = ()
+    threshold: int = 1
     passages: tuple[Chunk, ...] = ()
 
     def __post_init__(self) -> None:
@@ -74,9 +96,53 @@ class Contents:
         """Give the records by the name of their file."""
         return {file.name: getattr(self, file.name) for file in RECORD_FILES}
 
-    def queries_in(self, slices: Sequence[SliceName]) -> tuple[str, ...]:
-        """List the ids of the queries in these slices that have nuggets, ascending."""
-        return tuple(part.query_id for part in self.slices if part.slice in slices and part.nuggets)
+    def query_ids(self, slices: Slices = None) -> tuple[str, ...]:
+        """List the queries with nuggets in some slices, ascending.
+
+        Args:
+            slices: A name (`supported`, `all`, or a slice's) or several slices; None: `supported`,
+                the queries with at least one supported nugget.
+
+        Raises:
+            CollectionError: A name is not that of a slice.
+        """
+        chosen = slices_of(slices)
+        return tuple(part.query_id for part in self.slices if part.slice in chosen and part.nuggets)
+
+    def check_any(self, slices: Slices = None) -> None:
+        """Check that some query is in these slices, so that there is something to measure."""
+        if self.query_ids(slices):
+            return
+        counts = Counter(part.slice for part in self.slices if part.nuggets)
+        there = listed(_in_order(counts))
+        if not any(counts[name] for name in SUPPORTED):
+            raise CollectionError(
+                "no query has a nugget that a chunk supports, so there is nothing to measure "
+                f"({there or 'no query has nuggets'}); add documents that answer the questions, or "
+                "look at the judgments with freshstack show"
+            )
+        raise CollectionError(
+            f"no query is in the slices {', '.join(slices_of(slices))} and has nuggets; there are: "
+            f"{there}"
+        )
+
+    def left_out(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> str:
+        """Say in one line what measures on these slices leave out; empty where nothing."""
+        ids = set(self.query_ids(slices))
+        chosen = [part for part in self.slices if part.query_id in ids]
+        total = sum(part.nuggets for part in chosen)
+        measured = sum(
+            (nuggets == "supported" and part.supported) or part.nuggets for part in chosen
+        )
+        others = Counter(part.slice for part in self.slices if part.query_id not in ids)
+        if not others and measured == total:
+            return ""
+        line = f"{len(chosen):,} of {len(self.slices):,} queries"
+        if others:
+            line += f" (left out: {listed(_in_order(others))})"
+        if measured < total:
+            line += f", on the {measured:,} of their {total:,} nuggets that the corpus supports"
+        return line
 
     def supports(self, judgment: Judgment) -> bool:
         """Tell whether a judgment says that the chunk supports the nugget."""
@@ -91,8 +157,8 @@ class Contents:
 
     def supported_nuggets(self, labels: Labels | None = None) -> frozenset[str]:
         """The ids of the nuggets that a chunk supports, by these `labels` or all."""
-        of_nuggets = (self.labels_of_nuggets() if labels is None else labels).items()
-        highest = ((id_, max(filter(None, of.values()), default=0)) for id_, of in of_nuggets)
+        by_nugget = (self.labels_of_nuggets() if labels is None else labels).items()
+        highest = ((id_, max(filter(None, of.values()), default=0)) for id_, of in by_nugget)
         return frozenset(id_ for id_, label in highest if label >= self.threshold)
 
     def contaminated(self, coverage: float = CONTAMINATED) -> tuple[str, ...]:
@@ -104,17 +170,17 @@ class Contents:
         Raises:
             CollectionError: No closed-book answer was judged, so nothing is known of any query.
         """
-        scored = [one for one in self.contamination if one.closed_book_coverage is not None]
-        if not scored:
+        known = {part.query_id: part.closed_book_coverage for part in self.contamination}
+        if not any(share is not None for share in known.values()):
             raise CollectionError(
                 "no closed-book answer of this collection was judged; build it with "
                 "closed_book_answer among [pool] techniques and [contamination] score = true"
             )
-        return tuple(one.query_id for one in scored if (one.closed_book_coverage or 0) >= coverage)
+        return tuple(id_ for id_, share in known.items() if share is not None and share >= coverage)
 
     def measured(
         self,
-        slices: Sequence[SliceName],
+        slices: Slices = None,
         nuggets: NuggetsName = "supported",
         *,
         doubtful: bool = False,
@@ -129,45 +195,40 @@ class Contents:
             The nugget ids of each query, and the labels of each of them, of all `labels` where
             these are known already.
         """
-        every = self.labels_of_nuggets() if labels is None else labels
-        supported = self.supported_nuggets(every) if nuggets == "supported" else frozenset[str]()
-        with_support = {
-            nugget.query_id
-            for nugget in self.nuggets
-            if nugget.nugget_id in supported and (doubtful or not nugget.doubtful)
-        }
-        ids: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
-        measured: Labels = {}
-        for nugget in self.nuggets:
-            counts = nugget.nugget_id in supported or nugget.query_id not in with_support
-            if nugget.query_id in ids and counts and (doubtful or not nugget.doubtful):
+        labels = self.labels_of_nuggets() if labels is None else labels
+        supported = self.supported_nuggets(labels) if nuggets == "supported" else frozenset[str]()
+        counted = [nugget for nugget in self.nuggets if doubtful or not nugget.doubtful]
+        with_support = {each.query_id for each in counted if each.nugget_id in supported}
+        ids: dict[str, list[str]] = {query_id: [] for query_id in self.query_ids(slices)}
+        for nugget in counted:
+            in_supported = nugget.nugget_id in supported or nugget.query_id not in with_support
+            if nugget.query_id in ids and in_supported:
                 ids[nugget.query_id].append(nugget.nugget_id)
-                measured[nugget.nugget_id] = every.get(nugget.nugget_id, {})
-        return ids, measured
+        return ids, {id_: labels.get(id_, {}) for of_query in ids.values() for id_ in of_query}
 
     def qrels_of(
         self,
-        slices: Sequence[SliceName],
+        slices: Slices = None,
         tokens: Mapping[str, int] | None = None,
         nuggets: NuggetsName = "supported",
-        given: Labels | None = None,
+        labels: Labels | None = None,
     ) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
-        `tokens` are the lengths of chunks by id, and `given` all labels, where they are known.
+        `tokens` are the lengths of chunks by id, and `labels` all of them, where they are known.
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
-        measured, every = self.measured(slices, nuggets, labels=given)
-        labels: dict[str, Any] = dict(every)
+        ids, measured = self.measured(slices, nuggets, labels=labels)
+        judged: dict[str, Any] = dict(measured)
         failed: dict[str, frozenset[str]] = {}
-        for nugget_id, by_chunk in every.items():
+        for nugget_id, by_chunk in measured.items():
             if None in by_chunk.values():
                 failed[nugget_id] = frozenset(c for c, label in by_chunk.items() if label is None)
-                labels[nugget_id] = {c: n for c, n in by_chunk.items() if n is not None}
+                judged[nugget_id] = {c: n for c, n in by_chunk.items() if n is not None}
         return NuggetQrels(
-            nuggets={query_id: tuple(ids) for query_id, ids in measured.items() if ids},
-            labels=labels,
+            nuggets={query_id: tuple(of_query) for query_id, of_query in ids.items() if of_query},
+            labels=judged,
             failed=failed,
             threshold=self.threshold,
             tokens=tokens if tokens is not None else {},
@@ -183,24 +244,219 @@ def nuggets_by_query(
     The ids of a query's nuggets differ in a number at their ends: the shorter was given first.
     """
     groups: dict[str, list[Nugget]] = {}
-    for nugget in sorted(nuggets, key=lambda one: (len(one.nugget_id), one.nugget_id)):
+    for nugget in sorted(nuggets, key=lambda each: (len(each.nugget_id), each.nugget_id)):
         if doubtful or not nugget.doubtful:
             groups.setdefault(nugget.query_id, []).append(nugget)
     return groups
 
 
-_REFERENCES = (
-    ("query_id", "query"),
-    ("near_duplicates", "query"),
-    ("nugget_id", "nugget"),
-    ("duplicate_of", "nugget"),
-    ("unsupported_nuggets", "nugget"),
-    ("known_nuggets", "nugget"),
-    ("chunk_id", "chunk"),
-    ("chunk_ids", "chunk"),
-    ("same_as", "chunk"),
-    ("seed_chunk_ids", "chunk"),
+def slice_queries(
+    queries: Sequence[Query],
+    nuggets: Sequence[Nugget],
+    judgments: Sequence[Judgment],
+    threshold: int = 1,
+    pool: Sequence[Candidate] = (),
+) -> list[QuerySlice]:
+    """Say for each query whether the corpus supports its nuggets: the two filters of FreshStack §4.
+
+    A nugget is supported by one judgment whose label is `threshold` or more. One without any is
+    unsupported only if all its judgments were made: a failed one could have been the positive, so
+    it is undetermined. Doubtful nuggets do not count. A query without nuggets, for which no passage
+    of the pool was graded as relevant, and each was graded, is unanswerable.
+    """
+    grades: dict[str, int] = {}
+    for query_id, relevance in rows(pool, "query_id", "relevance"):
+        grade = RELEVANT if relevance is None else relevance.grade
+        grades[query_id] = max(grade, grades.get(query_id, 0))
+    judged = {*rows(judgments, "nugget_id", "label", "status")}
+    supported = {id_ for id_, label, _ in judged if (label or 0) >= threshold}
+    in_doubt = {id_ for id_, _, status in judged if status != "ok"} - supported
+    nuggets_of: dict[str, set[str]] = {query.query_id: set() for query in queries}
+    for nugget in nuggets:
+        if not nugget.doubtful:
+            nuggets_of[nugget.query_id].add(nugget.nugget_id)
+    slices = []
+    for query_id, own in nuggets_of.items():
+        name: SliceName = "undetermined" if own & in_doubt else "unanswerable"
+        if not own and grades.get(query_id, RELEVANT) >= RELEVANT:
+            name = "without_nuggets"
+        elif own & supported:
+            name = "answerable" if own <= supported else "partly_supported"
+        slices.append(
+            QuerySlice(
+                query_id=query_id,
+                slice=name,
+                nuggets=len(own),
+                supported=len(own & supported),
+                undetermined=len(own & in_doubt),
+                unsupported_nuggets=tuple(sorted(own - supported - in_doubt)),
+            )
+        )
+    return slices
+
+
+# Counts
+
+
+def _in_order(slices: Mapping[SliceName, int]) -> dict[SliceName, int]:
+    return {name: slices.get(name, 0) for name in SLICES}
+
+
+def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
+    """Count skipped files by kind, in the order of its name."""
+    return dict(sorted(Counter(file.kind for file in skipped).items()))
+
+
+def listed(counts: Mapping[Any, int]) -> str:
+    """Say how many there are of each kind that there is, as `1,198 binary, 3 vendored`."""
+    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number)
+
+
+def some_of(ids: Iterable[str]) -> str:
+    """List ids in their order, the first ten by name."""
+    ordered = sorted(ids)
+    more = f" and {len(ordered) - 10} more" if len(ordered) > 10 else ""
+    return ", ".join(ordered[:10]) + more
+
+
+FROM_PASSAGES = (
+    "nuggets were made from passages that the pool holds, and cannot hold what retrieval never "
+    "found"
 )
+"""Said of each collection of the recipe `nuggets`."""
+
+
+class ContaminationCounts(Record):
+    """How far the queries can be known without the corpus."""
+
+    scored: int = Field(ge=0)
+    """Queries whose closed-book answer was judged."""
+    nuggets: int = Field(ge=0)
+    """The nuggets of these queries."""
+    known: int = Field(ge=0)
+    """Those of them that the closed-book answers support."""
+    contaminated: int = Field(ge=0)
+    """Queries of which at least half the nuggets are known."""
+    before_cutoff: int = Field(ge=0)
+    """Queries asked up to the model's cut-off."""
+    after_cutoff: int = Field(ge=0)
+    overlapping: int = Field(ge=0)
+    """Queries with an n-gram that a supporting chunk holds too."""
+    near_duplicates: int = Field(ge=0)
+    """Queries that another asks nearly the same as."""
+
+
+class Counts(Record):
+    """How much of everything a collection holds."""
+
+    queries: int = Field(ge=0)
+    nuggets: int = Field(ge=0)
+    expansions: int = Field(ge=0)
+    pool: int = Field(ge=0)
+    judgments: int = Field(ge=0)
+    supported: int = Field(ge=0)
+    """Judgments whose label is that of support."""
+    evidence: int = Field(ge=0)
+    """Those of them that say where in the file their evidence is."""
+    unlabelled: int = Field(ge=0)
+    """Judgments that failed, and have no label."""
+    shared: int = Field(default=0, ge=0)
+    """Judgments of a chunk that says the same as another, which was judged in its place."""
+    failures: dict[StepName, dict[FailureStatus, int]]
+    """By step, then by status."""
+    chunks: int = Field(ge=0)
+    skipped: dict[SkipKind, int]
+    """Files that were not indexed, by kind."""
+    licences: int = Field(ge=0)
+    slices: dict[SliceName, int]
+    """Queries by slice, each slice named."""
+    synthetic: int = Field(ge=0)
+    """Queries that a model made."""
+    contamination: ContaminationCounts
+    rejected: dict[str, int]
+    """Questions of the source that did not become queries, by reason."""
+
+    @property
+    def missing_evidence(self) -> str:
+        """How many labels of support name no place in the file, as a sentence without its end."""
+        lacking = self.supported - self.evidence
+        if not lacking:
+            return f"all {self.supported:,} labels of support have an evidence span"
+        return f"{lacking:,} of {self.supported:,} labels of support have no evidence span"
+
+
+def missing_of(contents: Contents) -> str:
+    """Say what failed and may be asked again: pairs without a label, and steps that failed."""
+    unlabelled = sum(label is None for (label,) in rows(contents.judgments, "label"))
+    # A reply came, and a passage in it says what its document does not: that is final.
+    failed = sum(
+        failure.step != "passages" or failure.status != "failed" or failure.call_id is None
+        for failure in contents.failures
+    )
+    parts = ((unlabelled, "pairs without a label:"), (failed, "failures:"))
+    return ", ".join(f"{what} {number:,}" for number, what in parts if number)
+
+
+def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
+    """Count what a collection holds, given its number of chunks and the questions left out."""
+    failures: dict[StepName, dict[FailureStatus, int]] = {}
+    for failure in contents.failures:
+        by_status = failures.setdefault(failure.step, {})
+        by_status[failure.status] = by_status.get(failure.status, 0) + 1
+    unlabelled = shared = supported = evidence = 0
+    for label, same_as, spans in rows(contents.judgments, "label", "same_as", "evidence"):
+        supports = label is not None and label >= contents.threshold
+        unlabelled += label is None
+        shared += same_as is not None
+        supported += supports
+        evidence += supports and bool(spans)
+    known = contents.contamination
+    scored = {part.query_id for part in known if part.closed_book_coverage is not None}
+    asked = Counter(part.asked for part in known)
+    return Counts(
+        queries=len(contents.queries),
+        nuggets=len(contents.nuggets),
+        expansions=len(contents.expansions),
+        pool=len(contents.pool),
+        judgments=len(contents.judgments),
+        unlabelled=unlabelled,
+        shared=shared,
+        supported=supported,
+        evidence=evidence,
+        failures=failures,
+        chunks=chunks,
+        skipped=count_kinds(contents.skipped),
+        licences=len(contents.licences),
+        slices=_in_order(Counter(part.slice for part in contents.slices)),
+        synthetic=sum(query.origin == "synthetic" for query in contents.queries),
+        contamination=ContaminationCounts(
+            scored=len(scored),
+            nuggets=sum(each.query_id in scored and not each.doubtful for each in contents.nuggets),
+            known=sum(len(part.known_nuggets or ()) for part in known),
+            contaminated=sum((part.closed_book_coverage or 0) >= CONTAMINATED for part in known),
+            before_cutoff=asked["before_cutoff"],
+            after_cutoff=asked["after_cutoff"],
+            overlapping=sum(bool(part.gold_overlap) for part in known),
+            near_duplicates=sum(bool(part.near_duplicates) for part in known),
+        ),
+        rejected=dict(rejected),
+    )
+
+
+# References
+
+_REFERENCES = {
+    "query_id": "query",
+    "near_duplicates": "query",
+    "nugget_id": "nugget",
+    "duplicate_of": "nugget",
+    "unsupported_nuggets": "nugget",
+    "known_nuggets": "nugget",
+    "chunk_id": "chunk",
+    "chunk_ids": "chunk",
+    "same_as": "chunk",
+    "seed_chunk_ids": "chunk",
+}
 """Fields that name a record of another file, and what they name."""
 
 
@@ -209,21 +465,22 @@ def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> I
     owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
     queries = {query.query_id for query in contents.queries}
     known: dict[str, Ids[str]] = {"query": queries, "nugget": owners.keys(), "chunk": chunk_ids}
-    for nugget_id, times in Counter(one.nugget_id for one in contents.nuggets).items():
-        if times > 1:
-            yield _repeated("nuggets.jsonl", nugget_id)
+    again = [("nuggets.jsonl", (nugget.nugget_id,)) for nugget in contents.nuggets]
+    twice = [key for key, times in Counter(again).items() if times > 1]
     for file in RECORD_FILES:
-        records: Sequence[Any] = getattr(contents, file.name)
+        records = getattr(contents, file.name)
         if file.once:
-            same = (one for one, other in pairwise(rows(records, *file.order)) if one == other)
-            yield from (_repeated(file.filename, *ids) for ids in dict.fromkeys(same))
-        for field_name, kind in _REFERENCES:
-            if field_name not in file.record.model_fields:
-                continue
-            named = dict.fromkeys(id_ for (ids,) in rows(records, field_name) for id_ in _ids(ids))
-            for id_ in named:
-                if id_ not in known[kind]:
-                    yield f"{file.filename} names {kind} {id_!r}, which does not exist"
+            ids = pairwise(rows(records, *file.order))
+            twice += dict.fromkeys((file.filename, one) for one, other in ids if one == other)
+        for field, kind in _REFERENCES.items():
+            if field in file.record.model_fields:
+                values = dict.fromkeys(value for (value,) in rows(records, field) if value)
+                named = ((value,) if isinstance(value, str) else value for value in values)
+                for id_ in dict.fromkeys(chain.from_iterable(named)):
+                    if id_ not in known[kind]:
+                        yield f"{file.filename} names {kind} {id_!r}, which does not exist"
+    for filename, key in twice:
+        yield f"{filename}: {', '.join(map(repr, key))} is there twice; keep one"
     if missing := sorted(queries - {part.query_id for part in contents.slices}):
         yield f"slices.jsonl: query {missing[0]!r} is in no slice ({len(missing)} such)"
     yield from _label_faults(contents.judgments, owners, SCALES[scale.name].highest)
@@ -234,16 +491,10 @@ def _label_faults(
 ) -> Iterator[str]:
     fields = "query_id", "nugget_id", "chunk_id", "label", "votes"
     for query_id, nugget_id, chunk_id, label, votes in rows(judgments, *fields):
-        pair = f"judgments.jsonl: nugget {nugget_id!r} and chunk {chunk_id!r}"
+        fault = ""
         if owners.get(nugget_id, query_id) != query_id:
-            yield f"{pair}: the nugget belongs to query {owners[nugget_id]!r}"
-        if max(label or 0, *(vote.label or 0 for vote in votes), 0) > highest:
-            yield f"{pair}: a label above {highest}, the highest of the scale"
-
-
-def _ids(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else value or ()
-
-
-def _repeated(filename: str, *ids: str) -> str:
-    return f"{filename}: {', '.join(map(repr, ids))} is there twice; keep one"
+            fault = f"the nugget belongs to query {owners[nugget_id]!r}"
+        elif max(label or 0, *(vote.label or 0 for vote in votes), 0) > highest:
+            fault = f"a label above {highest}, the highest of the scale"
+        if fault:
+            yield f"judgments.jsonl: nugget {nugget_id!r} and chunk {chunk_id!r}: {fault}"

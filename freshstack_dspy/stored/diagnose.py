@@ -34,12 +34,10 @@ from freshstack_dspy.records import (
     Vote,
 )
 from freshstack_dspy.rows import load_pandas
-from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.counts import FROM_PASSAGES
+from freshstack_dspy.stored.contents import FROM_PASSAGES, Contents, Slices, slices_of
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_dry_run
 from freshstack_dspy.stored.record_files import rows
-from freshstack_dspy.stored.slices import Slices, check_any, slices_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +155,7 @@ class Pooled:
 def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     """Take the pool of the queries with nuggets in some slices, with what supports their nuggets."""
     labels = contents.labels_of_nuggets()
-    qrels = contents.qrels_of(slices, given=labels)
+    qrels = contents.qrels_of(slices, labels=labels)
     candidates: dict[QueryChunk, Finds] = {}
     outside: Counter[CandidateOrigin] = Counter()
     of_pool = "query_id", "chunk_id", "origin", *Finds._fields
@@ -543,7 +541,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         CollectionError: A name is not that of a slice, or no query is in these slices.
     """
     contents = collection if isinstance(collection, Contents) else StoredCollection.load(collection)
-    check_any(contents, slices)
+    contents.check_any(slices)
     chosen, slices = slices, slices_of(slices)
     pool = pooled(contents, slices)
     relevant, top_k = pool.relevant.values(), pool.top_k

@@ -2,7 +2,7 @@
 
 import os
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -11,9 +11,9 @@ from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import existing_folder
 from freshstack_dspy.records import Chunk
-from freshstack_dspy.stored.contents import Contents, NuggetsName
-from freshstack_dspy.stored.corpus import CORPUS_FILE, ChunkLengths
+from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices
 from freshstack_dspy.stored.manifest import (
+    CORPUS_FILE,
     Manifest,
     is_dry_run,
     labels_by,
@@ -22,7 +22,6 @@ from freshstack_dspy.stored.manifest import (
     read_sums,
 )
 from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, rows
-from freshstack_dspy.stored.slices import Slices, check_any, left_out, slices_of
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import About, NuggetQrels
@@ -31,6 +30,30 @@ GRADED = ("import:beir", "import:mteb")
 """Recipes whose labels are grades for the query, which has no nuggets."""
 _JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux", "import:judgments")
 """Recipes whose corpus is not all that runs were made on."""
+
+
+class ChunkLengths(Mapping[str, int]):
+    """The lengths of chunks in tokens, where they have a text; few measures need them."""
+
+    def __init__(self, corpus: ChunkFile) -> None:
+        self._corpus = corpus
+
+    def __getitem__(self, chunk_id: str) -> int:
+        row = self._corpus.ids.row(chunk_id)
+        if row is None or not (tokens := int(self._corpus.tokens[row])):
+            raise KeyError(chunk_id)
+        return tokens
+
+    def __iter__(self) -> Iterator[str]:
+        tokens = self._corpus.tokens
+        return (chunk_id for row, chunk_id in enumerate(self._corpus.ids) if tokens[row])
+
+    def __len__(self) -> int:
+        return int((self._corpus.tokens > 0).sum())
+
+    def __repr__(self) -> str:
+        """Say what it is and read nothing: the qrels that hold it are printed."""
+        return "ChunkLengths(...)"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -145,22 +168,6 @@ class StoredCollection(Contents):
                 found[nugget_id] = max(date, found.get(nugget_id, ""))
         return found
 
-    def query_ids(self, slices: Slices = None) -> tuple[str, ...]:
-        """List the queries with nuggets in some slices, ascending.
-
-        Args:
-            slices: A name (`supported`, `all`, or a slice's) or several slices; None: `supported`,
-                the queries with at least one supported nugget.
-
-        Raises:
-            CollectionError: A name is not that of a slice.
-        """
-        return self.queries_in(slices_of(slices))
-
-    def left_out(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> str:
-        """Say in one line what measures on these slices leave out; empty where nothing."""
-        return left_out(self, slices, nuggets)
-
     def qrels(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "NuggetQrels":
         """Give the judgments of these queries as the measures read them.
 
@@ -174,13 +181,13 @@ class StoredCollection(Contents):
         Raises:
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
-        check_any(self, slices)
-        from freshstack_dspy.stored.passage_runs import CollectionSpans
+        from freshstack_dspy.stored.passages import Files
 
-        qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus), nuggets)
+        self.check_any(slices)
+        qrels = self.qrels_of(slices, ChunkLengths(self.corpus), nuggets)
         return replace(
             qrels,
-            spans=CollectionSpans(self.corpus, self.judgments),
+            spans=Files(self.corpus, self.judgments),
             plain=self.plain,
             dry_run=is_dry_run(self.manifest),
             questions={query.query_id: query.text for query in self.queries},

@@ -16,9 +16,10 @@ from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.pages.page import interval
 from freshstack_dspy.records import Record, Scale
-from freshstack_dspy.stored.counts import Counts
+from freshstack_dspy.stored.contents import Counts
 
 MANIFEST_FILE = "manifest.json"
+CORPUS_FILE = "corpus.parquet"
 SUMS_FILE = "SHA256SUMS"
 """The SHA-256 of the bytes of every other file in the folder, as `sha256sum -c` reads it."""
 SCHEMA_VERSION: Literal[6] = 6
@@ -202,11 +203,7 @@ def _read(folder: Path) -> dict[str, Any]:
         hint = f"; did you mean {folder.parent / near[0]}?" if near else ""
         raise CollectionError(f"{folder}: no such collection{hint}")
     if not path.is_file():
-        inside = [one.parent for one in sorted(folder.glob(f"*/{MANIFEST_FILE}"))[:3]]
-        if folder.is_file() and (folder.parent / MANIFEST_FILE).is_file():
-            inside = [folder.parent]
-        hint = f"; did you mean {', '.join(map(str, inside))}?" if inside else ""
-        raise CollectionError(f"{folder}: not a collection, for it has no {MANIFEST_FILE}{hint}")
+        raise CollectionError(f"{folder}: not a collection, for it has no {MANIFEST_FILE}")
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:

@@ -10,6 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    BinaryIO,
     Generic,
     Literal,
     NamedTuple,
@@ -22,7 +23,7 @@ from typing import (
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from freshstack_dspy.corpus.parquet import ParquetFile, damaged, open_parquet, reading_parquet
+from freshstack_dspy.corpus.parquet import ROWS, ParquetFile, damaged, open_parquet, reading_parquet
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import canonical_line, decode_records, encode_records
@@ -40,7 +41,6 @@ from freshstack_dspy.records import (
     Record,
     SkippedFile,
 )
-from freshstack_dspy.stored.corpus import write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,6 +140,19 @@ RECORD_FILES: tuple[RecordFile, ...] = (
 )
 
 
+def write_rows(
+    file: Path | BinaryIO, schema: "pa.Schema", rows: Iterable[dict[str, Any]], group: int = ROWS
+) -> None:
+    """Write rows of plain values as Parquet, the same rows always to the same bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    left = iter(rows)
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while batch := list(islice(left, group)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+
+
 def lines_sha256(records: Iterable[Record]) -> str:
     """Hash records as the JSON Lines that they are or would be."""
     digest = hashlib.sha256()
@@ -220,10 +233,6 @@ class Records(Sequence[R], Generic[R]):
         raise IndexError(place)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Records) and self.data is other.data is None:
-            same = len(self) == len(other) and self._record is other._record
-            batches = zip(self._batches(), other._batches(), strict=False)
-            return same and all(batch.equals(another) for batch, another in batches)
         if not isinstance(other, Records | tuple):
             return NotImplemented
         return len(self) == len(other) and all(map(Record.__eq__, self, other))

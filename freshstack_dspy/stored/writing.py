@@ -11,10 +11,9 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import replace_folder
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.card import CARD_FILE, data_card
-from freshstack_dspy.stored.contents import Contents, reference_faults
-from freshstack_dspy.stored.corpus import CORPUS_FILE
-from freshstack_dspy.stored.counts import count
+from freshstack_dspy.stored.contents import Contents, count, reference_faults
 from freshstack_dspy.stored.manifest import (
+    CORPUS_FILE,
     MANIFEST_FILE,
     SCHEMA_VERSION,
     SUMS_FILE,

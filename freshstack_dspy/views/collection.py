@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection.analysis import (
+from freshstack_dspy.collection.analyze import (
     KINDS,
     NEXT,
     Analysis,
@@ -45,7 +45,7 @@ from freshstack_dspy.records import (
     Technique,
 )
 from freshstack_dspy.stored.card import card_page
-from freshstack_dspy.stored.counts import listed
+from freshstack_dspy.stored.contents import listed
 
 _LONGEST = 160
 _TECHNIQUES: dict[Technique, str] = {

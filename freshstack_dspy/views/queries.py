@@ -16,11 +16,10 @@ from freshstack_dspy.pages.page import (
 from freshstack_dspy.records import (
     Query,
 )
-from freshstack_dspy.stored.contents import nuggets_by_query
+from freshstack_dspy.stored.contents import Slices, nuggets_by_query, slices_of
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import NOT_MEASURED
 from freshstack_dspy.stored.record_files import records_of
-from freshstack_dspy.stored.slices import Slices, slices_of
 
 _QUOTED = 600
 """How many characters of a question and of its answer are shown."""

@@ -28,7 +28,7 @@ from freshstack_dspy.recipes.questions import overlap_note
 from freshstack_dspy.recipes.rejudge import Rejudged
 from freshstack_dspy.recipes.stale import Change, Stale, StaleLabel, StaleNugget
 from freshstack_dspy.records import in_order_of_steps
-from freshstack_dspy.stored.counts import FROM_PASSAGES, listed, some_of
+from freshstack_dspy.stored.contents import FROM_PASSAGES, listed, some_of
 from freshstack_dspy.stored.manifest import Manifest
 from freshstack_dspy.views.calibration import confusion_table, metrics_parts
 from freshstack_dspy.views.collection import tallies_table

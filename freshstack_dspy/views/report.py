@@ -15,8 +15,7 @@ from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.calibration.agreement import AgreementReport, agree
 from freshstack_dspy.calibration.correction import Correction, correct
 from freshstack_dspy.calibration.labels import pair_labels
-from freshstack_dspy.collection.analysis import NEXT, Analysis
-from freshstack_dspy.collection.analyze import analyze
+from freshstack_dspy.collection.analyze import NEXT, Analysis, analyze
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.evaluating import runs_of, without_contaminated
 from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
@@ -58,7 +57,6 @@ from freshstack_dspy.records import DEPENDS, DRY_RUN, HumanLabel
 from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.diagnose import Diagnosis, diagnose
 from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
-from freshstack_dspy.stored.slices import SUPPORTED
 from freshstack_dspy.views.measures import (
     evaluation_page,
     group_page,
@@ -174,7 +172,7 @@ def report(
             for name, run in given.items()
         },
         groups=_grouped(collection, evaluations),
-        diagnosis=diagnose(collection) if collection.queries_in(SUPPORTED) else None,
+        diagnosis=diagnose(collection) if collection.query_ids() else None,
         agreement=agreement,
         correction=correction,
         answers=None if answers is None else _scored(collection, Path(answers), given.values()),

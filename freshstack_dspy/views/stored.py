@@ -6,7 +6,7 @@ from itertools import pairwise
 from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, counted, notes, part, percent
 from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import DRY_RUN
-from freshstack_dspy.stored.counts import FROM_PASSAGES
+from freshstack_dspy.stored.contents import FROM_PASSAGES
 from freshstack_dspy.stored.diagnose import Diagnosis
 
 _MISSING = 0.1

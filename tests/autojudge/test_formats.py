@@ -10,8 +10,7 @@ from freshstack_dspy import Collection, export_collection, import_collection
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import Scale
-from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.contents import Contents, slice_queries
 from tests.collection.small import CONTENTS, PROVENANCE, A, chunk, judgment
 from tests.formats.loading import lines_of, loaded, needs, stopwords
 

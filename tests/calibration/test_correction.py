@@ -15,8 +15,7 @@ from freshstack_dspy.files import encode_records
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.ppi import FEWEST_ITEMS
 from freshstack_dspy.records import LabelTask
-from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.contents import Contents, slice_queries
 from tests.collection.small import A, B, D, judgment, query, write_small
 
 QUERIES = tuple(f"q{number:02}" for number in range(30))

@@ -10,7 +10,7 @@ import pytest
 
 from freshstack_dspy import Collection, read_run
 from freshstack_dspy.index import models
-from freshstack_dspy.stored.passage_runs import read_passages
+from freshstack_dspy.stored.passages import read_passages
 from tests.index.pieces import Letters
 
 from .conftest import Command

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy import Chunk, Collection, Run, analyze, build, rechunk, retrieve
-from freshstack_dspy.collection.analysis import KINDS, AnalyzedNugget
+from freshstack_dspy.collection.analyze import KINDS, AnalyzedNugget
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
-from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.records import DRY_RUN, Candidate, TechniqueRank
 
 ROOT = Path(__file__).parents[2]
@@ -140,27 +139,6 @@ def test_the_worst_come_first_and_those_that_cannot_be_measured_last(
         "not_retrieved": (2, ("s", "q")),
     }
     assert [one.query_id for one in analyze(collection, RUN, limit=1).queries] == ["s"]
-
-
-def test_a_query_that_misses_nothing_is_last_and_not_shown_among_the_worst() -> None:
-    ids = ("all", "lacking", "none")
-    collection = Collection.of(
-        queries=[{"query_id": id_, "title": f"Title of {id_}"} for id_ in ids],
-        nuggets=[{"nugget_id": f"{id_}_0", "query_id": id_, "text": "A fact."} for id_ in ids],
-        judgments=[
-            {"nugget_id": f"{id_}_0", "query_id": id_, "chunk_id": "d", "label": int(id_ == "all")}
-            for id_ in ids
-        ],
-        chunks=[{"id": "d", "text": "A text."}],
-    )
-
-    found = analyze(collection, {"all": {"d": 1.0}})
-    shown = page_text(found.page(), 80)
-
-    assert [one.query_id for one in found.queries] == ["lacking", "none", "all"]
-    assert found.queries[-1].is_perfect
-    assert "the worst 2 of 3" in shown
-    assert "Title of all" not in shown
 
 
 def test_kinds_are_counted_by_tag_and_by_field(collection: Collection) -> None:
@@ -299,11 +277,3 @@ def test_of_a_dry_run_no_page_says_what_to_do_next(collection: Collection) -> No
     page = page_markdown(found.page())
     assert page.startswith(f"# {DRY_RUN}. ")
     assert "Next:" not in page
-
-
-def test_of_equal_scores_the_query_that_misses_most_of_what_the_corpus_has_comes_first(
-    collection: Collection,
-) -> None:
-    found = analyze(collection, {"q": {D: 1.0}}, measure="Coverage@1")
-
-    assert [(one.query_id, one.score) for one in found.queries[:2]] == [("q", 0.0), ("s", 0.0)]

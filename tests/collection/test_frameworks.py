@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.retrievers import run_retriever
+from freshstack_dspy.collection.retrieve import run_retriever
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.records import SourceFile
-from freshstack_dspy.stored.placing import Files
+from freshstack_dspy.stored.passages import Files
 from tests.formats.loading import needs
 
 from .small import query
@@ -120,7 +120,7 @@ def test_what_a_framework_finds_in_its_own_chunks_is_placed(
         assert len(hits) == 12
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         for hit in hits:
-            place = FILES.place(hit)
+            place = FILES.find(hit)
             assert place is not None, hit
             assert hit.text is not None
             text = DATA[place.path][place.start : place.end].decode()
@@ -147,7 +147,7 @@ def test_a_transformer_of_pyterrier_is_asked_and_may_have_paths() -> None:
 
     for hits in found.values():
         assert [(hit.chunk_id, hit.score) for hit in hits] == [("d2", 1.5), ("d1", 0.5)]
-        assert all(FILES.place(hit) is not None for hit in hits)
+        assert all(FILES.find(hit) is not None for hit in hits)
 
 
 @needs("llama_index")

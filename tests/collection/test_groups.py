@@ -147,12 +147,3 @@ def test_what_is_known_of_no_query_is_an_error(
 ) -> None:
     with pytest.raises(CollectionError, match=said):
         group(contents, kind)
-
-
-def test_a_date_is_one_and_is_for_dates(group: Callable[..., QueryGroups]) -> None:
-    with pytest.raises(CollectionError, match="'2024' is not a date; type one as"):
-        group(CONTENTS, "date", at="2024")
-    with pytest.raises(CollectionError, match="not by tag"):
-        group(CONTENTS, "tag", at="2024-01-01")
-    with pytest.raises(CollectionError, match="what its date is"):
-        group(asked(None), "date", at="2024-01-01")

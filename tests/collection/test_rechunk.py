@@ -12,10 +12,8 @@ from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.records import Relevance, SourceFile
-from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.passage_runs import place_all
-from freshstack_dspy.stored.placing import Files
-from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.contents import Contents, slice_queries
+from freshstack_dspy.stored.passages import Files
 from tests.collection import small
 from tests.collection.small import PROVENANCE, candidate, query, write_small
 
@@ -127,7 +125,7 @@ def test_a_run_over_its_chunks_is_a_run_of_passages_on_the_original(
         Hit(-float(rank), path=one.path, start=one.start_byte, end=one.end_byte, unit="bytes")
         for rank, one in enumerate(chunks)
     ]
-    passages = place_all(Files(collection.chunks()), {"12": hits}, "mine")
+    passages = Files(collection.chunks()).place_all({"12": hits}, "mine")
     names = ["Coverage@2", "StRecall", "RR", "P@3", "ByteRecall@3", "BytePrecision@3"]
 
     assert evaluate(after, run, names).means == evaluate(collection, passages, names).means

@@ -11,7 +11,7 @@ import pytest
 from freshstack_dspy import Collection, HybridIndex, retrieve
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.config import FusionConfig
-from freshstack_dspy.errors import CollectionError, IndexingError
+from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.records import ScoredChunk
@@ -75,14 +75,6 @@ def test_a_run_is_for_every_query_that_has_a_nugget(
     assert all(len(ranking) <= 2 for ranking in run.rankings.values())
     for path in (folder, str(folder)):
         assert retrieve(path, retriever, depth=2, index_path=root) == run
-
-
-def test_slices_may_be_asked_for(collection: Collection, root: Path) -> None:
-    assert list(
-        retrieve(collection, "bm25", index_path=root, slices=["unanswerable"]).rankings
-    ) == ["5"]
-    with pytest.raises(CollectionError, match="no query in the slices partly_supported"):
-        retrieve(collection, "bm25", index_path=root, slices=["partly_supported"])
 
 
 def test_hybrid_fuses_as_it_is_told_and_its_run_is_called_so(
@@ -165,16 +157,6 @@ def test_the_index_of_a_build_is_opened_where_it_holds_the_same_chunks_and_never
     indexes = {path.name for path in (tmp_path / "i").iterdir()}
     assert indexes == {collection.name, *([] if whole else [own])}
     assert len(HybridIndex.open(tmp_path / "i" / collection.name)) == (3 if whole else 1)
-
-
-def test_an_index_has_the_settings_the_collection_was_built_with(
-    collection: Collection, tmp_path: Path
-) -> None:
-    retrieve(collection, "lsa", index_path=tmp_path)
-
-    (folder,) = tmp_path.iterdir()
-    (lsa,) = HybridIndex.open(folder).manifest.vectors
-    assert (lsa.name, lsa.dimensions) == ("lsa", 2)
 
 
 def test_bm25_alone_fits_no_lsa_and_ranks_as_the_whole_index(

@@ -48,19 +48,6 @@ def test_the_curve_by_hand(tmp_path: Path, run: Path) -> None:
     assert (third.empty, third.same, third.tokens) == (1, 1, 6)
 
 
-def test_what_one_search_shows_twice_counts_twice_and_the_run_has_the_name_of_its_file(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "gpt-4.1.jsonl"
-    shown = line("12", 1, "a", D, D, A)  # 12 has no label for D
-    file.write_text(json.dumps(shown) + "\n", encoding="utf-8")
-
-    found = steps(write_small(tmp_path / "c"), file)
-
-    assert found.run == "gpt-4.1"
-    assert (found.steps[0].tokens, found.steps[0].unjudged) == (3, 2 / 3)
-
-
 def test_a_trajectory_says_what_was_found_and_missing(tmp_path: Path, run: Path) -> None:
     found = steps(write_small(tmp_path / "c"), run)
     first, second, third = found.trajectories["12"]
@@ -71,17 +58,6 @@ def test_a_trajectory_says_what_was_found_and_missing(tmp_path: Path, run: Path)
     assert list(found.trajectories) == ["12", "123"]
     with pytest.raises(CollectionError, match="no search for the query '5'"):
         found.page("5")
-
-
-def test_measures_take_what_was_shown_as_one_run(tmp_path: Path, run: Path) -> None:
-    collection = write_small(tmp_path / "c")
-    shown = {"12": {D: 3.0, A: 2.0, B: 1.0}, "123": {B: 2.0, A: 1.0}}
-    measures = ["alpha_nDCG@10", "Coverage@20"]
-    values = evaluate(collection, run, measures)
-
-    assert values.means == evaluate(collection, shown, measures).means
-    assert values.means["Coverage@20"] == steps(collection, run).steps[-1].union
-    assert compare(collection, {"agent": run, "once": shown}, measures).differences[0].ties == 2
 
 
 def passages_of(folder: Path) -> Collection:
@@ -261,19 +237,6 @@ def test_spans_of_retrievers_are_searches(tmp_path: Path, run: Path) -> None:
         (tmp_path / "wrong.jsonl").write_text(json.dumps(line), encoding="utf-8")
         with pytest.raises(SourceError, match=fault):
             evaluate(collection, tmp_path / "wrong.jsonl")
-
-
-def test_chunks_without_a_text_have_no_tokens(tmp_path: Path) -> None:
-    collection = Collection.of(
-        queries=[{"query_id": "q", "title": "Why?"}],
-        nuggets=[{"nugget_id": "q_0", "query_id": "q", "text": "fact"}],
-        judgments=[{"nugget_id": "q_0", "chunk_id": "a", "label": 1}],
-    )
-    file = tmp_path / "agent.jsonl"
-    file.write_text(json.dumps(line("q", 1, "why", "a")), encoding="utf-8")
-    only = steps(collection, file).steps[0]
-
-    assert (only.union, only.tokens, only.per_thousand) == (1.0, None, None)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.format import Part
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.records import Scale
-from freshstack_dspy.stored.contents import Contents
-from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.contents import Contents, slice_queries
 from tests.collection.small import (
     CHUNKS,
     CONTENTS,

@@ -16,7 +16,7 @@ from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.measure import FAMILIES
 from freshstack_dspy.records import Scale
-from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.contents import slice_queries
 from tests.collection.small import CONTENTS, PROVENANCE, judgment, query
 from tests.collection.small import chunk as chunk_of
 

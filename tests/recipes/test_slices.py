@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from freshstack_dspy import Judgment, Nugget, Query
 from freshstack_dspy.records import SliceName
-from freshstack_dspy.stored.slices import slice_queries
+from freshstack_dspy.stored.contents import slice_queries
 
 # What the judgments of each nugget say: 1, 0, or ! for one that failed.
 BY_HAND: dict[str, tuple[SliceName, int, int]] = {

@@ -38,12 +38,6 @@ def test_the_pairs_are_those_of_comparing_all(texts: dict[str, str], similarity:
     }
 
 
-def test_a_question_in_other_inflections_and_case_is_the_same() -> None:
-    texts = {"1": "Indexing BAM files", "2": "index a bam file", "3": "index a fasta file"}
-
-    assert near_duplicates(asked(texts), 0.8) == {"1": ("2",), "2": ("1",)}
-
-
 @pytest.mark.parametrize(
     ("body", "alike"),
     [

@@ -19,8 +19,7 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import SourceFile
-from freshstack_dspy.stored.passage_runs import CollectionSpans, place_all, read_passages
-from freshstack_dspy.stored.placing import Files
+from freshstack_dspy.stored.passages import Files, read_passages
 from tests.collection.small import judgment
 
 TEXT = "Größe: how large it is.\n\nThe rest of the page is about colours.\n" * 3
@@ -46,19 +45,11 @@ def test_bytes_characters_and_texts_give_the_same_place(tmp_path: Path) -> None:
         LINE | {"query_id": "b", "start": 0, "end": 6, "unit": "chars"},
         LINE | {"query_id": "c", "start": 0, "text": "Größe:", "unit": "chars"},
     )
-    run = place_all(FILES, read_passages(path, FILES), "mine")
+    run = FILES.place_all(read_passages(path, FILES), "mine")
 
     expected = {Place("lib", "docs/size.md", 0, 8): 1.0}
     assert run.passages == {"a": expected, "b": expected, "c": expected}
     assert run.placed_share == 1
-
-
-def test_a_text_that_is_in_no_file_is_counted_as_unplaced(tmp_path: Path) -> None:
-    path = written(tmp_path, LINE | {"start": 0, "end": 8}, LINE | {"text": "Nothing of the kind."})
-    run = place_all(FILES, read_passages(path, FILES), "mine")
-
-    assert run.unplaced == {"q": [1.0]}
-    assert run.placed_share == 0.5
 
 
 @pytest.mark.parametrize(
@@ -69,7 +60,7 @@ def test_a_text_that_is_in_no_file_is_counted_as_unplaced(tmp_path: Path) -> Non
         (LINE | {"start": 8, "end": 8}, "starts at 8 and ends at 8"),
         (LINE, "start is missing; a passage has start and end, or text"),
         (LINE | {"start": 0, "end": 9999}, "ends at 9999, and 'docs/size.md' has 198 bytes"),
-        (LINE | {"start": 0, "end": 8, "path": "docs/sizes.md"}, "the nearest is docs/size.md"),
+        (LINE | {"start": 0, "end": 8, "path": "docs/sizes.md"}, "has no file 'docs/sizes.md'"),
         (LINE | {"start": 0, "end": 8, "path": "notes.md"}, "may be lib/docs/"),
     ],
 )
@@ -78,19 +69,6 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: Any, message: str) -> None:
 
     with pytest.raises(CollectionError, match=message):
         read_passages(path, FILES)
-
-
-def test_the_whole_path_of_a_file_at_the_root_is_never_ambiguous(tmp_path: Path) -> None:
-    chunks = [
-        chunk
-        for name in ("README.md", "docs/README.md")
-        for chunk in chunk_file(SourceFile("lib", name, TEXT.encode()), 16)
-    ]
-    line = LINE | {"source": "lib", "path": "README.md", "start": 0, "end": 8}
-
-    found = read_passages(written(tmp_path, line), Files(chunks))
-
-    assert [hit.path for hit in found["q"]] == ["README.md"]
 
 
 # Measured by evidence
@@ -120,7 +98,7 @@ def judgments_of(chunks: Sequence[Chunk], labels: Mapping[str, Mapping[int, Labe
         },
         tokens={chunk.chunk_id: chunk.tokens for chunk in chunks},
         chunk_ids={chunk.chunk_id for chunk in chunks},
-        spans=CollectionSpans(chunks, judgments),
+        spans=Files(chunks, judgments),
     )
 
 

@@ -8,7 +8,7 @@ from freshstack_dspy import Chunk
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.measures.spans import Hit, Place
 from freshstack_dspy.records import SourceFile
-from freshstack_dspy.stored.placing import Files, FileText
+from freshstack_dspy.stored.passages import Files, FileText
 
 TEXT = "# Größe\n\nHow large it is.\r\n\r\nUse `len(a)`.\n\nHow large it is.\n" * 3 + "The end.\n"
 
@@ -34,16 +34,8 @@ DATA = TEXT.encode()
 
 
 def placed(hit: Hit) -> str | None:
-    place = FILES.place(hit)
+    place = FILES.find(hit)
     return None if place is None else DATA[place.start : place.end].decode()
-
-
-def test_a_chunk_id_is_the_chunk() -> None:
-    chunk = chunks_of(TEXT)[1]
-
-    assert FILES.place(Hit(1.0, chunk_id=chunk.chunk_id)) == Place(
-        "lib", "docs/size.md", chunk.start_byte, chunk.end_byte
-    )
 
 
 @pytest.mark.parametrize(
@@ -106,27 +98,10 @@ def test_an_exact_path_is_that_file_though_its_name_occurs_in_a_folder_too(
     offsets = {} if text else {"start": 0, "end": 5, "unit": "bytes"}
     hit = Hit(1.0, source=source, path=path, text=text, **offsets)  # type: ignore[arg-type]
 
-    place = ROOT_AND_FOLDER.place(hit)
+    place = ROOT_AND_FOLDER.find(hit)
 
     assert place is not None
     assert place.path == expected
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        (None, "How large it is."),  # twice in README.md, once in docs/README.md
-        ("lib", "How large  it is."),
-        ("lib", "# More"),  # in docs/README.md alone
-    ],
-)
-def test_a_text_is_not_placed_in_another_file_than_that_of_its_exact_path(
-    source: str | None, text: str
-) -> None:
-    twice = chunks_of("How large it is.\n\nHow large it is.\n", path="README.md")
-    files = Files([*twice, *chunks_of("# More\n\nHow large it is.\n", path="docs/README.md")])
-
-    assert files.place(Hit(1.0, source=source, path="README.md", text=text)) is None
 
 
 def test_of_files_of_one_name_the_text_tells_which_it_is() -> None:
@@ -138,7 +113,7 @@ def test_of_files_of_one_name_the_text_tells_which_it_is() -> None:
         ]
     )
 
-    assert files.place(Hit(1.0, path="README.md", text="one two")) == Place(
+    assert files.find(Hit(1.0, path="README.md", text="one two")) == Place(
         "lib", "b/README.md", 5, 12
     )
 
@@ -164,4 +139,4 @@ def test_a_text_without_a_path_is_placed_where_it_is_once(text: str, expected: P
     }
     files = Files(chunk for path, of in texts.items() for chunk in chunks_of(of, path=path))
 
-    assert files.place(Hit(1.0, text=text)) == expected
+    assert files.find(Hit(1.0, text=text)) == expected

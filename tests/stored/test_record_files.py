@@ -183,9 +183,9 @@ def test_a_damaged_file_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("file", "column"), [("judgments", "label"), ("judgments", "query_id"), ("corpus", "tokens")]
+    ("file", "column", "fault"),
+    [("judgments", "label", "is missing"), ("corpus", "tokens", "is of type large_string")],
 )
-@pytest.mark.parametrize("fault", ["is missing", "is of type large_string"])
 def test_parquet_with_other_columns_is_one_line(
     tmp_path: Path,
     written: Callable[[Path, int], Collection],

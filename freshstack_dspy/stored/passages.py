@@ -1,0 +1,426 @@
+"""Passages in the files of a collection: what retrievers with other chunks found, and where it is.
+
+Retrievers give texts with offsets in characters of text that they decoded themselves: a loader
+that translates line ends shifts them, and some splitters give none. So a result is placed by the
+first that holds: its id is a chunk's; its text is at its offset; its text is in the file once; it
+is there once if white space is passed over. For a text without a path, all files are searched;
+where it is that of a chunk without the white space around it, it is the chunk. Anything else is
+unplaced.
+"""
+
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import read_lines, write_file
+from freshstack_dspy.measures.qrels import ChunkLabels
+from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.measures.spans import Hit, Place, Unit, merged
+from freshstack_dspy.records import Chunk, Judgment, Spans
+from freshstack_dspy.stored.record_files import rows
+
+File = tuple[str, str]
+"""Source and path."""
+_LINE = (
+    'a line is {"query_id": "…", "source": "…", "path": "…", "start": 0, "end": 100, "score": 1.5}'
+)
+
+
+class FileText:
+    """The text of one file, put together from its chunks, and where its characters are in it."""
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._chunks = sorted(chunks, key=lambda chunk: chunk.start_byte)
+        self.text = "".join(chunk.text for chunk in self._chunks)
+        self.size = self._chunks[-1].end_byte
+        """In bytes."""
+        self._starts = [0]
+        for chunk in self._chunks:
+            self._starts.append(self._starts[-1] + len(chunk.text))
+        self._bytes = [chunk.byte_at(0) for chunk in self._chunks]
+
+    def byte_at(self, place: int) -> int:
+        """The offset in bytes of a character; that of the end is the file's size."""
+        number = bisect_right(self._starts, place) - 1
+        if number == len(self._chunks):
+            return self.size
+        return self._chunks[number].byte_at(place - self._starts[number])
+
+    def character_at(self, offset: int) -> int:
+        """The place of the character that an offset in bytes is at, or inside of."""
+        number = max(0, bisect_right(self._bytes, offset) - 1)
+        return self._starts[number] + self._chunks[number].place_at(offset)
+
+    def passage(self, place: Place) -> str:
+        """The text of a run of bytes."""
+        return self.text[self.character_at(place.start) : self.character_at(place.end)]
+
+    @cached_property
+    def _without_space(self) -> tuple[str, list[int]]:
+        places = [place for place, character in enumerate(self.text) if not character.isspace()]
+        return "".join(self.text.split()), places
+
+    def holds(self, text: str) -> bool:
+        """Whether a text is there, once or several times, also by other white space."""
+        return text in self.text or "".join(text.split()) in self._without_space[0]
+
+    def span(self, hit: Hit) -> tuple[int, int] | None:
+        """Where a result is in the file, in bytes; None where that is not known."""
+        start, end = hit.start, hit.end
+        if hit.text is not None:
+            if start is not None and hit.unit == "bytes":
+                start = self.character_at(start)
+            found = self._find(hit.text, start)
+        elif start is None or end is None or not 0 <= start < end:
+            return None
+        elif hit.unit == "bytes":
+            return (start, end) if end <= self.size else None
+        else:
+            found = (start, end) if end <= len(self.text) else None
+        return found and (self.byte_at(found[0]), self.byte_at(found[1]))
+
+    def _find(self, text: str, start: int | None) -> tuple[int, int] | None:
+        """Where a text is, in characters: at `start`, or the only place, also by other white space."""
+        if not text.strip():
+            return None
+        if start is not None and self.text.startswith(text, start):
+            return start, start + len(text)
+        if (first := _only(self.text, text)) is not None:
+            return first, first + len(text)
+        (bare, places), wanted = self._without_space, "".join(text.split())
+        first = _only(bare, wanted)
+        return None if first is None else (places[first], places[first + len(wanted) - 1] + 1)
+
+
+def _only(text: str, wanted: str) -> int | None:
+    first = text.find(wanted)
+    return None if first < 0 or text.find(wanted, first + 1) >= 0 else first
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return PurePosixPath(path.replace("\\", "/")).parts
+
+
+class Files:
+    """The files of a collection by source and path, and where the evidence of its labels is in them.
+
+    Nothing is read before it is needed.
+    """
+
+    def __init__(self, corpus: Iterable[Chunk], judgments: Sequence[Judgment] = ()) -> None:
+        self._corpus, self._judgments = corpus, judgments
+        self._texts: dict[File, FileText] = {}
+        self._passages: dict[str, Place] = {}
+
+    @cached_property
+    def _chunks(self) -> Mapping[File, list[Chunk]]:
+        by_file: defaultdict[File, list[Chunk]] = defaultdict(list)
+        for chunk in self._corpus:
+            by_file[chunk.source, chunk.path].append(chunk)
+        return by_file
+
+    @cached_property
+    def _places(self) -> dict[str, Place]:
+        return {
+            chunk.chunk_id: Place(*file, chunk.start_byte, chunk.end_byte)
+            for file, chunks in self._chunks.items()
+            for chunk in chunks
+        }
+
+    @cached_property
+    def _ids(self) -> dict[Place, str]:
+        return {place: chunk_id for chunk_id, place in self._places.items()}
+
+    def text(self, source: str, path: str) -> FileText:
+        """The text of a file."""
+        if (source, path) not in self._texts:
+            self._texts[source, path] = FileText(self._chunks[source, path])
+        return self._texts[source, path]
+
+    def passage(self, place: Place) -> str:
+        """The text of a run of bytes of a file."""
+        return self.text(place.source, place.path).passage(place)
+
+    # Documents by id
+
+    def place(self, document: str) -> Place:
+        """Give the place of a chunk, or of a passage whose id was given."""
+        return self._passages.get(document) or self._places[document]
+
+    def passage_id(self, place: Place) -> str:
+        """Give the id of a passage, that of a chunk where it is one."""
+        passage = self._ids.get(place, place.passage_id)
+        self._passages[passage] = place
+        return passage
+
+    def chunks_at(self, place: Place) -> list[str]:
+        """The ids of the chunks that share a byte with a place."""
+        return [
+            chunk.chunk_id
+            for chunk in self._chunks.get((place.source, place.path), ())
+            if chunk.start_byte < place.end and place.start < chunk.end_byte
+        ]
+
+    @cached_property
+    def lengths(self) -> Mapping[str, int]:
+        """The lengths of chunks and passages in tokens, by id."""
+        return _Lengths(self, self._chunks.values())
+
+    @cached_property
+    def _labels(self) -> Mapping[str, Mapping[File, Sequence[ChunkLabels]]]:
+        pairs: defaultdict[tuple[str, str], list[tuple[str, int | None, Spans]]] = defaultdict(list)
+        fields = "query_id", "chunk_id", "nugget_id", "label", "evidence"
+        for query_id, chunk_id, *label in rows(self._judgments, *fields):
+            pairs[query_id, chunk_id].append((label[0], label[1], label[2]))
+        by_query: defaultdict[str, dict[File, list[ChunkLabels]]] = defaultdict(dict)
+        for (query_id, chunk_id), labels in pairs.items():
+            place = self.place(chunk_id)
+            span = place.start, place.end
+            support = [(nugget_id, spans) for nugget_id, label, spans in labels if label]
+            by_query[query_id].setdefault((place.source, place.path), []).append(
+                ChunkLabels(
+                    chunk_id,
+                    span,
+                    labels={nugget_id: label for nugget_id, label, _ in labels},
+                    evidence={nugget_id: merged(spans) or [span] for nugget_id, spans in support},
+                    without_evidence=frozenset(id_ for id_, spans in support if not spans),
+                )
+            )
+        return by_query
+
+    def labels(self, query_id: str) -> Mapping[File, Sequence[ChunkLabels]]:
+        """Give the labels of a query by (source, path)."""
+        return self._labels.get(query_id, {})
+
+    # Results of retrievers
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Sequence[File]]:
+        files: defaultdict[str, list[File]] = defaultdict(list)
+        for file in self._chunks:
+            files[PurePosixPath(file[1]).name].append(file)
+        return files
+
+    @cached_property
+    def _by_word(self) -> Mapping[str, Sequence[File]]:
+        files: defaultdict[str, list[File]] = defaultdict(list)
+        for file, chunks in self._chunks.items():
+            for word in set(FileText(chunks).text.split()):
+                files[word].append(file)
+        return files
+
+    def named(self, path: str, source: str | None = None) -> Sequence[File]:
+        """The files that a path may mean: those whose path and its own end alike the farthest."""
+        wanted = _parts(path)
+        alike: defaultdict[int, list[File]] = defaultdict(list)
+        for file in self._by_name.get(wanted[-1] if wanted else "", ()):
+            if source in (None, file[0]):
+                own = (*_parts(file[0]), *_parts(file[1]))
+                pairs = zip(reversed(own), reversed(wanted), strict=False)
+                alike[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))].append(
+                    file
+                )
+        return alike[max(alike)] if alike else ()
+
+    def find(self, hit: Hit) -> Place | None:
+        """Give the place of a result; None where it is not known."""
+        if hit.chunk_id is not None and hit.chunk_id in self._places:
+            return self._places[hit.chunk_id]
+        if hit.path is None:
+            return None if hit.text is None else self._find_text(hit, hit.text)
+        named = self.named(hit.path, hit.source)
+        exact = _exact(hit.path, named)
+        # A text that is in the file of this path is in no other of its base name, and where the
+        # source is named too, there is no other file.
+        if hit.text is None:
+            named = exact or named
+        elif exact and (hit.source or any(self.text(*file).holds(hit.text) for file in exact)):
+            named = exact
+        places = self._places_in(named, hit)
+        if len(places) > 1:
+            places = [place for place in places if (place.source, place.path) in exact]
+        return places[0] if len(places) == 1 else None
+
+    def _find_text(self, hit: Hit, text: str) -> Place | None:
+        """Where a text without a path is: in the files with its rarest word, or a whole chunk."""
+        words = text.split()
+        whole = words[1:-1]  # the first and the last may be cut
+        files: Sequence[File] = list(self._chunks)
+        if whole:
+            files = min((self._by_word.get(word, ()) for word in whole), key=len)
+        places = self._places_in(files, hit)
+        if len(places) != 1:
+            return None
+        for chunk in self._chunks[places[0].source, places[0].path]:
+            if chunk.start_byte <= places[0].start < chunk.end_byte and chunk.text.split() == words:
+                return self._places[chunk.chunk_id]
+        return places[0]
+
+    def _places_in(self, files: Iterable[File], hit: Hit) -> list[Place]:
+        texts = {file: self.text(*file) for file in files}
+        if hit.text is not None and len(texts) > 1:  # most differ by the text alone, which is quick
+            texts = {file: of for file, of in texts.items() if hit.text in of.text} or texts
+        spans = ((file, of.span(hit)) for file, of in texts.items())
+        return [Place(*file, *span) for file, span in spans if span is not None]
+
+    def fault(self, hit: Hit) -> str | None:
+        """Say what is wrong with the path or the offsets of a passage."""
+        path = hit.path or ""
+        wanted = _parts(path)
+        named = [
+            file
+            for file in self.named(path, hit.source)
+            if (own := _parts(file[1])) == wanted[-len(own) :] or own[-len(wanted) :] == wanted
+        ]
+        if not named:
+            source = f" in source {hit.source!r:.200}" if hit.source else ""
+            return f"the collection has no file {path!r:.200}{source}"
+        if hit.text is not None or self.find(hit) is not None:
+            return None
+        if len(named := _exact(path, named) or named) > 1:
+            files = ", ".join("/".join(file) for file in named[:3])
+            return f"{path!r:.200} may be {files}: give the source and the whole path"
+        file = self.text(*named[0])
+        size = f"{file.size} bytes" if hit.unit == "bytes" else f"{len(file.text)} characters"
+        return f"the passage ends at {hit.end}, and {path!r:.200} has {size}"
+
+    def why_unplaced(self, hit: Hit) -> str:
+        """Say why a result has no known place."""
+        if hit.path is not None:
+            if hit.text is None and (hit.start is None or hit.end is None):
+                return f"of {hit.path!r:.200} it has neither text nor start and end"
+            return self.fault(hit) or f"its text is not in {hit.path!r:.200}, or several times"
+        if hit.text is not None:
+            return "its text is in no file, or in several places"
+        if hit.chunk_id is None:
+            return "it has no path"
+        is_text = len(hit.chunk_id.split()) > 1
+        hint = "; a text is given as a dictionary with path and text" if is_text else ""
+        return f"the collection has no chunk {hit.chunk_id!r:.100}{hint}"
+
+    def place_all(self, hits: Mapping[str, Iterable[Hit]], name: str) -> PassageRun:
+        """Place all results of a retriever, by query; those without a place keep their scores."""
+        passages: dict[str, dict[Place, float]] = {}
+        unplaced: defaultdict[str, list[float]] = defaultdict(list)
+        repeated = 0
+        for query_id, results in hits.items():
+            scores = passages.setdefault(query_id, {})
+            for hit in results:
+                if (place := self.find(hit)) is None:
+                    unplaced[query_id].append(hit.score)
+                else:
+                    repeated += place in scores
+                    scores[place] = max(hit.score, scores.get(place, hit.score))
+        return PassageRun(name, passages, dict(unplaced), repeated)
+
+    def passages_of(self, run: Run) -> PassageRun:
+        """Give a run of chunks as passages, for another collection of the same files."""
+        scores = {
+            query_id: {self.place(chunk_id): score for chunk_id, score in ranking}
+            for query_id, ranking in run.rankings.items()
+        }
+        return PassageRun(run.name, scores)
+
+    def read(self, path: Path) -> PassageRun:
+        """Read a file of passages; its name is that of the file."""
+        return self.place_all(read_passages(path, self), path.stem)
+
+
+def _exact(path: str, named: Iterable[File]) -> list[File]:
+    """Those of several files whose whole path it is, as README.md is of the one at the root."""
+    wanted = _parts(path)
+    below_source = [file for file in named if _parts(file[1]) == wanted]
+    return below_source or [file for file in named if _parts("/".join(file)) == wanted]
+
+
+class _Lengths(dict[str, int]):
+    """The lengths of chunks in tokens, and of passages, which are counted when asked for."""
+
+    def __init__(self, files: Files, chunks: Iterable[Sequence[Chunk]]) -> None:
+        super().__init__((each.chunk_id, each.tokens) for of in chunks for each in of)
+        self._files = files
+
+    def __missing__(self, passage: str) -> int:
+        from freshstack_dspy.lm.tokens import count_tokens
+
+        files = self._files
+        return self.setdefault(passage, count_tokens(files.passage(files.place(passage))))
+
+
+class _Line(BaseModel):
+    """A line of a file of passages."""
+
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+    query_id: str
+    path: str | None
+    source: str | None = None
+    start: int | None = Field(default=None, ge=0)
+    end: int | None = None
+    text: str | None = None
+    score: float = Field(allow_inf_nan=False)
+    unit: Unit = "bytes"
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> "_Line":
+        if self.path is not None and self.text is None and None in (self.start, self.end):
+            missing = "start" if self.start is None else "end"
+            raise ValueError(f"{missing} is missing; a passage has start and end, or text")
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise ValueError(f"the passage starts at {self.start} and ends at {self.end}")
+        return self
+
+
+def read_passages(path: Path | str, files: Files | None = None) -> dict[str, list[Hit]]:
+    """Read passages by query, one JSON object a line.
+
+    A line is `{"query_id", "source", "path", "start", "end", "score"}`. `source` may be left out
+    where the path alone names one file; `text` may be given in place of the offsets or with them;
+    offsets are in bytes of the file, or with `"unit": "chars"` in characters of its text.
+    A result whose path is not known has the path null, and may be found by its text.
+
+    Args:
+        path: A UTF-8 text file.
+        files: Those of the collection, to check each path, and each passage without a text.
+
+    Raises:
+        CollectionError: With file and line, where a line cannot be understood, no file or several
+            have the path, or a passage is outside its file.
+        SourceError: The file cannot be read.
+    """
+    hits: dict[str, list[Hit]] = {}
+    for number, text in read_lines(Path(path)):
+        if text.strip():
+            try:
+                line = _Line.model_validate_json(text)
+            except ValidationError as error:
+                raise CollectionError(
+                    f"{path}:{number}: not a passage: {first_fault(error)}; {_LINE}"
+                ) from None
+            hit = Hit(**line.model_dump(exclude={"query_id"}))
+            if files and hit.path is not None and (fault := files.fault(hit)):
+                raise CollectionError(f"{path}:{number}: {fault}")
+            hits.setdefault(line.query_id, []).append(hit)
+    return hits
+
+
+def write_passages(run: PassageRun, path: Path | str) -> None:
+    """Write passages as JSON Lines, in bytes; those without a place have the path null."""
+    lines = [
+        {"query_id": query_id, **place._asdict(), "score": score}
+        for query_id, scores in run.passages.items()
+        for place, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    lines += [
+        {"query_id": query_id, "path": None, "score": score}
+        for query_id, scores in run.unplaced.items()
+        for score in scores
+    ]
+    write_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
