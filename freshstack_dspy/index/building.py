@@ -5,7 +5,7 @@ import json
 import logging
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -33,7 +33,6 @@ from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
     SCHEMA_VERSION,
     IndexManifest,
-    NewIndex,
     Place,
     Settings,
     VectorColumn,
@@ -62,6 +61,10 @@ Known = Callable[[Sequence[str]], dict[str, Vectors]]
 """Gives the vectors that are there already, by the hashes of their texts."""
 
 
+def _nothing(_: Sequence[str]) -> dict[str, Vectors]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Draft:
     """What an index is to be made from."""
@@ -73,16 +76,6 @@ class Draft:
     map_batches: Callable[..., Iterator[Any]] = map_in_processes
     sha256: str = ""
     """The hash of the chunks, where it is known, so that they need not be read to find their index."""
-
-    def check(self) -> None:
-        """Raise an error if no index can be made of it."""
-        if not len(self.chunks):
-            raise IndexingError(
-                "there are no chunks to index; is the corpus empty, or all skipped?"
-            )
-        names = [*RETRIEVERS, *(embedder.name for embedder in self.embedders)]
-        if len(set(names)) < len(names):
-            raise IndexingError(f"a name of a retriever is taken: {', '.join(names)}")
 
     @cached_property
     def terms(self) -> str:
@@ -101,27 +94,143 @@ class Draft:
         """Whether vectors are searched by an approximate index."""
         return bool(self.embedders) and len(self.chunks) > self.settings.approximate_above
 
-    @property
-    def needs_table(self) -> bool:
-        """Whether there is a LanceDB table: an index of `bm25` alone, by bm25s, has none."""
-        settings = self.settings
-        return bool(self.embedders or settings.dimensions) or settings.lexical == "lance"
-
-    def in_index(self, manifest: IndexManifest | None, hosted: Mapping[str, Vectors]) -> bool:
+    def in_index(self, manifest: IndexManifest) -> bool:
         """Whether an index has all of this; it may have vectors of more embedders."""
-        if manifest is None or manifest.terms != self.terms:
+        if manifest.terms != self.terms:
             return False
         has = {(column.name, column.identity, column.sha256) for column in manifest.vectors}
         same = not self.embedders or manifest.approximate == self.approximate
-        return same and has.issuperset(self.columns(hosted))
+        return same and has.issuperset(self.columns)
 
-    def columns(self, hosted: Mapping[str, Vectors]) -> list[tuple[str, str, str]]:
-        """Name the embedders and all that their vectors depend on."""
-        return sorted(
-            (each.name, each.identity, _sum(hosted, each.name)) for each in self.embedders
+    @cached_property
+    def hosted(self) -> dict[str, Vectors]:
+        """The vectors of hosted embedders as they are recorded now, on which the index depends."""
+        hosted = (each for each in self.embedders if isinstance(each, HostedEmbedder))
+        return {embedder.name: self._vectors(embedder) for embedder in hosted}
+
+    @cached_property
+    def columns(self) -> list[tuple[str, str, str]]:
+        """The names of the embedders, and all that their vectors depend on."""
+        return sorted((each.name, each.identity, self._sum(each.name)) for each in self.embedders)
+
+    def build(self, place: Place) -> IndexManifest:
+        """The manifest of the index of this: of one that is there, or a new one."""
+        if not len(self.chunks):
+            raise IndexingError(
+                "there are no chunks to index; is the corpus empty, or all skipped?"
+            )
+        names = [*RETRIEVERS, *(embedder.name for embedder in self.embedders)]
+        if len(set(names)) < len(names):
+            raise IndexingError(f"a name of a retriever is taken: {', '.join(names)}")
+        before = find(place)
+        if before and self.in_index(before):
+            return before
+        key = _hash([self.terms, self.approximate, *self.columns])[:32]
+
+        def known(embedder: Embedder) -> Known:
+            """What gives the vectors that the index before has of an embedder."""
+            for column in before.vectors if before else ():
+                if before and column.identity == embedder.identity:
+                    return partial(place.table(before.key).vectors, column.name)
+            return _nothing
+
+        with place.only_writer():
+            manifest = find(place, key) or place.write(key, partial(self._fill, key, known))
+            place.choose(manifest)
+        return manifest
+
+    def _fill(
+        self,
+        key: str,
+        known: Callable[[Embedder], Known],
+        table: ChunkTable,
+        folder: Path | None,
+    ) -> IndexManifest:
+        """Write the files of an index."""
+        identities, vectors = {LSA: self.terms}, dict[str, Vectors]()
+        if folder is not None:
+            self.chunks.copy(folder / CHUNKS, link=True)
+            if self.settings.lexical == "bm25s":
+                vectors |= self._write_words(folder)
+        for embedder in self.embedders:
+            name = embedder.name
+            made = self.hosted.get(name)
+            vectors[name] = self._vectors(embedder, known(embedder)) if made is None else made
+            identities[name] = embedder.identity
+        if vectors or self.settings.dimensions or self.settings.lexical == "lance":
+            self._write_table(table, vectors)
+        sums = self.chunks.sums
+        return IndexManifest(
+            key=key,
+            terms=self.terms,
+            lexical=self.settings.lexical,
+            languages=self.settings.languages,
+            approximate=self.approximate,
+            revisions=sums.revisions,
+            chunks=sums.chunks,
+            tokens=sums.tokens,
+            vectors=tuple(
+                VectorColumn(
+                    name=name,
+                    identity=identities[name],
+                    dimensions=matrix.shape[1],
+                    sha256=self._sum(name),
+                )
+                for name, matrix in vectors.items()
+            ),
         )
 
-    def vectors(self, embedder: Embedder, known: Known) -> Vectors:
+    def _write_words(self, folder: Path) -> dict[str, Vectors]:
+        """Write `bm25` and the model of `lsa`, and give the vectors of `lsa`, if it is made."""
+        cut, done, size = partial(cut_batch, languages=self.settings.languages), 0, len(self.chunks)
+
+        def parts() -> Iterator[CutTerms]:
+            nonlocal done
+            for part in self.map_batches(cut, self.chunks.batches()):
+                yield part
+                done += len(part.counts.indptr) - 1
+                self.report("terms", done / size)
+
+        corpus = CorpusTerms.of(parts())
+        self.report(BM25, 0)
+        LexicalIndex.build(corpus).save(folder / BM25)
+        self.report(BM25, 1)
+        if not self.settings.dimensions:
+            return {}
+        if size > MOST_CHUNKS:
+            _log.warning(
+                f"lsa is left out: it is for at most {MOST_CHUNKS:,} chunks, and there are "
+                f"{size:,}; hybrid fuses the others"
+            )
+            return {}
+        self.report(LSA, 0)
+        model, vectors = fit_lsa(corpus, self.settings.dimensions, partial(self.report, LSA))
+        model.save(folder / LSA)
+        return {LSA: vectors}
+
+    def _write_table(self, table: ChunkTable, vectors: Mapping[str, Vectors]) -> None:
+        import pyarrow as pa
+
+        self.report("table", 0)
+        lexical, size = self.settings.lexical == "lance", len(self.chunks)
+        dimensions = {name: matrix.shape[1] for name, matrix in vectors.items()}
+        schema = table_schema(dimensions, lexical=lexical)
+        make = partial(rows_of, lexical=lexical, languages=self.settings.languages)
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            done = 0
+            for batch in self.map_batches(make, self.chunks.batches()):
+                block = slice(done, done + len(batch))
+                columns = [vector_array(matrix[block]) for matrix in vectors.values()]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
+                done += len(batch)
+                self.report("table", 0.7 * done / size)
+
+        table.write(schema, rows())
+        table.index(approximate=[each.name for each in self.embedders] if self.approximate else [])
+        self.report("table", 1)
+
+    def _vectors(self, embedder: Embedder, known: Known = _nothing) -> Vectors:
         """The vectors of all chunks, in a file that ends with the array: known ones, or made now."""
         done, size = 0, len(self.chunks)
         self.report(embedder.name, 0)
@@ -158,6 +267,7 @@ class Draft:
             ) from None
 
     def _texts(self) -> Iterator[list[str]]:
+        """What the chunks are found by, so many at a time."""
         texts: list[str] = []
         for batch in self.chunks.batches():
             texts += map(indexed_text, chunks_in(batch))
@@ -167,144 +277,9 @@ class Draft:
         if texts:
             yield texts
 
-
-def hosted_vectors(draft: Draft) -> dict[str, Vectors]:
-    """The vectors of hosted embedders as they are recorded now, on which the index depends."""
-    hosted = (each for each in draft.embedders if isinstance(each, HostedEmbedder))
-    return {embedder.name: draft.vectors(embedder, lambda _: {}) for embedder in hosted}
-
-
-def build(place: Place, draft: Draft) -> IndexManifest:
-    """The manifest of the index of a draft: of one that is there, or a new one."""
-    draft.check()
-    before = find(place)
-    hosted = hosted_vectors(draft)
-    if before and draft.in_index(before, hosted):
-        return before
-    key = _hash([draft.terms, draft.approximate, *draft.columns(hosted)])[:32]
-    with place.only_writer():
-        manifest = find(place, key)
-        if manifest is None:
-            with place.new(key) as new:
-                manifest = new.finished(_write(new, key, draft, hosted, place, before))
-        place.choose(manifest)
-    return manifest
-
-
-def _write(
-    new: NewIndex,
-    key: str,
-    draft: Draft,
-    hosted: Mapping[str, Vectors],
-    place: Place,
-    before: IndexManifest | None,
-) -> IndexManifest:
-    """Write the files of an index."""
-    identities, vectors = {LSA: draft.terms}, dict[str, Vectors]()
-    if new.folder is not None:
-        draft.chunks.copy(new.folder / CHUNKS, link=True)
-        if draft.settings.lexical == "bm25s":
-            vectors |= _write_words(new.folder, draft)
-    for embedder in draft.embedders:
-        known = hosted.get(embedder.name)
-        if known is None:
-            known = draft.vectors(embedder, _known(embedder, place, before))
-        vectors[embedder.name], identities[embedder.name] = known, embedder.identity
-    if draft.needs_table:
-        _write_table(new.table, draft, vectors)
-    sums = draft.chunks.sums
-    return IndexManifest(
-        key=key,
-        terms=draft.terms,
-        lexical=draft.settings.lexical,
-        languages=draft.settings.languages,
-        approximate=draft.approximate,
-        corpus=sums.sha256,
-        revisions=sums.revisions,
-        chunks=sums.chunks,
-        tokens=sums.tokens,
-        vectors=tuple(
-            VectorColumn(
-                name=name,
-                identity=identities[name],
-                dimensions=matrix.shape[1],
-                sha256=_sum(hosted, name),
-            )
-            for name, matrix in vectors.items()
-        ),
-    )
-
-
-def _write_words(folder: Path, draft: Draft) -> dict[str, Vectors]:
-    """Write `bm25` and the model of `lsa`, and give the vectors of `lsa`, if it is made."""
-    report = draft.report
-    parts = draft.map_batches(
-        partial(cut_batch, languages=draft.settings.languages), draft.chunks.batches()
-    )
-    corpus = CorpusTerms.of(_counted(parts, len(draft.chunks), partial(report, "terms")))
-    report(BM25, 0)
-    LexicalIndex.build(corpus).save(folder / BM25)
-    report(BM25, 1)
-    if not draft.settings.dimensions:
-        return {}
-    if len(draft.chunks) > MOST_CHUNKS:
-        _log.warning(
-            f"lsa is left out: it is for at most {MOST_CHUNKS:,} chunks, and there are "
-            f"{len(draft.chunks):,}; hybrid fuses the others"
-        )
-        return {}
-    report(LSA, 0)
-    model, vectors = fit_lsa(corpus, draft.settings.dimensions, partial(report, LSA))
-    model.save(folder / LSA)
-    return {LSA: vectors}
-
-
-def _counted(
-    parts: Iterable[CutTerms], size: int, report: Callable[[float], None]
-) -> Iterator[CutTerms]:
-    done = 0
-    for part in parts:
-        yield part
-        done += len(part.counts.indptr) - 1
-        report(done / size)
-
-
-def _write_table(table: ChunkTable, draft: Draft, vectors: dict[str, Vectors]) -> None:
-    import pyarrow as pa
-
-    draft.report("table", 0)
-    lexical = draft.settings.lexical == "lance"
-    sizes = {name: matrix.shape[1] for name, matrix in vectors.items()}
-    schema = table_schema(sizes, lexical=lexical)
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        done = 0
-        make = partial(rows_of, lexical=lexical, languages=draft.settings.languages)
-        for batch in draft.map_batches(make, draft.chunks.batches()):
-            block = slice(done, done + len(batch))
-            columns = [vector_array(matrix[block]) for matrix in vectors.values()]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
-            done += len(batch)
-            draft.report("table", 0.7 * done / len(draft.chunks))
-
-    table.write(schema, rows())
-    table.index(
-        approximate=[embedder.name for embedder in draft.embedders] if draft.approximate else []
-    )
-    draft.report("table", 1)
-
-
-def _known(embedder: Embedder, place: Place, before: IndexManifest | None) -> Known:
-    """What gives the vectors of an embedder in the index before."""
-    columns = before.vectors if before else ()
-    name = next((each.name for each in columns if each.identity == embedder.identity), None)
-    if before is None or name is None:
-        return lambda _: {}
-    return partial(place.table(before.key).vectors, name)
-
-
-def _sum(vectors: Mapping[str, Vectors], name: str) -> str:
-    return hashlib.sha256(vectors[name].data).hexdigest() if name in vectors else ""
+    def _sum(self, name: str) -> str:
+        vectors = self.hosted.get(name)
+        return "" if vectors is None else hashlib.sha256(vectors.data).hexdigest()
 
 
 def _hash(depends: Sequence[Any]) -> str:

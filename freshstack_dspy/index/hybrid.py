@@ -14,7 +14,7 @@ from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
-from freshstack_dspy.index.building import BM25, CHUNKS, LSA, Draft, build, hosted_vectors
+from freshstack_dspy.index.building import BM25, CHUNKS, LSA, Draft
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
@@ -113,7 +113,7 @@ class HybridIndex:
         with showing(progress) as shown:
             report = Fractions(shown)
             draft = Draft(file, settings, models.embedders, report, mapper(models.engine))
-            manifest = build(place, draft)
+            manifest = draft.build(place)
         return cls(place, manifest, models, [each.name for each in models.embedders])
 
     @classmethod
@@ -160,10 +160,8 @@ class HybridIndex:
     ) -> Self | None:
         """Open an index if it is of these chunks, settings and embedders; `sha256` is the chunks'."""
         place = place_of(path_or_uri(root) / name)
-        if (manifest := find(place)) is None:
-            return None
         draft = Draft(chunks, settings, models.embedders, sha256=sha256)
-        if not draft.in_index(manifest, hosted_vectors(draft)):
+        if (manifest := find(place)) is None or not draft.in_index(manifest):
             return None
         return cls(place, manifest, models, [each.name for each in models.embedders])
 
@@ -207,10 +205,10 @@ class HybridIndex:
         if retriever not in (HYBRID, RERANKED):
             return self._by_one(retriever, texts, depth)
         fused_depth = depth if retriever == HYBRID else self._models.rerank_depth
-        found = {name: self._by_one(name, texts, fused_depth) for name in self._fused}
+        rankings = (self._by_one(name, texts, fused_depth) for name in self._fused)
         fused = [
-            fuse({name: rankings[place] for name, rankings in found.items()}, fused_depth, fusion)
-            for place in range(len(texts))
+            fuse(dict(zip(self._fused, of_text, strict=True)), fused_depth, fusion)
+            for of_text in zip(*rankings, strict=True)
         ]
         if retriever == HYBRID:
             return fused
@@ -233,18 +231,17 @@ class HybridIndex:
         """
         wanted = list(dict.fromkeys(chunk_ids))
         if self._file is not None:
-            known = self._file.ids
-            found = self._file.chunks([each for each in wanted if each in known])
+            ids = self._file.ids
+            chunks = self._file.chunks([each for each in wanted if each in ids])
         else:
-            found = {chunk.chunk_id: chunk for chunk in self._table.chunks(wanted)}
-        if unknown := next((each for each in wanted if each not in found), None):
+            chunks = {chunk.chunk_id: chunk for chunk in self._table.chunks(wanted)}
+        if unknown := next((each for each in wanted if each not in chunks), None):
             raise IndexingError(f"no chunk {unknown!r} in {self.path}")
-        return {chunk_id: found[chunk_id] for chunk_id in wanted}
+        return {chunk_id: chunks[chunk_id] for chunk_id in wanted}
 
     def chunks(self) -> Iterator[Chunk]:
         """Read all chunks, in the order of their ids."""
-        stored = self._table if self._file is None else self._file
-        for batch in stored.batches(list(Chunk.model_fields)):
+        for batch in self._batches(Chunk.model_fields):
             yield from chunks_in(batch)
 
     def file_of(self, chunk_id: str) -> tuple[str, str]:
@@ -259,11 +256,13 @@ class HybridIndex:
         """The ids of all chunks, their sources and their paths."""
         import pyarrow as pa
 
-        stored = self._table if self._file is None else self._file
-        table = pa.Table.from_batches(stored.batches(["chunk_id", "source", "path"]))
+        table = pa.Table.from_batches(self._batches(["chunk_id", "source", "path"]))
         ids, sources, paths = table.columns
         array = pa.concat_arrays(ids.cast(pa.large_string()).chunks)
         return ChunkIds(array), sources.dictionary_encode(), paths.dictionary_encode()
+
+    def _batches(self, columns: Iterable[str]) -> Iterator[Any]:
+        return (self._table if self._file is None else self._file).batches(list(columns))
 
     def __len__(self) -> int:
         return self.manifest.chunks
@@ -316,8 +315,8 @@ class HybridIndex:
         if retriever == LSA:
             vectors = self._lsa.embed(self._terms(texts))
         elif retriever != BM25:
-            made = self._embedders[retriever].embed_queries(texts)
-            vectors = unit_rows(made, retriever, len(texts))
+            queries = self._embedders[retriever].embed_queries(texts)
+            vectors = unit_rows(queries, retriever, len(texts))
         rank, spread = partial(self._ranked, retriever, depth), self._spread(retriever, len(texts))
         return rank(texts, vectors) if spread is None else _searched(spread, rank, texts, vectors)
 
@@ -342,8 +341,7 @@ class HybridIndex:
         if self.manifest.lexical == "lance":
             return self._table.by_terms(self._terms(texts), depth)
         assert self._file is not None
-        rankings = self._lexical.search(self._terms(texts), depth)
-        ids = self._file.ids
+        rankings, ids = self._lexical.search(self._terms(texts), depth), self._file.ids
         return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
 
     def _terms(self, texts: Sequence[str]) -> list[list[str]]:
@@ -355,8 +353,8 @@ class HybridIndex:
         """Score the chunks of rankings anew."""
         reranker = self._models.reranker
         assert reranker is not None
-        found = self.chunks_by_id(entry.chunk_id for ranking in rankings for entry in ranking)
-        passages = {chunk_id: indexed_text(chunk) for chunk_id, chunk in found.items()}
+        chunks = self.chunks_by_id(entry.chunk_id for ranking in rankings for entry in ranking)
+        passages = {chunk_id: indexed_text(chunk) for chunk_id, chunk in chunks.items()}
 
         def rescored(pair: tuple[str, Sequence[ScoredChunk]]) -> list[ScoredChunk]:
             text, ranking = pair
@@ -388,8 +386,8 @@ def _searched(
     questions = pa.record_batch(columns)
     shards = (questions.slice(start, _SHARD) for start in range(0, len(texts), _SHARD))
     rankings: list[list[ScoredChunk]] = [[] for _ in texts]
-    for found in map_batches(partial(search_batch, rank=rank), shards):
-        rows = (found[name].to_pylist() for name in ("query", "chunk_id", "score"))
+    for batch in map_batches(partial(search_batch, rank=rank), shards):
+        rows = (batch[name].to_pylist() for name in ("query", "chunk_id", "score"))
         for query, chunk_id, score in zip(*rows, strict=True):
             rankings[query].append(ScoredChunk(chunk_id, score))
     return rankings

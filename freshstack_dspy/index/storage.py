@@ -2,7 +2,7 @@
 
     ROOT/NAME/
         current      the key of the index that is opened
-        .lock        held by the one who writes
+        .lock        held by the process that writes
         5f1c…/       index.json, chunks.parquet, bm25, lsa, chunks.lance: written once, never changed
 
 In an object store ROOT/NAME is a LanceDB database: each index is a table named by its key, and
@@ -13,11 +13,10 @@ one stays, for those who still read it.
 file is read. Object stores have checksums of their own.
 """
 
-import json
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -32,14 +31,13 @@ from freshstack_dspy.index.table import ChunkTable, connected, reaching
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[11] = 11
+SCHEMA_VERSION: Literal[12] = 12
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 TABLE = "chunks"
 _MANIFEST, _CURRENT, _INDEXES = "index.json", "current", "indexes"
 _MOST_TABLES = 1_000
-_OURS = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\..*|\d{6}")
-"""Indexes, what a killed process left of one, and the numbered versions of earlier releases."""
-_BUILD_IT = "build it: freshstack index CONFIG"
+_KEY = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\..*")
+"""An index, or what a killed process left of one."""
 _ALWAYS_READ = 64 * 1024**2
 """Bytes. Reading larger files to check them would take longer than a search: they are checked
 where their time of change is another than that of the build, as after a copy."""
@@ -68,19 +66,10 @@ class VectorColumn(Record):
     """The hash of the vectors that a hosted embedder gave: others may be recorded under the same identity."""
 
 
-class FileSum(Record):
-    """A file as it was written."""
-
-    size: int
-    modified: int
-    """Nanoseconds since 1970."""
-    crc32: int
-
-
 class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[11] = SCHEMA_VERSION
+    schema_version: Literal[12] = SCHEMA_VERSION
     key: str
     """The hash of settings, chunks and embedders that names the index."""
     terms: str
@@ -88,37 +77,20 @@ class IndexManifest(Record):
     lexical: Lexical
     """What `bm25` is searched by."""
     languages: tuple[str, ...] = ENGLISH
-    """By whose stems and stop words terms are made."""
     approximate: bool
     """Whether vectors have an approximate index."""
-    corpus: str
-    """SHA-256 of the chunks, as the manifest of a collection has it."""
     revisions: dict[str, str | None]
     """The revision of each source."""
     chunks: int
     tokens: int
     """The tokens of all chunks."""
     vectors: tuple[VectorColumn, ...]
-    files: dict[str, FileSum] = Field(default_factory=dict)
-    """By their path in the folder of the index."""
+    files: dict[str, tuple[int, int, int]] = Field(default_factory=dict)
+    """By path in the folder of the index: bytes, time of change in nanoseconds, and CRC-32."""
 
 
-class NewIndex(NamedTuple):
-    """Where the parts of an index are written."""
-
-    table: ChunkTable
-    folder: Path | None
-    """None in an object store."""
-
-    def finished(self, manifest: IndexManifest) -> IndexManifest:
-        """Write the manifest, with the sums of the files, once all are written."""
-        if self.folder is None:
-            return manifest
-        files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
-        sums = {path.relative_to(self.folder).as_posix(): _sum_of(path) for path in files}
-        manifest = manifest.model_copy(update={"files": sums})
-        write_file(self.folder / _MANIFEST, _written(manifest))
-        return manifest
+Fill = Callable[[ChunkTable, Path | None], IndexManifest]
+"""Writes the table and, on this machine, the other files of a new index, and says what it holds."""
 
 
 class Folder:
@@ -132,9 +104,9 @@ class Folder:
         try:
             key = key or (self.path / _CURRENT).read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
-            raise IndexingError(f"{self.path}: no index here; {_BUILD_IT}") from None
+            raise _missing(self.path) from None
         try:
-            return _read((self.path / key / _MANIFEST).read_bytes())
+            return _decoded((self.path / key / _MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise _damaged(self.path) from None
 
@@ -165,14 +137,18 @@ class Folder:
                 "the disk's free space and the folder's permissions"
             ) from None
 
-    @contextmanager
-    def new(self, key: str) -> Iterator[NewIndex]:
-        """Give the place of a new index, which appears when the block ends well."""
+    def write(self, key: str, fill: Fill) -> IndexManifest:
+        """Write a new index, which appears when all its files are there."""
         try:
             with replace_folder(self.path / key) as folder:
-                yield NewIndex(ChunkTable(folder, TABLE), folder)
+                manifest = fill(ChunkTable(folder, TABLE), folder)
+                files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+                sums = {path.relative_to(folder).as_posix(): _sum_of(path) for path in files}
+                manifest = manifest.model_copy(update={"files": sums})
+                write_file(folder / _MANIFEST, _encoded(manifest))
         except CollectionError as error:
             raise IndexingError(str(error)) from None
+        return manifest
 
     def choose(self, manifest: IndexManifest) -> None:
         """Make an index the current one, and remove all but the one that was."""
@@ -193,15 +169,16 @@ class Database:
         """Read the manifest of an index, by default the current one."""
         tables = self.tables()
         if _INDEXES not in tables:
-            raise IndexingError(f"{self.path}: no index here; {_BUILD_IT}")
+            raise _missing(self.path)
+        with reaching(self.path):
+            rows = connected(self.path).open_table(_INDEXES).to_arrow()[_INDEXES].to_pylist()
         try:
-            finished = [_read(row) for row in self._finished()]
+            manifests = [each for each in map(_decoded, rows) if key in ("", each.key)]
         except ValueError:
             raise _damaged(self.path) from None
-        wanted = [each for each in finished if each.key == key] if key else finished
-        if not wanted or wanted[-1].key not in tables:
+        if not manifests or manifests[-1].key not in tables:
             raise _damaged(self.path)
-        return wanted[-1]
+        return manifests[-1]
 
     def check(self, manifest: IndexManifest, part: str = "") -> None:
         """Nothing: the object store finds damage by itself."""
@@ -219,20 +196,19 @@ class Database:
         """Nobody waits: who writes the same key writes the same."""
         return nullcontext()
 
-    @contextmanager
-    def new(self, key: str) -> Iterator[NewIndex]:
-        """Give the place of a new index; it counts from when it is chosen."""
+    def write(self, key: str, fill: Fill) -> IndexManifest:
+        """Write a new index, which counts from when it is chosen."""
         if key in self.tables():  # one that was not finished
             with reaching(self.path):
                 connected(self.path).drop_table(key)
-        yield NewIndex(self.table(key), None)
+        return fill(self.table(key), None)
 
     def choose(self, manifest: IndexManifest) -> None:
         """Make an index the current one, and remove all but the one that was."""
         import pyarrow as pa
 
         before, tables = find(self), self.tables()
-        row = pa.table({_INDEXES: [_written(manifest)]})
+        row = pa.table({_INDEXES: [_encoded(manifest)]})
         with reaching(self.path):
             database = connected(self.path)
             if _INDEXES in tables:
@@ -242,11 +218,6 @@ class Database:
             for name in tables:
                 if _is_old(name, manifest, before):
                     database.drop_table(name)
-
-    def _finished(self) -> list[str]:
-        with reaching(self.path):
-            rows = connected(self.path).open_table(_INDEXES).to_arrow()
-        return [str(row) for row in rows[_INDEXES].to_pylist()]
 
 
 Place = Folder | Database
@@ -270,42 +241,35 @@ def find(place: Place, key: str = "") -> IndexManifest | None:
 
 def _is_old(name: str, now: IndexManifest, before: IndexManifest | None) -> bool:
     kept = {now.key, before.key if before else ""}
-    return _OURS.fullmatch(name) is not None and name not in kept
+    return _KEY.fullmatch(name) is not None and name not in kept
 
 
-def _written(manifest: IndexManifest) -> str:
-    """A manifest as text, with a checksum of itself."""
-    fields = manifest.model_dump(mode="json")
-    return json.dumps({"crc32": _crc32_of(fields), **fields}, indent=1) + "\n"
+def _encoded(manifest: IndexManifest) -> str:
+    """A line of JSON, and one with its checksum."""
+    line = manifest.model_dump_json()
+    return f"{line}\n{zlib.crc32(line.encode())}\n"
 
 
-def _read(written: bytes | str) -> IndexManifest:
-    """Read a manifest; a ValueError if it is damaged, or of another version."""
-    try:
-        fields = json.loads(written)
-        crc32 = fields.pop("crc32", None)
-    except (AttributeError, RecursionError):  # no object
-        raise ValueError("no object") from None
-    if crc32 != _crc32_of(fields):
+def _decoded(written: str) -> IndexManifest:
+    """A manifest; a ValueError if it is damaged, or of another version."""
+    line, _, crc32 = written.removesuffix("\n").rpartition("\n")
+    if crc32 != str(zlib.crc32(line.encode())):
         raise ValueError("damaged")
-    return IndexManifest.model_validate(fields, strict=False)
+    return IndexManifest.model_validate_json(line)
 
 
-def _crc32_of(fields: object) -> int:
-    return zlib.crc32(json.dumps(fields, sort_keys=True).encode())
-
-
-def _sum_of(path: Path) -> FileSum:
+def _sum_of(path: Path) -> tuple[int, int, int]:
     status = path.stat()
-    crc32 = _crc32(path, status.st_size, status.st_mtime_ns)
-    return FileSum(size=status.st_size, modified=status.st_mtime_ns, crc32=crc32)
+    size, modified = status.st_size, status.st_mtime_ns
+    return size, modified, _crc32(path, size, modified)
 
 
-def _is_as_written(path: Path, written: FileSum) -> bool:
+def _is_as_written(path: Path, written: tuple[int, int, int]) -> bool:
     try:
-        now = path.stat()
-        same = (now.st_size, now.st_mtime_ns) == (written.size, written.modified)
-        return (same and now.st_size > _ALWAYS_READ) or _sum_of(path).crc32 == written.crc32
+        status = path.stat()
+        if status.st_size > _ALWAYS_READ and (status.st_size, status.st_mtime_ns) == written[:2]:
+            return True
+        return _sum_of(path)[2] == written[2]
     except OSError:
         return False
 
@@ -320,7 +284,12 @@ def _crc32(path: Path, _size: int, _modified: int) -> int:
     return crc32
 
 
+def _missing(path: Path | Uri) -> IndexingError:
+    return IndexingError(f"{path}: no index here; build it: freshstack index CONFIG")
+
+
 def _damaged(path: Path | Uri) -> IndexingError:
     return IndexingError(
-        f"{path}: a damaged index, or one of another version of this program; {_BUILD_IT}"
+        f"{path}: a damaged index, or one of another version of this program; build it: "
+        "freshstack index CONFIG"
     )

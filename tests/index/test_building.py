@@ -227,19 +227,6 @@ def test_a_build_that_fails_leaves_no_piece_of_an_index(tmp_path: Path) -> None:
     assert [each.parent.name for each in tmp_path.rglob("*.parquet")] == [kept.manifest.key]
 
 
-def test_an_index_of_an_earlier_release_is_built_anew(tmp_path: Path) -> None:
-    folder = tmp_path / NAME
-    (folder / "000007").mkdir(parents=True)
-    (folder / "manifest.json").write_text('{"schema_version": 3}')
-    with pytest.raises(IndexingError, match="no index here"):
-        HybridIndex.open(tmp_path / NAME)
-
-    index = build(tmp_path, BEFORE)
-
-    assert len(index) == len(BEFORE)
-    assert not (folder / "000007").exists()
-
-
 def test_an_index_without_lsa_searches_by_words(tmp_path: Path) -> None:
     index = build(tmp_path, BEFORE, dimensions=0)
 
