@@ -289,12 +289,10 @@ function renderProgress() {
     $("count").textContent = `${(found.place + 1).toLocaleString("en")} of ${found.total.toLocaleString("en")}`;
     return;
   }
-  const { done, total, seconds_left: left, isStale } = state;
+  const { done, total, isStale } = state;
   $("progress").max = total;
   $("progress").value = isStale ? 0 : done.length;
   $("count").textContent = `${number + 1} of ${total} · ${isStale ? "?" : done.length} labelled`;
-  const minutes = Math.ceil(left / 60);
-  $("left").textContent = left === null || done.length === total ? "" : minutes < 90 ? `about ${minutes} min left` : `about ${(minutes / 60).toFixed(1)} h left`;
 }
 
 /** The number of the button that has the focus of the keyboard; what is drawn anew gets it back. */

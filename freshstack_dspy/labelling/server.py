@@ -2,14 +2,10 @@
 
 import secrets
 import socket
-import statistics
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import uvicorn
@@ -36,8 +32,6 @@ _FILES = {
     "judged.js": "text/javascript",
 }
 _LARGEST_BODY, _DIGITS = 1 << 20, 9
-_LONGEST_PAUSE, _PACE_OF = 180, 50
-"""Seconds between two labels that still count as work; of how many labels the pace is taken."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -60,7 +54,6 @@ class Labelling:
         self._ids = list(tasks.by_id)
         if isinstance(tasks, Judged) and file is not None:
             tasks.add(file.others)
-        self._posted: deque[float] = deque(maxlen=_PACE_OF)
 
     def app(self) -> Starlette:
         """Give the application."""
@@ -142,7 +135,6 @@ class Labelling:
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         labels = self._tasks.labels(task, bytes(sent), annotator=file.annotator, time=time)
         file.put(labels)
-        self._posted.append(monotonic())
         # Another tab may have labelled it since this one was shown it, at the time that it says.
         seen = request.query_params.get("seen")
         changed = before and seen is not None and seen != before[0]["time"]
@@ -186,12 +178,8 @@ class Labelling:
         return [self._tasks.in_characters(one) for one in labels]
 
     def _progress(self) -> dict[str, Any]:
-        given = self._own
-        done = [number for number, task in enumerate(self._ids) if task in given]
-        gaps = [later - earlier for earlier, later in pairwise(self._posted)]
-        paces = [gap for gap in gaps if gap <= _LONGEST_PAUSE]
-        left = statistics.median(paces) * (len(self._ids) - len(done)) if paces else None
-        return {"done": done, "total": len(self._ids), "seconds_left": left}
+        done = [number for number, task in enumerate(self._ids) if task in self._own]
+        return {"done": done, "total": len(self._ids)}
 
 
 def serve(app: Starlette, listener: socket.socket) -> None:

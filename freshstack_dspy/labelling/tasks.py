@@ -3,13 +3,17 @@
 import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
+from time import monotonic
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
+from pygments import lexers
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
 
 from freshstack_dspy.calibration.following import with_texts
 from freshstack_dspy.calibration.labels import AnyLabel, check_labels, pair_of, read_label, task_id
@@ -17,7 +21,6 @@ from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.labelling.shown_text import blocks_of
 from freshstack_dspy.records import HumanLabel, LabelTask, Nugget, ScaleName
 from freshstack_dspy.signatures.judge_support import JUDGES
 from freshstack_dspy.stored.contents import nuggets_by_query
@@ -85,58 +88,57 @@ class Tasks:
 
     def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
         """Give what the page shows of a task: of long texts the beginning, or all."""
-        query, empty = self._queries[task.query_id], tuple[str, ...]()
-        nuggets = self._nuggets.get(task.query_id, []) if task.kind == "nuggets" else []
-        of_answer = bool(query.answer) and not any(one.chunk_ids for one in nuggets)
-        sources = {one.nugget_id: () if of_answer else self._sources(one) for one in nuggets}
-        passages = list(dict.fromkeys(chain.from_iterable(sources.values())))
-        if task.kind == "nuggets" and of_answer:
-            texts = [("Accepted answer", empty, query.answer, "answer.md", query.language)]
-        elif task.kind == "answer":
-            texts = [
-                ("Gold answer", empty, task.gold_answer or "", "answer.md", query.language),
-                ("Answer", empty, task.answer or "", "answer.md", None),
-            ]
+        query = self._queries[task.query_id]
+
+        def shown(title: str, text: str, path: str, language: str | None, below: str = "") -> Any:
+            return {
+                "title": title,
+                "below": below,
+                "blocks": blocks_of(text if whole else text[:_SHOWN], path),
+                "left": 0 if whole else max(0, len(text) - _SHOWN),
+                "language": language or "",
+            }
+
+        def passage(chunk_id: str, number: str = "") -> Any:
+            chunk = self.collection.chunk(chunk_id)
+            below = " › ".join((*filter(None, [chunk.title]), *chunk.headings))
+            title = f"{number}{chunk.source}/{chunk.path}"
+            return shown(title, chunk.text, chunk.path, chunk.language, below)
+
+        source, nuggets = "The answer", list[dict[str, Any]]()
+        if task.kind == "answer":
+            gold = shown("Gold answer", task.gold_answer or "", "answer.md", query.language)
+            texts = [gold, shown("Answer", task.answer or "", "answer.md", None)]
         elif task.kind == "nuggets":
-            texts = [
-                self._passage(chunk_id, f"Passage {number}: ")
-                for number, chunk_id in enumerate(passages, start=1)
+            listed = self._nuggets.get(task.query_id, [])
+            of_answer = bool(query.answer) and not any(nugget.chunk_ids for nugget in listed)
+            sources = {one.nugget_id: () if of_answer else self._sources(one) for one in listed}
+            ids = list(dict.fromkeys(chain.from_iterable(sources.values())))
+            texts = [passage(id_, f"Passage {number}: ") for number, id_ in enumerate(ids, 1)]
+            if of_answer:
+                texts = [shown("Accepted answer", query.answer, "answer.md", query.language)]
+            else:
+                source = "A passage that it is from"
+            nuggets = [
+                {
+                    "nugget_id": nugget.nugget_id,
+                    "text": nugget.text,
+                    "passages": sorted(ids.index(id_) + 1 for id_ in sources[nugget.nugget_id]),
+                }
+                for nugget in listed
             ]
         else:
-            texts = [self._passage(task.chunk_id or "")]
+            texts = [passage(task.chunk_id or "")]
         return {
             "kind": task.kind,
             "language": query.language or "",
             "title": query.title,
             "body": blocks_of(query.body, "question.md"),
             "nugget": blocks_of(self._texts.get(task.nugget_id or "", ""), "nugget.md"),
-            "nuggets": [
-                {
-                    "nugget_id": one.nugget_id,
-                    "text": one.text,
-                    "passages": sorted(passages.index(id_) + 1 for id_ in sources[one.nugget_id]),
-                }
-                for one in nuggets
-            ],
-            "source": "The answer" if of_answer else "A passage that it is from",
-            "texts": [
-                {
-                    "title": title,
-                    "below": " › ".join(below),
-                    "blocks": blocks_of(text if whole else text[:_SHOWN], path),
-                    "left": 0 if whole else max(0, len(text) - _SHOWN),
-                    "language": language or "",
-                }
-                for title, below, text, path, language in texts
-            ],
+            "nuggets": nuggets,
+            "source": source,
+            "texts": texts,
         }
-
-    def _passage(
-        self, chunk_id: str, number: str = ""
-    ) -> tuple[str, tuple[str, ...], str, str, str | None]:
-        chunk = self.collection.chunk(chunk_id)
-        below = (*filter(None, [chunk.title]), *chunk.headings)
-        return f"{number}{chunk.source}/{chunk.path}", below, chunk.text, chunk.path, chunk.language
 
     def _sources(self, nugget: Nugget) -> tuple[str, ...]:
         """The chunks that a nugget was made from; of one that people wrote, those that support it."""
@@ -240,3 +242,88 @@ def grades_of(scale: ScaleName) -> list[Grade]:
         for one in _GRADE.finditer(instructions(scale))
     ]
     return sorted(found) or _BINARY
+
+
+# Texts in blocks of code and prose; the pieces joined are the text, so that what is selected on the
+# page has its place in it
+
+Piece = tuple[str, str]
+"""The class of a style (Pygments' short names, `url`, `control` or nothing), and the text."""
+
+
+class Block(NamedTuple):
+    """A part of a text that is all code or all prose."""
+
+    code: bool
+    pieces: tuple[Piece, ...]
+
+
+_MARKDOWN = (".md", ".markdown", ".mdx", ".html", ".htm", ".xhtml", ".ipynb")
+"""Pages and notebooks are Markdown in a corpus."""
+_PROSE = (".rst", ".txt", ".text")
+_LONGEST_STYLED, _PLAIN_BLOCK, _MOST_SPECIAL = 200_000, 20_000, 500
+"""Characters of a text with styles; of a block of a longer one; addresses and so on in a block.
+With more, browsers need seconds to lay a hostile text out."""
+_STYLING = 0.3
+"""Seconds in which a text gets its styles; a lexer may take the square of a hostile text's length."""
+_FENCED = re.compile(
+    r"(?P<begin>^ {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n)"
+    r"(?P<code>.*?)(?P<end>^ {0,3}(?P=fence)[`~]*[ \t]*$\n?|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_SPECIAL = re.compile(
+    r"(?P<url>https?://[^\s<>\"'`\\)\]]+)|"
+    # Characters that are not seen, or that change the order of others; not \t, \n and \r.
+    r"(?P<control>[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ufeff]+)"
+)
+
+
+def blocks_of(text: str, path: str) -> list[Block]:
+    """Cut a text into blocks, by the name of its file."""
+    suffix = PurePath(path).suffix.lower()
+    lexer = _lexer(lexers.get_lexer_for_filename, "a.md" if suffix in _MARKDOWN else path)
+    is_code = lexer is not None and suffix not in _MARKDOWN + _PROSE
+    if len(text) > _LONGEST_STYLED:
+        starts = range(0, len(text), _PLAIN_BLOCK)
+        return [Block(is_code, (("", text[start : start + _PLAIN_BLOCK]),)) for start in starts]
+    found, done, end = [], 0, monotonic() + _STYLING
+    if suffix in _MARKDOWN:
+        for fenced in _FENCED.finditer(text):
+            found.append(Block(False, tuple(_pieces(text[done : fenced.start()], lexer, end))))
+            inner = _lexer(lexers.get_lexer_by_name, fenced["language"])
+            code = _pieces(fenced["code"], inner, end)
+            pieces = (("fence", fenced["begin"]), *code, ("fence", fenced["end"]))
+            found.append(Block(True, pieces))
+            done = fenced.end()
+    found.append(Block(is_code, tuple(_pieces(text[done:], lexer, end))))
+    return [block for block in found if block.pieces]
+
+
+def _lexer(find: Any, name: str) -> Any:
+    try:
+        return find(name)
+    except ClassNotFound:
+        return None
+
+
+def _pieces(text: str, lexer: Any, end: float) -> Iterator[Piece]:
+    """Cut a text by its syntax, if that is done by `end`, and by addresses and control characters."""
+    styled: list[Piece] = []
+    for _, kind, value in lexer.get_tokens_unprocessed(text) if lexer else ():
+        if monotonic() > end:
+            break
+        style = STANDARD_TYPES.get(kind, "")
+        joined = styled.pop()[1] if styled and styled[-1][0] == style else ""
+        styled.append((style, joined + value))
+    if "".join(value for _, value in styled) != text:  # no lexer; it drops something, or is slow
+        styled = [("", text)]
+    left = iter(range(_MOST_SPECIAL))
+    for style, value in styled:
+        done = 0
+        for special, _ in zip(_SPECIAL.finditer(value), left, strict=False):
+            if done < special.start():
+                yield style, value[done : special.start()]
+            yield str(special.lastgroup), special[0]
+            done = special.end()
+        if value[done:]:
+            yield style, value[done:]

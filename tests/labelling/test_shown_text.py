@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.labelling.shown_text import blocks_of
-from freshstack_dspy.labelling.tasks import grades_of
+from freshstack_dspy.labelling.tasks import blocks_of, grades_of
 from freshstack_dspy.records import SCALES, ScaleName
 
 PARTS = [
