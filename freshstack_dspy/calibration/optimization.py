@@ -429,6 +429,8 @@ class _Run:
     ) -> None:
         self.measure, self.progress = measure, progress
         self.clients: dict[int, Client] = {}
+        self.used: dict[str, Client] = {}
+        """The keys of all replies, and of failures that are recorded."""
         self.errors: list[FreshstackError] = []
         """Of a model itself: nothing more is asked."""
         self.unwritten, self.has_written = 0, False
@@ -466,15 +468,11 @@ class _Run:
 
     def spent(self) -> dict[str, Any]:
         """All replies that were used, and their tokens and dollars."""
-        used = [
-            client.reusable(key)
-            for client in self.clients.values()
-            for key in client.used_replies()
-        ]
-        replies = [reply for reply in used if reply is not None and not reply.is_dead_end]
+        found = [client.reusable(key) for key, client in self.used.items()]
+        replies = [reply for reply in found if reply is not None and not reply.is_dead_end]
         costs = [reply.cost for reply in replies]
         return {
-            "calls": len(used),
+            "calls": len(found),
             "tokens": sum(reply.tokens for reply in replies),
             "cost": None if None in costs else sum(cost or 0.0 for cost in costs),
         }
@@ -534,11 +532,14 @@ class _Guarded:
         self._run.raise_if_ended()
         try:
             response = self._client.complete(request)
-        except ReplyError:
+        except ReplyError as error:
+            if error.call_id:
+                self._run.used[error.call_id] = self._client
             raise
         except FreshstackError as error:
             self._run.errors.append(error)
             raise
+        self._run.used[str(response.id)] = self._client
         if response.finish_reason == "length":
             message = "the reply was truncated: set [model] max_tokens to more"
             raise ReplyError(message, status="truncated", call_id=response.id)

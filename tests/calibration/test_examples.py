@@ -108,23 +108,14 @@ def test_chunks_go_together_that_were_labelled_for_the_same_nuggets() -> None:
     assert found == [(["fact n1", "fact n2"], ["a", "b"]), (["fact n1"], ["c"])]
 
 
-@pytest.mark.parametrize("what", ["question", "nugget", "chunk"])
-def test_one_thing_with_two_texts_is_a_fault(what: str) -> None:
-    labels = [
-        with_texts(label("1", "n", "a", 1)),
-        with_texts(label("1", "n", "a", 1, "bob"), **{what: "something else"}),
-    ]
-
-    with pytest.raises(CollectionError, match=f"two labels give {what} .* different texts"):
-        judge_examples(labels, None, 5)
-
-
-@pytest.mark.parametrize("what", ["question", "chunk"])
-def test_a_missing_text_says_what_to_do(what: str) -> None:
-    labels = [with_texts(label("1", "n", "a", 1)).model_copy(update={what: None})]
-
-    with pytest.raises(CollectionError, match=f"text of {what} .*'{what}', or name the collection"):
-        judge_examples(labels, None, 5)
+def test_a_text_that_is_missing_or_is_two_is_a_fault() -> None:
+    one = with_texts(label("1", "n", "a", 1))
+    other = with_texts(label("1", "n", "a", 1, "bob"), nugget="something else")
+    with pytest.raises(CollectionError, match="two labels give nugget 'n' different texts"):
+        judge_examples([one, other], None, 5)
+    missing = one.model_copy(update={"chunk": None})
+    with pytest.raises(CollectionError, match="text of chunk .a., which labels name"):
+        judge_examples([missing], None, 5)
 
 
 @pytest.fixture(scope="module")
@@ -132,37 +123,20 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     return write_small(tmp_path_factory.mktemp("small") / "collection")
 
 
-def test_a_chunk_is_shown_as_a_build_shows_it(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
+def test_the_collections_texts_go_before_the_labels_and_what_people_marked_is_quoted(
+    collection: Collection,
 ) -> None:
-    """With its title, which documents of imported corpora have."""
-    titled = [one.model_copy(update={"title": "Greek"}) for one in collection.chunks()]
-    monkeypatch.setattr(type(collection), "chunks", lambda _: titled)
-
-    (example,) = judge_examples([label("12", "12_0", A, 1)], collection, 5)
-
-    assert list(verdicts(example)) == ["Greek\nalpha"]
-
-
-def test_the_collections_texts_go_before_the_labels(collection: Collection) -> None:
     """The judge of a build sees them, with their paths; the labels' may be cut or tidied."""
-    given = [with_texts(label("12", "12_0", A, 1)), with_texts(label("0", "n", "elsewhere", 1))]
+    given = [label("12", "12_0", A, 1).model_copy(update={"evidence": ((0, 3),)})]
+    given += [with_texts(label("12", "12_1", A, 1)), with_texts(label("0", "n", "elsewhere", 1))]
 
     other, example = judge_examples(given, collection, 5)
 
     question = ShownQuestion(title="How?", body="It fails.", asked="2026-01-02", tags=("api",))
     assert example.example.question == question
     assert [chunk.path for chunk in example.example.chunks] == ["docs/x"]
-    assert verdicts(example) == {"alpha": {"fact 12_0"}}
+    assert verdicts(example) == {"alpha": {"fact 12_0", "fact 12_1"}}
     assert verdicts(other) == {"text elsewhere": {"fact n"}}
-
-
-def test_demonstrations_quote_what_people_marked(collection: Collection) -> None:
-    given = [label("12", "12_0", A, 1), label("12", "12_1", A, 1)]
-    given[0] = given[0].model_copy(update={"evidence": ((0, 3),)})
-
-    (example,) = judge_examples(given, collection, 5)
-
     (verdict,) = example.example.verdicts
     assert [verdict.quotes_of(number) for number in (1, 2)] == [["alp"], ["alpha"]]
 

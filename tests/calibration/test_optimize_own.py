@@ -14,7 +14,6 @@ from dspy.lm15 import Message, Response, Usage
 from dspy.utils.exceptions import AdapterParseError
 
 from freshstack_dspy import (
-    AnswerComparer,
     Chunk,
     ClosedBookAnswerer,
     FreshStack,
@@ -23,7 +22,6 @@ from freshstack_dspy import (
     Nuggetizer,
     Query,
     QuerySynthesizer,
-    QuestionDecomposer,
     ReplyStore,
     SupportJudge,
     connect,
@@ -189,11 +187,6 @@ def test_gepa_of_own_settings_by_an_own_metric_and_a_replay_of_it(
     ("program", "inputs", "metric"),
     [
         (
-            QuestionDecomposer(),
-            lambda query: {"query": query},
-            lambda _, found, __=None: len(found.expansion.texts) == 2,
-        ),
-        (
             ClosedBookAnswerer(),
             lambda query: {"query": query},
             lambda _, found, __=None: float("good" in found.expansion.texts[0]),
@@ -206,11 +199,6 @@ def test_gepa_of_own_settings_by_an_own_metric_and_a_replay_of_it(
                 "chunks": [chunk_of(query)],
             },
             lambda _, found, __=None: found.judgments[0].label / 2,
-        ),
-        (
-            AnswerComparer(),
-            lambda query: {"query": query, "references": ["It is."], "answer": "It is so."},
-            lambda _, found, __=None: found.score,
         ),
         (
             QuerySynthesizer(),

@@ -173,30 +173,57 @@ def test_each_pair_is_drawn_with_its_probability(many: Collection) -> None:
 
 
 def test_whole_queries_are_drawn_with_all_their_pairs(many: Collection, tmp_path: Path) -> None:
-    found = sample(many, tmp_path / "tasks.jsonl", limit=3, purpose="runs")
+    out = tmp_path / "tasks.jsonl"
+    first = sample(many, out, limit=3, purpose="runs")
 
-    assert {task.stratum for task in found.tasks} == {WHOLE_QUERIES}
-    assert {task.probability for task in found.tasks} == {3 / 30}
-    assert set(Counter(task.query_id for task in found.tasks).values()) == {8}
-    assert sample(many, tmp_path / "tasks.jsonl", limit=4, purpose="runs").kept == 24
-    with pytest.raises(FreshstackError, match="drawn in another way"):
-        sample(many, tmp_path / "tasks.jsonl", limit=240)
-    with pytest.raises(FreshstackError, match="those of kind 'nuggets' not"):
-        draw(many, "nuggets", purpose="runs")
+    assert {task.stratum for task in first.tasks} == {WHOLE_QUERIES}
+    assert {task.probability for task in first.tasks} == {3 / 30}
+    assert set(Counter(task.query_id for task in first.tasks).values()) == {8}
+    assert sample(many, out, limit=4, purpose="runs").kept == 24
 
 
-def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Path) -> None:
+def test_a_file_of_another_sample_stays_as_it_is(many: Collection, tmp_path: Path) -> None:
     out = tmp_path / "tasks.jsonl"
     sample(many, out, limit=5)
-
-    with pytest.raises(FreshstackError, match="drawn with seed 0; take that"):
-        sample(many, out, limit=9, seed=1)
+    before = out.read_bytes()
     manifest = many.manifest.model_copy(update={"content_hash": "f" * 64})
-    with pytest.raises(FreshstackError, match="and 'small' has content ffffffffffff; draw from"):
-        sample(dataclasses.replace(many, manifest=manifest), out)
-    (tmp_path / "labels.jsonl").write_bytes(encode_records([label("1", "1_0", "c", 1)]))
-    with pytest.raises(FreshstackError, match="jsonl: neither tasks, which"):
-        read_tasks(tmp_path / "labels.jsonl")
+    edited = dataclasses.replace(many, manifest=manifest)
+
+    for said, collection, options in (
+        ("drawn with seed 0; take that", many, {"limit": 9, "seed": 1}),
+        ("drawn in another way", many, {"limit": 9, "purpose": "runs"}),
+        ("and 'small' has content ffffffffffff; draw from", edited, {}),
+    ):
+        with pytest.raises(FreshstackError, match=said):
+            sample(collection, out, **options)  # type: ignore[arg-type]
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b'{"query_id":"1","nugget_id":"1_0","chunk_id":"c","label":1,"annotator":"ada"}\n',
+        b"",
+        b"query_id,label\n",
+        b'{"collection":"small","content":"0"}\n{"kind":"colour","query_id":"1"}\n',
+        b'{"schema_version":7,"collection":"small","content":"0"}\n',
+    ],
+)
+def test_a_sample_is_not_added_to_what_is_no_tasks_file(
+    many: Collection, tmp_path: Path, lines: bytes
+) -> None:
+    out = tmp_path / "old.jsonl"
+    out.write_bytes(lines)
+
+    with pytest.raises(FreshstackError, match=r"old\.jsonl") as caught:
+        sample(many, out, limit=5)
+    assert str(caught.value).isprintable(), "one line"
+    assert out.read_bytes() == lines
+
+
+def test_what_cannot_be_drawn_is_said(many: Collection, tmp_path: Path) -> None:
+    with pytest.raises(FreshstackError, match="those of kind 'nuggets' not"):
+        draw(many, "nuggets", purpose="runs")
     with pytest.raises(FreshstackError, match="needs answers, the folder"):
         sample(many, tmp_path / "other.jsonl", "answer")
     with pytest.raises(FreshstackError, match="'small' has nothing of kind 'support' to label"):
