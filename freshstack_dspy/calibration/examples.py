@@ -1,6 +1,7 @@
 """From people's labels to the examples that DSPy's optimizers take."""
 
 import hashlib
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -14,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from freshstack_dspy.baseline.words import support
 from freshstack_dspy.calibration.agreement import binary
+from freshstack_dspy.calibration.following import follow, lost_lines
 from freshstack_dspy.calibration.labels import PairId, Paths, pair_of, read_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -90,7 +92,9 @@ def examples(
 
     Args:
         labels: A file of labels, several, or records of one kind.
-        collection: Where texts are looked up first; lists of nuggets need one.
+        collection: The collection that was labelled; lists of nuggets need one. Labels that are of
+            nothing in it any more are left out, with a warning. Without one the labels' texts are
+            shown.
         kind: Which labels of a file are meant.
         scale: Of the judge; by default that of the collection, or else `support`.
         limit: The largest number of nuggets.
@@ -108,9 +112,22 @@ def examples(
     records: Any = labels
     if isinstance(labels, Path | str) or all(isinstance(one, Path | str) for one in labels):
         records = read_labels(records, kind)
+    records, lost = followed(records, collection)
+    if lost:
+        warnings.warn("; ".join(lost_lines(lost)), stacklevel=2)
     scale = scale or (collection.manifest.scale if collection else SUPPORT)
     split = split_by_query(labelled_examples(records, collection, scale, limit))
     return Examples(*([_public(one, scale) for one in part] for part in split))
+
+
+def followed(labels: Any, collection: Collection | None) -> tuple[Any, Mapping[str, Sequence[Any]]]:
+    """Give labels of pairs as those of a collection, and by reason what is lost; others as they are."""
+    if collection is None or not labels or not isinstance(labels[0], HumanLabel):
+        return labels, {}
+    found, lost = follow(labels, collection, collection.corpus)
+    if not found:
+        raise CollectionError(f"no label is of {collection.name!r}: {'; '.join(lost_lines(lost))}")
+    return found, lost
 
 
 def _public(labelled: LabelledExample, scale: Scale) -> dspy.Example:
@@ -123,7 +140,7 @@ def labelled_examples(
 ) -> list[LabelledExample]:
     """Make the examples of labels of one kind; arguments and errors are those of `examples`."""
     if isinstance(labels[0], HumanLabel):
-        return judge_examples(labels, collection, CHUNKS, scale)
+        return judge_examples(labels, collection, scale)
     if isinstance(labels[0], AnswerLabel):
         return answer_examples(labels, collection)
     if collection is None:
@@ -132,7 +149,10 @@ def labelled_examples(
 
 
 def judge_examples(
-    labels: Sequence[HumanLabel], collection: Collection | None, batch: int, scale: Scale = SUPPORT
+    labels: Sequence[HumanLabel],
+    collection: Collection | None,
+    scale: Scale = SUPPORT,
+    batch: int = CHUNKS,
 ) -> list[LabelledExample]:
     """Make one example for each batch of chunks of a query that have labels for the same nuggets.
 
@@ -141,17 +161,24 @@ def judge_examples(
     people marked or else the chunk's sentence that is nearest to the nugget.
 
     Args:
-        labels: With their texts, or with ids of the collection.
-        collection: Where texts are looked up first.
-        batch: Most chunks in one example.
+        labels: With ids of the collection, or with their texts.
+        collection: Whose texts are shown; without one those of the labels.
         scale: Of the judge and of the labels; of the judge binary, any label from 1 on is support.
+        batch: Most chunks in one example.
 
     Raises:
-        CollectionError: A text is neither in the labels nor in the collection, or two labels
-            give the same thing different texts.
+        CollectionError: Without a collection: a label lacks a text, or two labels give the same
+            thing different texts.
     """
     known = _records(labels, collection)
-    marked = {pair_of(label): _marked(label, known, collection) for label in reversed(labels)}
+    marked: dict[PairId, Sequence[str]] = {}
+    for label in reversed(labels):
+        words = label.marked
+        if collection is not None:
+            chunk = known["chunk", label.chunk_id]
+            words = tuple(chunk.text_at(*span) for span in label.evidence)
+        if words:
+            marked[pair_of(label)] = words[:_MOST_QUOTES]
     grades = _majorities(labels, scale)
     nuggets: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for query_id, nugget_id, chunk_id in sorted(grades):
@@ -191,7 +218,7 @@ def _judged(
             statements = [nugget.text for nugget in nuggets]
             matches = support(query.text, statements, [text])[0]
             for pair, match in zip(pairs, matches, strict=True):
-                quoted = [each for each in marked[pair] if find_quotation(each, text)]
+                quoted = [each for each in marked.get(pair, ()) if find_quotation(each, text)]
                 quotes.append(quoted or [match.nearest])
         said.append(verdict_on(scale.name, number, _REASON[any(labels)], labels, quotes))
     shown = [whole(chunk) for chunk in chunks]  # as in a build
@@ -206,33 +233,23 @@ def _records(
     labels: Sequence[HumanLabel], collection: Collection | None
 ) -> dict[tuple[str, str], Any]:
     """The queries, nuggets and chunks of labels, by kind and id: the collection's, or their own."""
-    theirs: dict[tuple[str, str], Any] = {}
+    known: dict[tuple[str, str], Any] = {}
     if collection is not None:
-        theirs |= {("question", query.query_id): query for query in collection.queries}
-        theirs |= {("nugget", nugget.nugget_id): nugget for nugget in collection.nuggets}
-        wanted = {label.chunk_id for label in labels}
-        theirs |= {
-            ("chunk", chunk.chunk_id): chunk
-            for chunk in collection.chunks()
-            if chunk.chunk_id in wanted
-        }
-    known, missing = dict(theirs), set[tuple[str, str]]()
+        known |= {("question", query.query_id): query for query in collection.queries}
+        known |= {("nugget", nugget.nugget_id): nugget for nugget in collection.nuggets}
+        chunks = collection.corpus.chunks({label.chunk_id for label in labels})
+        return known | {("chunk", chunk_id): chunk for chunk_id, chunk in chunks.items()}
     for label in labels:
-        for key, record in _own_records(label).items():
-            if key in theirs:
-                continue
+        for (what, id_), record in _own_records(label).items():
             if record is None:
-                missing.add(key)
-            elif known.setdefault(key, record) != record:
                 raise CollectionError(
-                    f"two labels give {key[0]} {key[1]!r} different texts; one id is one {key[0]}"
+                    f"the labels do not carry the text of {what} {id_!r}: give each label its "
+                    f"{what!r}, or name the collection"
                 )
-    for what, id_ in sorted(missing - known.keys()):
-        where = f"{collection.name} does not have" if collection else "the labels do not carry"
-        raise CollectionError(
-            f"{where} the text of {what} {id_!r}, which labels name: give each label its "
-            f"{what!r}, or name the collection that they are of"
-        )
+            if known.setdefault((what, id_), record) != record:
+                raise CollectionError(
+                    f"two labels give {what} {id_!r} different texts; one id is one {what}"
+                )
     return known
 
 
@@ -255,16 +272,6 @@ def _own_records(label: HumanLabel) -> dict[tuple[str, str], Any]:
             tokens=0,
         ),
     }
-
-
-def _marked(
-    label: HumanLabel, known: Mapping[tuple[str, str], Any], collection: Collection | None
-) -> Sequence[str]:
-    """The words that a person marked."""
-    words = label.marked
-    if not words and collection is not None and label.chunk_id in collection.corpus.ids:
-        words = tuple(known["chunk", label.chunk_id].text_at(*span) for span in label.evidence)
-    return words[:_MOST_QUOTES]
 
 
 def nugget_examples(

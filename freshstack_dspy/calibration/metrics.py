@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import dspy
 
 from freshstack_dspy.calibration.agreement import binary
-from freshstack_dspy.calibration.examples import LabelledExample, same_facts, verdict_on
+from freshstack_dspy.calibration.examples import same_facts, verdict_on
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.measures.kappa import (
     LabelPair,
@@ -17,12 +17,13 @@ from freshstack_dspy.measures.kappa import (
     kappa,
     precision,
     recall,
+    same_label,
     share_of,
     table_of,
 )
 from freshstack_dspy.records import Scale
 
-MetricName = Literal["kappa", "agreement", "f1", "balanced_accuracy", "expected_cost"]
+MetricName = Literal["kappa", "agreement", "f1"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 Metric = Callable[..., Any]
 """`(example, prediction, trace=None, …)` to a score, higher is better, or to a `dspy.Prediction` of
@@ -38,7 +39,6 @@ LEAST_QUERIES = 10
 class MeanMetric:
     """A metric of one's own: the mean of what it gives for each example."""
 
-    sign = 1
     top: float | None = None
     """The best value, if there is one."""
 
@@ -71,24 +71,14 @@ class MeanMetric:
 class AgreementMetric(MeanMetric):
     """A metric by name, of pairs: what program and person say; this one of compared answers."""
 
+    top = 1.0
     names: ClassVar[tuple[MetricName, ...]] = METRICS
     shown: ClassVar[tuple[str, ...]] = ("kappa", "agreement", "precision", "recall")
 
-    def __init__(self, metric: MetricName | None = None, miss_cost: float = 1.0) -> None:
+    def __init__(self, metric: MetricName | None = None) -> None:
         check_name("metric of this program", metric or self.names[0], self.names)
         super().__init__(self.feedback)
         self.name: MetricName = metric or self.names[0]
-        self.miss_cost = miss_cost
-        self.weights = (1.0, miss_cost if metric == "expected_cost" else 1.0)
-        """What pairs count in an example's credit, by the person's label."""
-        self.sign, self.top = (-1, 0) if metric == "expected_cost" else (1, 1)
-
-    def weigh(self, train: Sequence[LabelledExample]) -> None:
-        """For `balanced_accuracy`: weigh pairs by how rare the person's label is."""
-        if self.name == "balanced_accuracy":
-            given = [person for one in train for _, person in self.pairs(one.example, one.example)]
-            supported = fmean(given)
-            self.weights = (max(supported, 0.01), max(1 - supported, 0.01))
 
     def tally(self, example: Any, answer: Any) -> Any:
         """The table of the pairs, program x person."""
@@ -100,14 +90,11 @@ class AgreementMetric(MeanMetric):
 
     def values(self, tallies: Any) -> dict[str, Values]:
         """All metrics of tables of pairs, the chosen one first."""
-        hits, missed, invented = tallies[..., 1, 1], tallies[..., 0, 1], tallies[..., 1, 0]
-        wrong, total = missed + invented, tallies.sum((-1, -2))
+        hits, wrong = tallies[..., 1, 1], tallies[..., 0, 1] + tallies[..., 1, 0]
         values = {
             "kappa": kappa(tallies),
-            "agreement": share_of(total - wrong, total),
+            "agreement": same_label(tallies),
             "f1": share_of(2 * hits, 2 * hits + wrong),
-            "balanced_accuracy": (recall(tallies, 0) + recall(tallies, 1)) / 2,
-            "expected_cost": share_of(self.miss_cost * missed + invented, total),
             "precision": precision(tallies, 1),
             "recall": recall(tallies, 1),
         }
@@ -133,16 +120,14 @@ class AgreementMetric(MeanMetric):
     def feedback(
         self, example: Any, answer: Any, trace: Any = None, of: str | None = None, _: Any = None
     ) -> Any:
-        """The weighted share of pairs agreed on and the faults, as DSPy's optimizers take them.
+        """The share of pairs agreed on and the faults, as DSPy's optimizers take them.
 
         While demonstrations are collected (`trace` of all predictors), whether it is at least 0.8.
         """
         if answer is None:
             return dspy.Prediction(score=0.0, feedback="There was no valid answer.")
         pairs = self.pairs(example, answer)
-        most = sum(self.weights[person] for _, person in pairs)
-        agreed = sum(self.weights[person] for program, person in pairs if program == person)
-        share = agreed / most if most else 1.0
+        share = fmean(program == person for program, person in pairs) if pairs else 1.0
         if trace is not None and of is None:
             return share >= GOOD_ENOUGH
         faults = "\n".join(self.faults(example, answer)) or "All of it is right."
@@ -152,10 +137,10 @@ class AgreementMetric(MeanMetric):
 class NuggetAgreement(AgreementMetric):
     """A listed nugget that was written is (1, 1), one that was missed (0, 1), another (1, 0).
 
-    Metrics are those that do without nuggets that are rightly left out, which cannot be counted.
+    The metric is F1, as nuggets that are rightly left out cannot be counted.
     """
 
-    names = ("f1", "expected_cost")
+    names = ("f1",)
     shown = ("f1", "precision", "recall")
 
     def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:
@@ -191,10 +176,8 @@ class NuggetAgreement(AgreementMetric):
 class JudgeAgreement(AgreementMetric):
     """Labels of (nugget, chunk) pairs, read as support, from the threshold on, or none."""
 
-    def __init__(
-        self, scale: Scale, metric: MetricName | None = None, miss_cost: float = 1.0
-    ) -> None:
-        super().__init__(metric, miss_cost)
+    def __init__(self, scale: Scale, metric: MetricName | None = None) -> None:
+        super().__init__(metric)
         self._scale = scale
 
     def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:

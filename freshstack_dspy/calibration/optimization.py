@@ -20,11 +20,11 @@ from freshstack_dspy.calibration.examples import (
     Examples,
     LabelledExample,
     as_text,
+    followed,
     labelled_examples,
     own_examples,
     split_by_query,
 )
-from freshstack_dspy.calibration.following import follow, lost_lines
 from freshstack_dspy.calibration.metrics import (
     GOOD_ENOUGH,
     LEAST_QUERIES,
@@ -91,8 +91,6 @@ class OptimizationReport(Record, Shown):
     """The model that the program was tuned for: its own, where it has one."""
     metric: str
     """Its name, or that of one's own."""
-    miss_cost: float
-    """What a miss costs, for `expected_cost`."""
     labels: str
     """SHA-256 of the labels, the same in any order."""
     queries: dict[str, int]
@@ -159,7 +157,6 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     program: dspy.Module | None = None,
     optimizer: OptimizerName | Any = "bootstrap",
     metric: MetricName | Metric | None = None,
-    miss_cost: float = 1.0,
     collection: Collection | None = None,
     scale: Scale | None = None,
     limit: int = 10,
@@ -185,13 +182,11 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
             and not changed.
         optimizer: One of `OPTIMIZERS`, see `docs/trust.md`; or an optimizer of DSPy's with settings
             of your own, as `dspy.GEPA(…)`, or a function that makes it from a metric.
-        metric: Of labels `kappa` (the default), `agreement` (the share of pairs), `f1`,
-            `balanced_accuracy` or `expected_cost` of a pair; of nuggets `f1` (the default) or
-            `expected_cost`. Optimizers then credit each example with the share of its pairs on
+        metric: Of labels `kappa` (the default), `agreement` (the share of pairs) or `f1`; of nuggets
+            `f1`. Optimizers then credit each example with the share of its pairs on
             which program and person agree. Or a function, see `Metric`, whose mean counts: of an
             example and the program's prediction, with labels both as JSON, by the fields of our
             signature.
-        miss_cost: For `expected_cost`: what a missed support costs where a false one costs 1.
         collection: Where texts are looked up first; the nuggetizer needs one.
         scale: Of the judge, and the lowest label, also of people, that is support; by default
             `support` from 1 on. There, labels that are all 0 or 1 mean no and yes.
@@ -212,13 +207,9 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     lm = as_recorded(lm)
     writer = lm if prompt_model is None else as_recorded(prompt_model)
     _check_optimizer(optimizer, writer.model)
-    labels, lost = _followed(labels, collection)
-    tuned, call, examples, measure = _task(
-        labels, program, metric, miss_cost, collection, scale, limit
-    )
+    labels, lost = followed(labels, collection)
+    tuned, call, examples, measure = _task(labels, program, metric, collection, scale, limit)
     split = split_by_query(examples)
-    if isinstance(measure, AgreementMetric):
-        measure.weigh(split.train)
     with showing(progress) as shown:
         run = _Run(lm, writer, measure, shown)
         student = _Student(tuned, dspy.settings.adapter or TypedAdapter(), call)
@@ -245,7 +236,6 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         optimizer=own_name(optimizer),
         model=", ".join(sorted({(one.lm or lm).model for one in tuned.predictors()})),
         metric=measure.name,
-        miss_cost=miss_cost,
         labels=sha256("\n".join(sorted(map(as_text, labels))).encode()).hexdigest(),
         queries={part: len({one.query_id for one in of}) for part, of in split._asdict().items()},
         examples={part: len(of) for part, of in split._asdict().items()},
@@ -262,18 +252,6 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     return Optimized(tuned, report)
 
 
-def _followed(
-    labels: Any, collection: Collection | None
-) -> tuple[Any, Mapping[str, Sequence[Any]]]:
-    """Give labels of pairs as those of a collection, and by reason what is lost; others as they are."""
-    if collection is None or not labels or not isinstance(labels[0], HumanLabel):
-        return labels, {}
-    followed, lost = follow(labels, collection, collection.corpus)
-    if not followed:
-        raise CollectionError(f"no label is of {collection.name!r}: {'; '.join(lost_lines(lost))}")
-    return followed, lost
-
-
 # What is optimized
 
 
@@ -285,7 +263,6 @@ def _task(
     labels: Any,
     program: Any,
     metric: Any,
-    miss_cost: float,
     collection: Collection | None,
     scale: Scale | None,
     limit: int,
@@ -319,7 +296,7 @@ def _task(
     else:
         check_takes(program, own, f"the program for {type(labels[0]).__name__} records")
         program = program.deepcopy()
-    reader: AgreementMetric = agreement(None if callable(metric) else metric, miss_cost)
+    reader: AgreementMetric = agreement(None if callable(metric) else metric)
     examples = [_plain(one) for one in labelled_examples(labels, collection, scale, limit)]
     measure = MeanMetric(metric) if callable(metric) else reader
     return program, _on_records(examples, reader), examples, measure
@@ -329,7 +306,7 @@ def _as_called(program: Any, inputs: dict[str, Any]) -> Any:
     return program(**inputs)
 
 
-_Agreement = Callable[[Any, float], AgreementMetric]
+_Agreement = Callable[[Any], AgreementMetric]
 _PROGRAMS: dict[type, Callable[[Scale, int], tuple[Program, _Agreement]]] = {
     HumanLabel: lambda scale, _: (SupportJudge(scale.name), partial(JudgeAgreement, scale)),
     NuggetList: lambda _, limit: (Nuggetizer(limit), NuggetAgreement),
@@ -611,7 +588,7 @@ def _choose(
             value = measure.value(answers.tallies)
             if value is None or answers.failed > fewest:
                 continue
-            ahead = math.inf if best_value is None else measure.sign * (value - best_value)
+            ahead = math.inf if best_value is None else value - best_value
             if ahead > 0 or (ahead == 0 and answers.failed < fewest):
                 best, best_value, fewest = candidate, value, answers.failed
         made = f"programs that {own_name(optimizer)} made ({len(candidates)})"

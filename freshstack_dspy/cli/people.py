@@ -174,7 +174,6 @@ def optimize(
     optimizer: str = "bootstrap",
     prompt_model: Path | None = None,
     metric: str | None = None,
-    miss_cost: Annotated[float, typer.Option(min=0)] = 1.0,
     collection: Path | None = None,
     mode: Literal["live", "replay", "rerecord"] = "live",
     log: Path | None = None,
@@ -196,8 +195,7 @@ def optimize(
             of one, or of what makes it from metric=.
         prompt_model: TOML file whose [model] writes instructions, in place of CONFIG's.
         metric: By which a program is chosen: kappa (the default), agreement, f1 (of nuggetizer the
-            default), balanced_accuracy or expected_cost; or MODULE:NAME of a function.
-        miss_cost: Of expected_cost: a miss, where a false one costs 1.
+            default); or MODULE:NAME of a function.
         collection: Where the labels' texts are, if not in the labels.
         mode: live: ask for what is not recorded. replay: no network.
     """
@@ -226,7 +224,6 @@ def optimize(
             program=_program(session, program) if module is program else module,
             optimizer=own(optimizer, "--optimizer"),
             metric=own(metric, "--metric"),
-            miss_cost=miss_cost,
             collection=texts,
             scale=session.config.judge.graded,
             limit=session.config.nuggets.limit,

@@ -42,7 +42,7 @@ def verdicts(example: LabelledExample) -> dict[str, set[str]]:
 
 
 def test_an_example_is_a_call_of_the_judge_with_what_people_said() -> None:
-    (example,) = judge_examples(synthetic_labels(1), None, 5)
+    (example,) = judge_examples(synthetic_labels(1), None)
 
     assert example.query_id == "q0"
     assert example.example.question == ShownQuestion(body="What is new in version 0?")
@@ -60,7 +60,7 @@ def test_the_majority_counts_and_a_tie_is_left_out() -> None:
         for number, value in enumerate(values)
     ]
 
-    (example,) = judge_examples(labels, None, 9)
+    (example,) = judge_examples(labels, None, batch=9)
 
     assert verdicts(example) == {"text a": {"fact n"}, "text b": set(), "text d": {"fact n"}}
 
@@ -87,7 +87,7 @@ def test_what_people_said_is_what_the_judge_of_a_scale_says(
         for number, value in enumerate(values)
     ]
 
-    (example,) = judge_examples(said, None, 9, scale)
+    (example,) = judge_examples(said, None, scale, batch=9)
 
     (verdict,) = example.example.verdicts
     assert verdict.label_of(1) == label
@@ -102,7 +102,7 @@ def test_chunks_go_together_that_were_labelled_for_the_same_nuggets() -> None:
 
     found = [
         ([nugget.text for nugget in one.example.nuggets], [c.path for c in one.example.chunks])
-        for one in judge_examples(labels, None, 9)
+        for one in judge_examples(labels, None, batch=9)
     ]
 
     assert found == [(["fact n1", "fact n2"], ["a", "b"]), (["fact n1"], ["c"])]
@@ -112,10 +112,10 @@ def test_a_text_that_is_missing_or_is_two_is_a_fault() -> None:
     one = with_texts(label("1", "n", "a", 1))
     other = with_texts(label("1", "n", "a", 1, "bob"), nugget="something else")
     with pytest.raises(CollectionError, match="two labels give nugget 'n' different texts"):
-        judge_examples([one, other], None, 5)
+        judge_examples([one, other], None)
     missing = one.model_copy(update={"chunk": None})
-    with pytest.raises(CollectionError, match="text of chunk .a., which labels name"):
-        judge_examples([missing], None, 5)
+    with pytest.raises(CollectionError, match="text of chunk 'a': give each label its 'chunk'"):
+        judge_examples([missing], None)
 
 
 @pytest.fixture(scope="module")
@@ -128,15 +128,14 @@ def test_the_collections_texts_go_before_the_labels_and_what_people_marked_is_qu
 ) -> None:
     """The judge of a build sees them, with their paths; the labels' may be cut or tidied."""
     given = [label("12", "12_0", A, 1).model_copy(update={"evidence": ((0, 3),)})]
-    given += [with_texts(label("12", "12_1", A, 1)), with_texts(label("0", "n", "elsewhere", 1))]
+    given += [with_texts(label("12", "12_1", A, 1))]
 
-    other, example = judge_examples(given, collection, 5)
+    (example,) = judge_examples(given, collection)
 
     question = ShownQuestion(title="How?", body="It fails.", asked="2026-01-02", tags=("api",))
     assert example.example.question == question
     assert [chunk.path for chunk in example.example.chunks] == ["docs/x"]
     assert verdicts(example) == {"alpha": {"fact 12_0", "fact 12_1"}}
-    assert verdicts(other) == {"text elsewhere": {"fact n"}}
     (verdict,) = example.example.verdicts
     assert [verdict.quotes_of(number) for number in (1, 2)] == [["alp"], ["alpha"]]
 
@@ -146,7 +145,7 @@ def test_the_collections_texts_go_before_the_labels_and_what_people_marked_is_qu
 def test_a_split_is_by_query_never_empty_and_the_same_however_the_labels_stand(
     queries: int, chance: Random
 ) -> None:
-    examples = judge_examples(synthetic_labels(queries), None, 2)
+    examples = judge_examples(synthetic_labels(queries), None, batch=2)
     shuffled = list(examples)
     chance.shuffle(shuffled)
 
@@ -173,13 +172,13 @@ def test_questions_that_ask_nearly_the_same_are_on_one_side() -> None:
             with_texts(label(prefix + query_id, f"n{query_id}", "a", 1), question=question)
             for query_id, question in asked.items()
         ]
-        split = split_by_query(judge_examples(labels, None, 2))
+        split = split_by_query(judge_examples(labels, None, batch=2))
         sides = [{one.query_id for one in part} for part in split]
 
         assert all(sides)
         assert any({f"{prefix}1", f"{prefix}2"} <= side for side in sides)
     with pytest.raises(CollectionError, match="do not ask nearly the same"):
-        split_by_query(judge_examples(labels[:3], None, 2))
+        split_by_query(judge_examples(labels[:3], None, batch=2))
 
 
 def test_labels_are_examples_for_any_optimizer_of_dspy(tmp_path: Path) -> None:

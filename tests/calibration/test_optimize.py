@@ -18,7 +18,7 @@ from freshstack_dspy import (
     connect,
     optimize,
 )
-from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
+from freshstack_dspy.calibration.examples import judge_examples, split_by_query
 from freshstack_dspy.calibration.metrics import AgreementMetric, JudgeAgreement, NuggetAgreement
 from freshstack_dspy.calibration.optimization import OptimizationReport, Optimized
 from freshstack_dspy.errors import (
@@ -33,7 +33,6 @@ from freshstack_dspy.lm.typed import messages_of, name_of, plain
 from freshstack_dspy.measures.kappa import table_of
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.records import SCALES, AnswerLabel, ListedNugget, NuggetList, Scale, ScaleName
-from freshstack_dspy.signatures.checks import ShownQuestion
 from tests.recipes.scripted import Inputs, ScriptedProvider, judge
 
 from .people import Pupil, synthetic_labels
@@ -71,7 +70,7 @@ def test_demonstrations_are_of_train_queries_and_both_programs_are_measured(
 ) -> None:
     """A model that only follows demonstrations is wrong before and right after."""
     labels = synthetic_labels()
-    split = split_by_query(judge_examples(labels, None, 5))
+    split = split_by_query(judge_examples(labels, None))
 
     optimized = optimize(labels, lm_to(Pupil()), optimizer=optimizer)
 
@@ -158,7 +157,7 @@ def test_a_judge_that_overrides_ask_and_forward_is_run_as_it_is(lm_to: Connect) 
 def test_examples_without_a_valid_reply_are_counted_and_in_no_metric(lm_to: Connect) -> None:
     """The plain judge does not answer for one query; a demonstration lets it."""
     labels = synthetic_labels(12)
-    number = split_by_query(judge_examples(labels, None, 5)).test[0].query_id.removeprefix("q")
+    number = split_by_query(judge_examples(labels, None)).test[0].query_id.removeprefix("q")
 
     class Shaky(Pupil):
         def complete(self, request: Any) -> Any:
@@ -354,7 +353,7 @@ def _graded(name: ScaleName, demonstrated: bool) -> Callable[[Inputs], Any]:
 
 
 def test_the_credit_of_an_example_is_the_share_of_pairs_agreed_on() -> None:
-    (labelled,) = judge_examples(synthetic_labels(1), None, 5, Scale(name="binary"))
+    (labelled,) = judge_examples(synthetic_labels(1), None, Scale(name="binary"))
     example = dspy.Example(**plain(dict(labelled.example.items())))
     task = JudgeAgreement(Scale(name="binary"))
 
@@ -368,8 +367,6 @@ def test_the_credit_of_an_example_is_the_share_of_pairs_agreed_on() -> None:
     assert [task.metric(example, one).score for one in (right, half)] == [1, 3 / 6]
     assert [task.metric(example, one, []) for one in (right, half)] == [True, False]
     assert len(task.feedback(example, half).feedback.splitlines()) == 3
-    task.weights = (1, 4)  # a miss costs 4: 1 of 2 supported and 2 of 4 others are right
-    assert task.metric(example, half).score == (4 + 2) / (2 * 4 + 4)
 
 
 def test_nuggets_are_matched_one_to_one_by_their_words() -> None:
@@ -391,13 +388,10 @@ def test_nuggets_are_matched_one_to_one_by_their_words() -> None:
         ("kappa", (0.7 - 0.5) / (1 - 0.5)),
         ("agreement", 0.7),
         ("f1", 6 / 9),
-        ("balanced_accuracy", (3 / 5 + 4 / 5) / 2),
-        ("expected_cost", (5 * 2 + 1) / 10),
     ],
 )
 def test_metrics_by_hand(metric: Any, value: float) -> None:
-    task = AgreementMetric(metric, 5)
-    task.weigh([LabelledExample("1", ShownQuestion(), dspy.Example(agrees="yes"))])
+    task = AgreementMetric(metric)
     pairs = [(1, 1)] * 3 + [(0, 1)] * 2, [(1, 0), *[(0, 0)] * 4]
 
     assert task.value([None, *(table_of(of, 2) for of in pairs)]) == pytest.approx(value)
@@ -475,7 +469,7 @@ def test_the_comparer_is_optimized_on_labels_of_answers(lm_to: Connect) -> None:
             self._scripts = {"CompareAnswers": compare}
             return super().complete(request)
 
-    optimized = optimize(labels, lm_to(Pupil()), optimizer="labeled", metric="balanced_accuracy")
+    optimized = optimize(labels, lm_to(Pupil()), optimizer="labeled", metric="agreement")
 
-    chosen = optimized.report.test["balanced_accuracy"]
+    chosen = optimized.report.test["agreement"]
     assert (chosen.before.value, chosen.after.value) == (0.5, 1)

@@ -1,6 +1,5 @@
 """A program that was optimized, saved and named in a build's configuration."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from freshstack_dspy import (
     optimize,
 )
 from freshstack_dspy.answering.comparing import answer_comparer
-from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.recipes.opening import open_session
@@ -43,14 +41,17 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_its_demonstrations_go_before_every_question_of_that_step(
     tmp_path: Path, saved: str
 ) -> None:
+    """The manifest tells its prompt from the plain one."""
+    plain = build(domain(tmp_path), provider=ScriptedProvider()).manifest
     (tmp_path / "judge.json").write_text(saved)
     bundle = tmp_path / "replies.jsonl"
     config = domain(tmp_path, programs={"support_judge": "judge.json"})
 
-    first = build(config, provider=ScriptedProvider())
+    tuned = build(config, provider=ScriptedProvider(), replace=True).manifest
     export_replies(config, bundle)
 
-    assert build(config, mode="replay").manifest.content_hash == first.manifest.content_hash
+    replayed = build(config, mode="replay", replace=True)
+    assert replayed.manifest.content_hash == tuned.content_hash
     for reply in Bundle(bundle).replies():
         roles = [message.role for message in reply.request.messages]
         shown = "".join(message.content for message in reply.request.messages[:-1])
@@ -59,38 +60,11 @@ def test_its_demonstrations_go_before_every_question_of_that_step(
             assert all(fact in shown for fact in FACTS)
         else:
             assert roles == ["system", "user"]
-
-
-@pytest.mark.slow
-def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved: str) -> None:
-    (tmp_path / "judge.json").write_text(saved)
-    plain = build(domain(tmp_path), provider=ScriptedProvider()).manifest
-    tuned = build(
-        domain(tmp_path, programs={"support_judge": "judge.json"}),
-        provider=ScriptedProvider(),
-        replace=True,
-    ).manifest
-
-    assert plain.prompts.keys() == tuned.prompts.keys()
     changed = {name for name in plain.prompts if plain.prompts[name] != tuned.prompts[name]}
     assert changed == {"JudgeSupportLevel"}
     named: Any = tuned.config["programs"]
     assert named["support_judge"]["state"] == "judge.json"
     assert tuned.programs["support_judge"].startswith("freshstack_dspy.programs.support_judge:")
-
-
-def test_a_hostile_one_stops_the_build_before_anything_is_asked(tmp_path: Path, saved: str) -> None:
-    """What is refused in such a file: `tests/programs/test_saved.py`."""
-    program = json.loads(saved)
-    program["predict"]["config"] = {"api_base": "http://elsewhere"}
-    (tmp_path / "judge.json").write_text(json.dumps(program))
-    provider = ScriptedProvider()
-
-    with pytest.raises(CollectionError, match=r"judge\.json: ") as caught:
-        build(domain(tmp_path, programs={"support_judge": "judge.json"}), provider=provider)
-
-    assert str(caught.value).isprintable(), "one line"
-    assert provider.calls.total() == 0
 
 
 def test_each_step_takes_the_program_that_is_named_for_it(tmp_path: Path) -> None:

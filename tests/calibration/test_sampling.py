@@ -195,7 +195,7 @@ def test_a_file_of_another_sample_stays_as_it_is(many: Collection, tmp_path: Pat
         ("and 'small' has content ffffffffffff; draw from", edited, {}),
     ):
         with pytest.raises(FreshstackError, match=said):
-            sample(collection, out, **options)  # type: ignore[arg-type]
+            sample(collection, out, **options)
     assert out.read_bytes() == before
 
 

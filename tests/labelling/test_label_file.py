@@ -1,14 +1,7 @@
-"""Labels files and bodies that are damaged, and a disk that is really full."""
+"""Labels files and bodies that are damaged."""
 
-import json
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,45 +86,3 @@ def test_a_damaged_body_is_labels_or_a_line(
         fault = str(error)
     assert "\n" not in fault
     assert len(fault) < 500
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 16 KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root can mount a small disk")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
-@pytest.mark.slow
-def test_a_full_disk_loses_nothing_and_leaves_nothing(disk: Path, tmp_path: Path) -> None:
-    write_small(tmp_path / "small")
-    words = ["label", str(tmp_path / "small"), "--annotator", "ana", "--no-browser"]
-    command = [sys.executable, "-m", "freshstack_dspy", *words]
-    file = disk / "labels-ana.jsonl"
-    with subprocess.Popen(command, cwd=disk, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            base, token = process.stdout.readline().strip().split("/?token=")
-
-            def post(number: int, note: str = "") -> int:
-                label = {"kind": "support", "label": 1, "note": note}
-                headers = {"X-Token": token}
-                asked = httpx.post(f"{base}/api/tasks/{number}", json=[label], headers=headers)
-                return asked.status_code
-
-            assert (post(0), post(1, "x" * 5000)) == (200, 200)
-            before = file.read_bytes()
-            assert (post(2, "x" * 15000), post(1, "y" * 12000)) == (507, 507)
-            assert file.read_bytes() == before
-            assert post(2) == 200
-        finally:
-            process.send_signal(signal.SIGINT)
-    assert process.returncode == 0
-    assert file.read_bytes().startswith(before)
-    assert [len(json.loads(line)["note"]) for line in file.read_text().splitlines()] == [0, 5000, 0]
-    assert [one.name for one in disk.iterdir()] == [file.name]

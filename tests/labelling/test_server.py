@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -21,7 +20,7 @@ from freshstack_dspy.files import encode_records
 from freshstack_dspy.labelling.server import ADDRESS
 from freshstack_dspy.labelling.tasks import Tasks
 from freshstack_dspy.records import LabelTask, SampleHeader, TaskKind
-from tests.collection.small import CONTENTS, A, B, write_small
+from tests.collection.small import A, B
 from tests.labelling.conftest import Serve
 
 
@@ -178,17 +177,6 @@ def test_labels_are_found_again_and_those_of_others_stay(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("data", [b"notes\nwithout an end", b"\x1f\x8b\x08 packed", b'{"a": [1,'])
-def test_a_file_that_is_no_labels_file_stays_as_it_is(
-    serve: Serve, collection: Path, tmp_path: Path, data: bytes
-) -> None:
-    file = tmp_path / "labels-ana.jsonl"
-    file.write_bytes(data)
-    with pytest.raises(CollectionError, match=r"labels-ana.jsonl:1: not a label"):
-        serve(collection)
-    assert file.read_bytes() == data
-
-
 def test_a_file_is_held_by_one_process_and_by_labels_of_its_collection(
     serve: Serve, collection: Path, tmp_path: Path
 ) -> None:
@@ -286,25 +274,6 @@ def test_nuggets_are_labelled_as_a_list_and_one_by_one(
     assert len(read_labels(tmp_path / "labels-ana.jsonl", "nugget")) == 2
     client.post("/api/undo")
     assert written(tmp_path) == []
-
-
-def test_nuggets_of_no_answer_are_shown_with_the_passages_that_they_are_from(
-    serve: Serve, tmp_path: Path
-) -> None:
-    """12_0 was made from B; nobody says what 12_1, which B supports, was made from."""
-    first, *nuggets = CONTENTS.nuggets
-    queries = tuple(one.model_copy(update={"answer": ""}) for one in CONTENTS.queries)
-    made = first.model_copy(update={"chunk_ids": (A, B)})
-    write_small(tmp_path / "small", replace(CONTENTS, queries=queries, nuggets=(made, *nuggets)))
-    tasks = [LabelTask(kind="nuggets", query_id=query_id) for query_id in ("12", "5")]
-    client = serve(write_tasks(tmp_path, *tasks))
-
-    shown, unsupported = (client.get(f"/api/tasks/{number}").json() for number in (0, 1))
-
-    assert [one["title"] for one in shown["texts"]] == ["Passage 1: docs/x", "Passage 2: docs/x"]
-    assert [one["passages"] for one in shown["nuggets"]] == [[1, 2], [2]]
-    assert shown["source"] == "A passage that it is from"
-    assert unsupported["texts"] == []
 
 
 def test_a_task_of_what_the_collection_lacks_is_named(collection: Path, tmp_path: Path) -> None:
