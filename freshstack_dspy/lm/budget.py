@@ -30,14 +30,12 @@ class Spent(Record):
     dollars: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
     def __add__(self, other: "Spent") -> Self:
-        return self._with(other, 1)
+        sums = {name: amount + getattr(other, name) for name, amount in self}
+        return self.model_copy(update=sums)
 
     def __sub__(self, other: "Spent") -> Self:
-        return self._with(other, -1)
-
-    def _with(self, other: "Spent", sign: int) -> Self:
-        sums = {name: max(0, amount + sign * getattr(other, name)) for name, amount in self}
-        return self.model_copy(update=sums)
+        left = {name: max(0, amount - getattr(other, name)) for name, amount in self}
+        return self.model_copy(update=left)
 
 
 ADDED_BY_PROVIDERS = 512
@@ -63,8 +61,8 @@ class Account:
     """Notified when that shrinks; held while it is read or written."""
 
 
-def upper_bound(request: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
-    """The most that one request can cost, live or through the provider's batch API.
+def upper_bound(request: ChatRequest, price: Price | None) -> Spent:
+    """The most that one request can cost.
 
     No tokenizer in use makes more tokens than its input has bytes, so its bytes are the bound: the
     provider's own count is not known before. Without a price the dollars are 0.
@@ -72,10 +70,8 @@ def upper_bound(request: ChatRequest, price: Price | None, *, batch: bool = Fals
     input_tokens = len(canonical_json(request.body()).encode()) + ADDED_BY_PROVIDERS
     output_tokens = int(request.parameters.get("max_tokens") or _LONGEST_REPLY)
     if request.model.startswith("anthropic/") and (thought := request.parameters.get("reasoning")):
-        output_tokens += THOUGHTS.get(
-            thought["effort"], 0
-        )  # which DSPy's client adds to max_tokens
-    dollars = price.cost(input_tokens, output_tokens, batch=batch) if price else None
+        output_tokens += THOUGHTS.get(thought["effort"], 0)  # DSPy's client adds it to max_tokens
+    dollars = price.cost(input_tokens, output_tokens) if price else None
     return Spent(calls=1, tokens=input_tokens + output_tokens, dollars=dollars or 0.0)
 
 
@@ -108,13 +104,13 @@ class Reservation:
 
     def __enter__(self) -> Self:
         """Wait until the upper bound fits next to all in flight, or raise a BudgetError."""
-        if self.account.caps == BudgetConfig():
-            return self
         account = self.account
+        if account.caps == BudgetConfig():
+            return self
         with account.changed:
-            while (full := self._full()) is not None:
+            while fault := self._passed_cap():
                 if account.in_flight.calls == 0:
-                    raise BudgetError(full)
+                    raise BudgetError(fault)
                 account.changed.wait()
             account.in_flight += self.upper_bound
             self._taken = self.upper_bound
@@ -133,30 +129,27 @@ class Reservation:
         self.__exit__()
         self.__enter__()
 
-    def _full(self) -> str | None:
-        return passed_cap(self.account, self.spent(), self.upper_bound)
+    def _passed_cap(self) -> str:
+        """Say which cap the request could pass, next to all in flight; "" where it fits."""
+        spent, bound = self.spent(), self.upper_bound
+        taken = spent + self.account.in_flight + bound
+        for name, cap in self.account.caps:
+            if cap is not None and getattr(taken, name) > cap:
+                return (
+                    f"[budget] {name} = {cap:g} does not allow another call: "
+                    f"{amount(name, spent)} spent so far, and the next could take "
+                    f"{amount(name, bound)}, so it takes at least "
+                    f"{amount(name, spent + bound)} to go on"
+                )
+        return ""
 
 
-def passed_cap(account: Account, spent: Spent, bound: Spent) -> str | None:
-    """Say which cap a request of this upper bound could pass, next to all in flight, or None."""
-    taken = spent + account.in_flight + bound
-    for name, cap in account.caps:
-        if cap is not None and getattr(taken, name) > cap:
-            return (
-                f"[budget] {name} = {cap:g} does not allow another call: "
-                f"{amount(name, spent)} spent so far, and the next could take "
-                f"{amount(name, bound)}, so it takes at least "
-                f"{amount(name, spent + bound)} to go on"
-            )
-    return None
-
-
-def spent_on(reply: Reply, bound: Callable[[], Spent]) -> Spent:
+def spent_on(reply: Reply, price: Price | None) -> Spent:
     """What a reply cost; the upper bound where the provider did not count."""
     if reply.finish_reason in (NO_REPLY, UNANSWERED):
         return Spent()
     if reply.input_tokens is None or reply.output_tokens is None:
-        return bound()
+        return upper_bound(reply.request, price)
     return Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
 
 

@@ -154,8 +154,8 @@ def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) ->
             others.append(entry.key)
             if replace:
                 store.put(entry)
-    found = {"replaced" if replace else "conflicts": tuple(others)}
-    return MergeReport(added=added, same=same, **found)
+    conflicts = {"replaced" if replace else "conflicts": tuple(others)}
+    return MergeReport(added=added, same=same, **conflicts)
 
 
 class VerifyReport(Record):
@@ -170,8 +170,8 @@ class VerifyReport(Record):
     """Lines of a bundle in which a changed character would not be noticed."""
 
     def __str__(self) -> str:
-        found = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
-        text = f"{self.path}: {found or 'empty'}; {len(self.damaged):,} damaged"
+        counts = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
+        text = f"{self.path}: {counts or 'empty'}; {len(self.damaged):,} damaged"
         if self.without_checksum:
             text += (
                 f"; {self.without_checksum:,} without a checksum, as bundles of before 0.3 are: "
@@ -184,28 +184,24 @@ def verify(path: Path) -> VerifyReport:
     """Validate every entry of a store, which is a folder, and its database; or of a bundle."""
     counts: Counter[str] = Counter()
     damaged: dict[str, str] = {}
-    without = 0
-    with contextlib.ExitStack() as stack:
-        found: Iterable[tuple[str, str | StoreError]]
-        if path.is_dir():
-            found = stack.enter_context(closing(ReplyStore(path, read_only=True))).check_rows()
-        else:
-            lines = [
-                (signed, item if isinstance(item, StoreError) else item.kind)
-                for _, signed, item in _checked_lines(path, stack.enter_context(_opened(path)))
-            ]
-            without = sum(not signed and isinstance(item, str) for signed, item in lines)
-            found = ((f"line {number}", item) for number, (_, item) in enumerate(lines, 1))
-        for name, item in found:
-            if isinstance(item, StoreError):
-                damaged[name] = str(item)
-            else:
-                counts[item] += 1
+    unsigned = 0
+    if path.is_dir():
+        with closing(ReplyStore(path, read_only=True)) as store:
+            for name, kind in store.check_rows():
+                if isinstance(kind, StoreError):
+                    damaged[name] = str(kind)
+                else:
+                    counts[kind] += 1
+    else:
+        with _opened(path) as file:
+            for number, (_, signed, entry) in enumerate(_checked_lines(path, file), 1):
+                if isinstance(entry, StoreError):
+                    damaged[f"line {number}"] = str(entry)
+                else:
+                    counts[entry.kind] += 1
+                    unsigned += not signed
     return VerifyReport(
-        path=path,
-        counts=dict(sorted(counts.items())),
-        damaged=damaged,
-        without_checksum=without,
+        path=path, counts=dict(sorted(counts.items())), damaged=damaged, without_checksum=unsigned
     )
 
 
@@ -261,21 +257,22 @@ def _checked_lines(
     number, offset = 0, 0
     while data := file.readline(LONGEST_LINE + 1):
         number += 1
-        place = len(data), offset
+        where, place = f"{path}:{number}", (len(data), offset)
         offset += len(data)
         if len(data) > LONGEST_LINE:
-            raise StoreError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes")
+            raise StoreError(f"{where}: a line of more than {LONGEST_LINE:,} bytes")
         signed = _CHECKSUM.search(data) is not None
+        entry: Entry | StoreError
         try:
-            data = _without_checksum(data, f"{path}:{number}")
-            entry = entry_of_others(data, f"{path}:{number}")
+            data = _without_checksum(data, where)
+            entry = entry_of_others(data, where)
             check_keys_differ(data)
+            if entry.key in keys:
+                entry = StoreError(f"{where}: the key {entry.key} comes twice")
+            else:
+                keys.add(entry.key)
         except StoreError as error:
-            yield place, signed, error
-            continue
+            entry = error
         except ValueError as error:
-            yield place, signed, StoreError(f"{path}:{number}: {error}")
-            continue
-        twice = StoreError(f"{path}:{number}: the key {entry.key} comes twice")
-        yield place, signed, twice if entry.key in keys else entry
-        keys.add(entry.key)
+            entry = StoreError(f"{where}: {error}")
+        yield place, signed, entry

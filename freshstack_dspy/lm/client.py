@@ -45,7 +45,6 @@ from freshstack_dspy.lm.reply import (
     NO_REPLY,
     UNANSWERED,
     Reply,
-    billed_output,
     receive,
     status_of,
 )
@@ -208,34 +207,30 @@ class Client(Recorder[Prompt, Reply]):
     def _send(self, items: Sequence[Prompt], reservation: Reservation) -> Sent[Reply]:
         """Ask. That there was no reply is recorded too: a replay must come to the same failure."""
         ((request, sent),) = items
-        received: Any = functools.partial(receive, request, origin="live", price=self.price)
+        counts: dict[str, int | None] = {}
         try:
             self._check_length(request)
             response, attempts = self.retries.complete(
                 sent or sendable(request, self.model), reservation.lost
             )
         except ReplyError as error:
-            attempts = error.attempts
+            attempts, text = error.attempts, str(error)
             if isinstance(error, TooLongError) and attempts:
-                self._learn_length(request, window_in(str(error)))
+                self._learn_length(request, window_in(text))
             reason = "refusal" if error.status == "refused" else NO_REPLY
             if isinstance(error.__cause__, TransientModelError):
                 reason = UNANSWERED
-            reply = received(
-                text=str(error), finish_reason=reason, input_tokens=None, output_tokens=None
-            )
         else:
-            usage = response.usage
             refusals = [part.text for part in response.message.parts if part.type == "refusal"]
-            reply = received(
-                text=response.text or "".join(refusals),
-                finish_reason="refusal" if refusals else str(response.finish_reason),
-                input_tokens=usage.input_tokens,
-                output_tokens=billed_output(
-                    usage.input_tokens, usage.output_tokens, usage.total_tokens
-                ),
-            )
-        return Sent([reply], spent_on(reply, lambda: reservation.upper_bound), attempts)
+            text = response.text or "".join(refusals)
+            reason = "refusal" if refusals else str(response.finish_reason)
+            names = ("input_tokens", "output_tokens", "total_tokens")
+            counts = {name: getattr(response.usage, name) for name in names}
+        price = self.price
+        reply = receive(
+            request, text=text, finish_reason=reason, origin="live", price=price, **counts
+        )
+        return Sent([reply], spent_on(reply, price), attempts)
 
     def _learn_length(self, request: ChatRequest, window: int | None) -> None:
         prompt, most, _ = _length_of(request)

@@ -36,14 +36,17 @@ class Price(Record):
     batch_output: float | None = Field(default=None, ge=0)
     tiers: tuple[Tier, ...] = ()
 
-    def cost(
-        self, input_tokens: int | None, output_tokens: int | None, *, batch: bool = False
-    ) -> float | None:
+    @property
+    def batched(self) -> "Price":
+        """What it costs through the provider's batch API: the live price where none is known."""
+        if self.batch_input is None or self.batch_output is None:
+            return self
+        return Price(input=self.batch_input, output=self.batch_output)
+
+    def cost(self, input_tokens: int | None, output_tokens: int | None) -> float | None:
         """US dollars for one call, or None where its tokens were not counted."""
         if input_tokens is None or output_tokens is None:
             return None
-        if batch and self.batch_input is not None and self.batch_output is not None:
-            return input_tokens * self.batch_input + output_tokens * self.batch_output
         reached = (tier for tier in self.tiers if input_tokens > tier.above)
         per_token = next(reached, self)
         return input_tokens * per_token.input + output_tokens * per_token.output

@@ -92,14 +92,21 @@ def receive(
     *,
     text: str,
     finish_reason: str,
-    input_tokens: int | None,
-    output_tokens: int | None,
     origin: Origin,
     price: Price | None,
-    batch: bool = False,
+    input_tokens: int | None = None,
+    output_tokens: int | None = None,
+    total_tokens: int | None = None,
 ) -> Reply:
     """Make the record of a reply that has just come in; what is no count of tokens becomes None."""
-    input_tokens, output_tokens = tokens_in(input_tokens), tokens_in(output_tokens)
+    counts = [
+        tokens if type(tokens) is int and 0 <= tokens <= MOST_TOKENS else None
+        for tokens in (input_tokens, output_tokens, total_tokens)
+    ]
+    sent, written, total = counts
+    if sent is not None and written is not None and total is not None:
+        # Gemini and xAI count what a model thinks in the total alone, and bill it as output.
+        written = max(written, total - sent)
     asked: dict[str, Any] = {"request": request}  # type checkers disagree about its alias
     return Reply(
         **asked,
@@ -107,24 +114,12 @@ def receive(
         text=encodable(text),
         finish_reason=finish_reason,
         status=status_of(finish_reason),
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cost=price.cost(input_tokens, output_tokens, batch=batch) if price else None,
+        input_tokens=sent,
+        output_tokens=written,
+        cost=price.cost(sent, written) if price else None,
         received_at=_now(),
         origin=origin,
     )
-
-
-def billed_output(before: int | None, after: int | None, total: int | None) -> int | None:
-    """What is billed as output; Gemini and xAI count what a model thinks in the total alone."""
-    if before is None or after is None or total is None:
-        return after
-    return max(after, total - before)
-
-
-def tokens_in(tokens: Any) -> int | None:
-    """A provider's count of tokens, or None where it is none."""
-    return tokens if type(tokens) is int and 0 <= tokens <= MOST_TOKENS else None
 
 
 def encodable(text: str) -> str:

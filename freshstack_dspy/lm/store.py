@@ -226,8 +226,8 @@ class ReplyStore(Recorded):
 
     def deferred(self) -> Iterator[ChatRequest]:
         """The requests that wait for a reply, by key."""
-        for _, value in self._rows_with_prefix("deferred:"):
-            yield ChatRequest.model_validate_json(value)
+        rows = self._rows_with_prefix("deferred:")
+        return (ChatRequest.model_validate_json(value) for _, value in rows)
 
     def waiting(self, key: str) -> ChatRequest | None:
         """The request of a key, if it waits for a reply."""
@@ -267,8 +267,7 @@ class ReplyStore(Recorded):
             for entry in entries:
                 if not self._added(entry):
                     self._number_replaced(f"entry:{entry.key}")
-                    self._set(f"entry:{entry.key}", entry_json(entry))
-                    self._waits_no_longer(entry)
+                    self._record(entry)
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
@@ -340,9 +339,7 @@ class ReplyStore(Recorded):
 
     def _value(self, name: str) -> bytes | None:
         rows = self._rows(_VALUE, (name,))
-        if not rows:
-            return None
-        return self._whole(name, *rows[0])
+        return self._whole(name, *rows[0]) if rows else None
 
     def _whole(self, name: str, value: bytes, tag: bytes | None) -> bytes:
         """A row's text, which must fit its checksum; rows of before 0.3 have none."""
@@ -356,11 +353,11 @@ class ReplyStore(Recorded):
         """The text rows whose names begin so, in pages, so that others can write meanwhile."""
         last, end = prefix, prefix + "\x7f"
         while page := self._rows(_PAGE, (last, end)):
-            for found, value, tag in page:
+            for key, value, tag in page:
                 try:
-                    last = found.decode()
+                    last = key.decode()
                 except UnicodeDecodeError:
-                    raise DamagedReplyError(f"{self.path}: the name {found!r} is damaged") from None
+                    raise DamagedReplyError(f"{self.path}: the name {key!r} is damaged") from None
                 yield last, self._whole(last, value, tag)
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
@@ -371,21 +368,18 @@ class ReplyStore(Recorded):
             return self._connection.execute(sql, parameters).fetchall()
 
     def _added(self, entry: Entry) -> bool:
-        name, text = f"entry:{entry.key}", entry_json(entry)
-        added: bool = self._cache.add(name, text, tag=_checksum(name, text))
-        if not added and self.whole_entry(entry.key) is None:
-            added = self._set(name, text)
-        if added:
-            self._waits_no_longer(entry)
-        return added
+        if self.whole_entry(entry.key) is not None:
+            return False
+        self._record(entry)
+        return True
 
-    def _waits_no_longer(self, entry: Entry) -> None:
+    def _record(self, entry: Entry) -> None:
+        self._set(f"entry:{entry.key}", entry_json(entry))
         if getattr(entry, "finish_reason", "") != UNANSWERED:
             self._cache.delete(f"deferred:{entry.key}")
 
-    def _set(self, name: str, text: str) -> bool:
-        done: bool = self._cache.set(name, text, tag=_checksum(name, text))
-        return done
+    def _set(self, name: str, text: str) -> None:
+        self._cache.set(name, text, tag=_checksum(name, text))
 
     def _charge(self, account: str, spent: Spent) -> None:
         total = self.spent(account) + spent

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -81,11 +81,10 @@ def call_span(request: "ChatRequest | NumbersRequest") -> "Iterator[Callback | N
     }
     current = trace.get_current_span()
     known = getattr(current, "attributes", None) or {}
-    if known.get("openinference.span.kind") == "LLM" or "gen_ai.request.model" in known:
-        yield functools.partial(_observe, trace, current, common)
-        return
-    name, kind = f"{operation} {model}", trace.SpanKind.CLIENT
-    with _started(trace, name, kind, common) as made:
+    started: Any = nullcontext(current)
+    if known.get("openinference.span.kind") != "LLM" and "gen_ai.request.model" not in known:
+        started = _started(trace, f"{operation} {model}", trace.SpanKind.CLIENT, common)
+    with started as made:
         yield functools.partial(_observe, trace, made, common)
 
 

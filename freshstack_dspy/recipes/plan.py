@@ -230,7 +230,10 @@ def _planned(
         if None in known:
             return None
         costs = (
-            price.cost(call.prompt, call.longest if longest else call.reply, batch=batch) or 0
+            (price.batched if batch else price).cost(
+                call.prompt, call.longest if longest else call.reply
+            )
+            or 0
             for call in sent
             if (price := prices.get(call.model)) is not None
         )

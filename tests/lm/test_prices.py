@@ -30,7 +30,7 @@ def test_a_model_that_is_not_in_the_table_has_no_price(model: str) -> None:
 def test_the_batch_price_of_the_table_is_half_the_live_one() -> None:
     price = price_of("openai/gpt-4o")
     assert price is not None
-    live, batch = price.cost(1000, 100), price.cost(1000, 100, batch=True)
+    live, batch = price.cost(1000, 100), price.batched.cost(1000, 100)
     assert live is not None
     assert batch == pytest.approx(live / 2)
 

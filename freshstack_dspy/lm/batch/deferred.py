@@ -21,11 +21,11 @@ from freshstack_dspy.config import BuildConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import replace_file
-from freshstack_dspy.lm.budget import Spent, spent_on, upper_bound
+from freshstack_dspy.lm.budget import spent_on
 from freshstack_dspy.lm.context import is_too_long
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.reply import MOST_TOKENS, NO_REPLY, Reply, billed_output, receive
+from freshstack_dspy.lm.reply import MOST_TOKENS, NO_REPLY, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.schemas import mapped, without
 from freshstack_dspy.lm.store import ReplyStore
@@ -267,8 +267,19 @@ def record_answers(
     recorded: set[str] = set()
 
     def record(request: ChatRequest, answer: AnswerLine, price: Price | None) -> None:
-        reply, spent = reply_of(request, answer, price, batch=not answer.by_hand)
-        store.put(reply, account=None if answer.by_hand else account, spent=spent)
+        usage = answer.usage
+        reply = receive(
+            request,
+            text=answer.text,
+            finish_reason=answer.finish_reason,
+            input_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            total_tokens=usage.total_tokens,
+            origin="import",
+            price=price,
+        )
+        payer = None if answer.by_hand else account
+        store.put(reply, account=payer, spent=spent_on(reply, price))
 
     for answer in answers:
         key, why = answer.custom_id, ""
@@ -288,8 +299,8 @@ def record_answers(
         elif answer.by_hand and (fault := fault_in(request, answer.text)):
             group, why = "invalid", fault
         else:
-            own = prices if request.model == model.name else None
-            record(request, answer, price_of(request.model, own))
+            price = price_of(request.model, prices if request.model == model.name else None)
+            record(request, answer, price.batched if price and not answer.by_hand else price)
             recorded.add(key)
             group = "replaced" if known else "imported"
         groups[group].append(key)
@@ -302,26 +313,6 @@ def record_answers(
         reasons=tuple(f"{count} x {why}" for why, count in ordered),
         **{name: tuple(groups[name]) for name in _GROUPS},
     )
-
-
-def reply_of(
-    request: ChatRequest, answer: AnswerLine, price: Price | None, *, batch: bool
-) -> tuple[Reply, Spent]:
-    """The record of the answer to a request, and what it cost, through a batch API or live."""
-    usage = answer.usage
-    reply = receive(
-        request,
-        text=answer.text,
-        finish_reason=answer.finish_reason,
-        input_tokens=usage.prompt_tokens,
-        output_tokens=billed_output(
-            usage.prompt_tokens, usage.completion_tokens, usage.total_tokens
-        ),
-        origin="import",
-        price=price,
-        batch=batch,
-    )
-    return reply, spent_on(reply, functools.partial(upper_bound, request, price, batch=batch))
 
 
 def fault_in(request: ChatRequest, text: str) -> str | None:

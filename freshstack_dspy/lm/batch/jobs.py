@@ -112,6 +112,7 @@ class Batches:
         self._store = store
         self._endpoint = endpoint_identity(self._model.name, self._model.api_base)
         self._price = price_of(self._model.name, self._model.prices or config.prices)
+        self._batch_price = self._price and self._price.batched
 
     @cached_property
     def _api(self) -> BatchAPI:
@@ -133,7 +134,7 @@ class Batches:
         def sized() -> Iterator[tuple[str, int]]:
             nonlocal batch, live
             for request in self.to_send(left_out):
-                batch += upper_bound(request, self._price, batch=True)
+                batch += upper_bound(request, self._batch_price)
                 live += upper_bound(request, self._price)
                 yield request.key, len(api.line(request)) + 1
 
@@ -207,7 +208,7 @@ class Batches:
         lines, bound = [], Spent()
         for request in filter(None, map(self._store.waiting, keys)):
             lines.append(self._api.line(request))
-            bound += upper_bound(request, self._price, batch=True)
+            bound += upper_bound(request, self._batch_price)
         job = self.folder.save(
             Job(
                 submission=secrets.token_hex(8),

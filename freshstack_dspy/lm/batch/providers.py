@@ -140,19 +140,19 @@ class OpenAIBatches:
 _SUBMISSION = "freshstack_submission"
 
 
-def _openai_batch(found: Any) -> Batch:
-    counts = found.request_counts
-    errors = (found.errors.data or []) if found.errors is not None else []
+def _openai_batch(item: Any) -> Batch:
+    counts = item.request_counts
+    errors = (item.errors.data or []) if item.errors is not None else []
     return Batch(
-        batch_id=found.id,
-        status=found.status,
-        ended=found.status in ("completed", "failed", "expired", "cancelled"),
+        batch_id=item.id,
+        status=item.status,
+        ended=item.status in ("completed", "failed", "expired", "cancelled"),
         completed=counts.completed if counts else 0,
         failed=counts.failed if counts else 0,
-        created_at=datetime.fromtimestamp(found.created_at, UTC),
-        submission=(found.metadata or {}).get(_SUBMISSION),
-        file_id=found.input_file_id,
-        outputs=tuple(each for each in (found.output_file_id, found.error_file_id) if each),
+        created_at=datetime.fromtimestamp(item.created_at, UTC),
+        submission=(item.metadata or {}).get(_SUBMISSION),
+        file_id=item.input_file_id,
+        outputs=tuple(each for each in (item.output_file_id, item.error_file_id) if each),
         faults=tuple(
             ("" if each.line is None else f"line {each.line}: ")
             + (each.message or each.code or "no reason given")
@@ -250,12 +250,11 @@ BatchAPI = OpenAIBatches | AnthropicBatches
 
 
 def _anthropic_batch(item: Any) -> Batch:
-    counts, status = item["request_counts"], item["processing_status"]
-    ended = status == "ended"
+    counts = item["request_counts"]
     return Batch(
         batch_id=item["id"],
-        status=status,
-        ended=ended,
+        status=item["processing_status"],
+        ended=item["processing_status"] == "ended",
         completed=counts.get("succeeded", 0),
         failed=counts.get("errored", 0),
         created_at=item["created_at"],

@@ -103,6 +103,7 @@ def test_a_batch_s_reply_without_a_count_is_charged_at_its_upper_bound(
     here.submit()
     here.look()
     price = price_of(asked.model, here.config.prices)
+    assert price is not None
 
     assert here.texts() == {"there"}
-    assert here.store.spent(here.config.name) == upper_bound(asked, price, batch=True)
+    assert here.store.spent(here.config.name) == upper_bound(asked, price.batched)
