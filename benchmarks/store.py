@@ -18,7 +18,7 @@ from typing import Any
 from timing import TINY, alone, in_turns, report
 
 from freshstack_dspy import ReplyStore
-from freshstack_dspy.lm.misses import explain_miss
+from freshstack_dspy.lm.recorder import explain_miss
 from freshstack_dspy.lm.reply import Reply, entry_json
 from freshstack_dspy.lm.request import ChatMessage, ChatRequest
 

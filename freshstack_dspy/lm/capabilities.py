@@ -1,4 +1,4 @@
-"""What a model takes: the parameters of a call, its limits, how strictly it holds a reply to a schema.
+"""What a model takes and costs: parameters, limits, how strictly it holds a reply to a schema, prices.
 
 Known from the table in LiteLLM's wheel, read as a file (LiteLLM is not imported, nothing is
 fetched), and from a few rules of providers that the table does not hold. A model that the table
@@ -14,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshstack_dspy.config import ModelConfig, Structured
+from pydantic import Field
+
+from freshstack_dspy.config import ModelConfig, PricesConfig, Structured
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment
 from freshstack_dspy.lm.schemas import fits_strict_modes, in_order, in_strict_form, without
@@ -310,3 +312,161 @@ def _namesakes(name: str) -> list[dict[str, Any]]:
     names, last = _by_last_name(), _last(name)
     others = names.get(last) or names.get(_last(name.partition(":")[0]), [])
     return [_entry(other) for other in others]
+
+
+# What a call costs
+
+_MILLION = 1_000_000
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+class Tier(Record):
+    """What a token costs once a call's input is longer than so many tokens."""
+
+    above: int
+    input: float
+    output: float
+
+
+class Price(Record):
+    """What one model costs, in US dollars per token."""
+
+    input: float = Field(ge=0)
+    output: float = Field(default=0, ge=0)
+    unit: float = Field(default=0, ge=0)
+    """The price of a reranker's search unit: one text with up to a hundred passages, as Cohere counts."""
+    batch_input: float | None = Field(default=None, ge=0)
+    """Through the provider's batch API; None where the table names no such price."""
+    batch_output: float | None = Field(default=None, ge=0)
+    tiers: tuple[Tier, ...] = ()
+
+    @property
+    def batched(self) -> "Price":
+        """What it costs through the provider's batch API: the live price where none is known."""
+        if self.batch_input is None or self.batch_output is None:
+            return self
+        return Price(input=self.batch_input, output=self.batch_output)
+
+    def cost(self, input_tokens: int | None, output_tokens: int | None) -> float | None:
+        """US dollars for one call, or None where its tokens were not counted."""
+        if input_tokens is None or output_tokens is None:
+            return None
+        reached = (tier for tier in self.tiers if input_tokens > tier.above)
+        per_token = next(reached, self)
+        return input_tokens * per_token.input + output_tokens * per_token.output
+
+
+def price_of(model: str, own: PricesConfig | None = None) -> Price | None:
+    """The price of a model, or None where neither the user's own prices nor the table name one."""
+    known = Price(input=0, output=0) if model.startswith("extractive/") else _from_table(model)
+    given = {name: value / _MILLION for name, value in own or () if value is not None}
+    if known is None:
+        return Price(**given) if {"input", "output"} <= given.keys() else None
+    if {"input", "output"} & given.keys():  # the table's batch price and tiers belong to its price
+        known = Price(input=known.input, output=known.output)
+    return known.model_copy(update=given)
+
+
+def rerank_price_of(model: str) -> Price | None:
+    """The price of a reranker, or None where the table names none."""
+    entry = entry_of(model)
+    token, unit = entry.get("input_cost_per_token"), entry.get("input_cost_per_query")
+    if token is None and unit is None:
+        return None
+    return Price(input=token or 0.0, unit=unit or 0.0)
+
+
+@functools.lru_cache(maxsize=64)
+def _from_table(model: str) -> Price | None:
+    entry = entry_of(model)
+    if entry.get("input_cost_per_token") is None:
+        return None
+    # What a model thinks is counted as output; where it costs more, all output does.
+    output = max(entry.get(f"output_cost_per_{kind}token") or 0.0 for kind in ("", "reasoning_"))
+    tiers = [
+        Tier(
+            above=int(match[1]) * 1000,
+            input=value,
+            output=entry.get(name.replace("input", "output", 1)) or output,
+        )
+        for name, value in entry.items()
+        if (match := _TIER.fullmatch(name)) and value is not None
+    ]
+    return Price(
+        input=entry["input_cost_per_token"],
+        output=output,
+        batch_input=entry.get("input_cost_per_token_batches"),
+        batch_output=entry.get("output_cost_per_token_batches"),
+        tiers=tuple(sorted(tiers, key=lambda tier: -tier.above)),
+    )
+
+
+# How many tokens fit into a request and its reply, in the words of servers
+
+_NUMBER = r"\(?(\d[\d,]{2,})"
+_WINDOWS = re.compile(
+    "|".join(
+        (
+            # OpenAI, vLLM, DeepSeek, OpenRouter, SGLang, llama.cpp, LM Studio
+            rf"context (?:length|size|window)[^.\d]{{0,40}}?{_NUMBER}(?: tokens|\b)",
+            rf"maximum model length of {_NUMBER}",
+            rf"n_ctx\W{{1,4}}{_NUMBER}",
+            rf"{_NUMBER} maximum context length",  # Mistral
+            rf"> {_NUMBER} maximum",  # Anthropic
+            rf"context limit: [\d+ ]+> {_NUMBER}",
+            rf"maximum number of tokens allowed {_NUMBER}",  # Gemini
+            rf"cannot exceed {_NUMBER} tokens",  # Cohere
+            rf"must be <= {_NUMBER}",  # text-generation-inference, Together
+        )
+    ),
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|prompt is too long|input is too long"
+    r"|exceeds? the (?:model's )?(?:maximum |available )?context|exceed context limit"
+    r"|longer than the (?:maximum )?model|maximum context length|maximum number of tokens allowed"
+    r"|loaded with context length|reduce the length of|request too large|too many tokens"
+    r"|`max_new_tokens` must be|HTTP 413\b",
+    re.IGNORECASE,
+)
+
+
+def is_too_long(refusal: str) -> bool:
+    """Whether a provider's message says that a request is longer than the model's context."""
+    return _TOO_LONG.search(refusal) is not None
+
+
+def window_in(refusal: str) -> int | None:
+    """How many tokens the context holds, where such a message says it."""
+    found = _WINDOWS.search(refusal)
+    number = next(filter(None, found.groups()), None) if found else None
+    return int(number.replace(",", "")) if number else None
+
+
+_LISTED = ("max_model_len", "loaded_context_length", "n_ctx", "context_length", "context_window")
+_TRAINED = ("max_context_length", "n_ctx_train")
+"""What the model could take; its server may be started with less."""
+
+
+def window_listed(models: Any, name: str) -> int | None:
+    """How many tokens a model's context holds by a server's `/models`, or None where it says nothing.
+
+    vLLM and SGLang say `max_model_len`, llama.cpp `meta.n_ctx` or `n_ctx_train`, LM Studio
+    `loaded_context_length`, others `context_length`.
+    """
+    data = models.get("data") if isinstance(models, dict) else None
+    listed = [one for one in data or () if isinstance(one, dict)] if isinstance(data, list) else []
+    named = [one for one in listed if one.get("id") == name] or (listed if len(listed) == 1 else [])
+    for model in named:
+        meta = model.get("meta")
+        fields = {**(meta if isinstance(meta, dict) else {}), **model}
+        for field in (*_LISTED, *_TRAINED):
+            if type(fields.get(field)) is int and fields[field] > 0:
+                return int(fields[field])
+    return None
+
+
+def context_in(text: str) -> int | None:
+    """The tokens that a recorded answer to this question names."""
+    tokens = json.loads(text).get("context")
+    return tokens if type(tokens) is int and tokens > 0 else None

@@ -28,7 +28,7 @@ from freshstack_dspy.errors import (
     TooLongError,
     TransientModelError,
 )
-from freshstack_dspy.lm.context import is_too_long
+from freshstack_dspy.lm.capabilities import is_too_long
 from freshstack_dspy.lm.request import (
     BASELINE,
     COMMAND,

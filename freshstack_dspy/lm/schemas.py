@@ -97,28 +97,26 @@ def call_schema(marked: Mapping[str, Any], inputs: Mapping[str, Any]) -> Schema:
     """
     definitions = marked.get("$defs", {})
 
-    def inlined(node: Any) -> Any:
+    def bound(node: Any) -> Any:
         if isinstance(node, list):
-            return [inlined(item) for item in node]
+            return [bound(item) for item in node]
         if not isinstance(node, dict):
             return node
         if "$ref" in node:
             named = definitions[node["$ref"].rpartition("/")[2]]
             node = {**named, **{name: value for name, value in node.items() if name != "$ref"}}
-        return {name: inlined(value) for name, value in node.items() if name != "$defs"}
-
-    def bound(node: Schema) -> Schema:
-        mark = node.pop(_MARK, {})
+        mark = node.get(_MARK, {})
+        inner = {name: bound(value) for name, value in node.items() if name not in ("$defs", _MARK)}
         items = inputs.get(mark.get("numbers") or "")
         if isinstance(items, list):
-            node["enum"] = sorted({item["number"] for item in items})
-        if node.get("type") == "array":
-            _bound_list(node, mark, inputs)
+            inner["enum"] = sorted({item["number"] for item in items})
+        if inner.get("type") == "array":
+            _bound_list(inner, mark, inputs)
         if mark.get("length"):
-            node["maxLength"] = mark["length"]
-        return node
+            inner["maxLength"] = mark["length"]
+        return inner
 
-    schema: Schema = mapped(inlined(dict(marked)), bound)
+    schema: Schema = bound(dict(marked))
     return schema
 
 

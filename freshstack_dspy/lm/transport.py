@@ -142,22 +142,42 @@ def bound_httpx() -> None:
     httpx.HTTPTransport.handle_request = handle_request  # type: ignore[method-assign]
 
 
+class _Helper(threading.Thread):
+    """A thread that asks; when that is done, it is used for the next attempt."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.attempts: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            ask, came = self.attempts.get()
+            outcome: tuple[Any, BaseException | None]
+            try:
+                outcome = ask(), None
+            except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+                outcome = None, error
+            _idle.append(self)  # before it is waited for no longer: who asks next finds it
+            came.put(outcome)
+            del ask, came, outcome
+
+
+_idle: list[_Helper] = []
+
+
 def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
     """Call a function in a thread, and wait no longer than this for what it gives.
 
     Then its sockets are shut, which ends the thread's reading.
     """
+    helper = None
+    while helper is None or not helper.is_alive():  # in a forked process it is not
+        helper = _idle.pop() if _idle else _Helper()
     sockets, context = _Sockets(), contextvars.copy_context()
     context.run(_sockets.set, sockets)
-    came: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            came.put((context.run(ask), None))
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            came.put((None, error))
-
-    threading.Thread(target=run, daemon=True).start()
+    came: queue.SimpleQueue[tuple[Result, BaseException | None]] = queue.SimpleQueue()
+    helper.attempts.put((functools.partial(context.run, ask), came))
     try:
         answer, error = came.get(timeout=seconds)
     except queue.Empty:
@@ -168,5 +188,4 @@ def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
         raise
     if error is not None:
         raise error
-    result: Result = answer
-    return result
+    return answer

@@ -18,8 +18,7 @@ from freshstack_dspy.errors import ConfigError, FatalModelError, ReplyError, arg
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account, Spent
-from freshstack_dspy.lm.capabilities import capabilities_of
-from freshstack_dspy.lm.context import context_in, window_listed
+from freshstack_dspy.lm.capabilities import capabilities_of, context_in, window_listed
 from freshstack_dspy.lm.engine import (
     BaselineProvider,
     Provider,
@@ -262,7 +261,8 @@ def with_contexts(
     }
     update: dict[str, Any] = {}
     for role, model in models.items():
-        context = context_in(listed[model.name, model.api_base, model.context]) or model.context
+        reply = listed[model.name, model.api_base, model.context]
+        context = (reply and context_in(reply.text)) or model.context
         if role is None:
             update["model"] = model.model_copy(update={"context": context})
         else:  # without a context of its own it would have that of `[model]`

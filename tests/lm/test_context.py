@@ -10,7 +10,7 @@ from freshstack_dspy import ReplyStore
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError, TooLongError, TransientModelError
 from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.context import is_too_long, window_in, window_listed
+from freshstack_dspy.lm.capabilities import is_too_long, window_in, window_listed
 from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import Chunk, Nugget, Query

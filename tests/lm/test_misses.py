@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.misses import explain_miss
+from freshstack_dspy.lm.recorder import explain_miss
 from freshstack_dspy.lm.request import ChatRequest
 from tests.lm.recording import EMBEDDING, SEARCH, Listed, ask, every_entry, reply_to
 

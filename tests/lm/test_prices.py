@@ -3,7 +3,7 @@
 import pytest
 
 from freshstack_dspy.config import PricesConfig
-from freshstack_dspy.lm.prices import Price, price_of
+from freshstack_dspy.lm.capabilities import Price, price_of
 
 
 @pytest.mark.parametrize(
