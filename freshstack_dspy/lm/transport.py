@@ -173,7 +173,10 @@ def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
     """
     helper = None
     while helper is None or not helper.is_alive():  # in a forked process it is not
-        helper = _idle.pop() if _idle else _Helper()
+        try:
+            helper = _idle.pop()
+        except IndexError:
+            helper = _Helper()
     sockets, context = _Sockets(), contextvars.copy_context()
     context.run(_sockets.set, sockets)
     came: queue.SimpleQueue[tuple[Result, BaseException | None]] = queue.SimpleQueue()

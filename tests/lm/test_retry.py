@@ -2,6 +2,8 @@
 
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -239,3 +241,18 @@ def test_a_reply_that_drips_for_longer_than_the_timeout_is_asked_for_again(
 
     assert client(" hello") == ["there"]
     assert (len(server.requests), len(waits)) == (2, 1)
+
+
+_FORKED = """
+import os
+from freshstack_dspy.lm.transport import answer_within
+answer_within(5, int)
+child = os.fork()
+if not child:
+    os._exit(answer_within(5, lambda: 7))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKED], check=True)
