@@ -1,12 +1,14 @@
 """Does an answer agree with one from the gold chunks? By a model or by its words."""
 
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import ConfigError, ReplyError
-from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.own import program_in_place_of
 from freshstack_dspy.recipes.session import Session
@@ -32,6 +34,37 @@ _HIGHEST = {"graded": 3.0}
 YES_OR_NO = {"yes_no": COMPARERS["yes_no"]}
 Comparer = Callable[[Query, Sequence[str], str], Mapping[str, Any]]
 """From a query, its gold answers and another answer to `score`, `reason` and perhaps `call_id`."""
+
+
+# How far two answers say the same, by their words alone; each is from 0 to 1 and symmetric.
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def answer_words(text: str) -> list[str]:
+    """Cut into lower-case words without punctuation and articles, as SQuAD's evaluation does."""
+    return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+
+
+def exact_match(first: str, second: str) -> float:
+    """Give 1 if the words are the same, else 0 (SQuAD, arXiv 1606.05250)."""
+    return float(answer_words(first) == answer_words(second))
+
+
+def token_f1(first: str, second: str) -> float:
+    """Compute 2 * shared words / (words of one + words of the other), as SQuAD does."""
+    words, others = Counter(answer_words(first)), Counter(answer_words(second))
+    if not words or not others:
+        return float(words == others)
+    return 2 * (words & others).total() / (words.total() + others.total())
+
+
+SIMILARITIES: dict[str, Callable[[str, str], float]] = {
+    "exact_match": exact_match,
+    "token_f1": token_f1,
+}
+"""By the name of the comparer."""
 
 
 class Outcome(NamedTuple):

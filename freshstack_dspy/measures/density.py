@@ -98,7 +98,7 @@ def _greedy(answers: Sequence[int], touches: Sequence[int]) -> list[int]:
 def density(
     ranking: Sequence[str], judged: Judged, k: int | None = None, *, w: float = 0.5
 ) -> float:
-    """Compute Density@k of the context Z, the top k chunks of a ranking (see `ranking.py`).
+    """Compute Density@k of the context Z, the top k chunks of a ranking.
 
         ((covered(Z) / tokens(Z)) / (|A| / tokens(P**)))^w
 

@@ -1,6 +1,6 @@
 """A measure by its name, as `alpha_nDCG(alpha=0.9)@10`, in the notation of ir_measures.
 
-To add a measure: a function of (ranking, judged, k) in `ranking.py` or `diversity.py`, and a row in
+To add a measure: a function of (ranking, judged, k) in `formulas.py`, and a row in
 `FAMILIES`.
 """
 
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures import diversity, ranking
+from freshstack_dspy.measures import formulas
 from freshstack_dspy.measures.density import density
 from freshstack_dspy.measures.passage_labels import byte_iou, byte_precision, byte_recall
 from freshstack_dspy.measures.qrels import Judged
@@ -81,40 +81,42 @@ _ALPHA_BETA = {**_ALPHA, "beta": _number(0.5, 0, 1)}
 _NDCG = {"dcg": _choice("log2", "exp-log2"), "grade": _choice("count", "sum", "max")}
 
 FAMILIES: dict[str, Family] = {
-    "alpha_nDCG": Family(diversity.alpha_ndcg, _ALPHA, ("α_nDCG",), "optional"),
+    "alpha_nDCG": Family(formulas.alpha_ndcg, _ALPHA, ("α_nDCG",), "optional"),
     "Coverage": Family(
-        diversity.coverage,
+        formulas.coverage,
         {"of": _choice("all", "answerable")},
         (),
         "optional",
         needs_support=False,
     ),
-    "Recall": Family(ranking.recall, aliases=("R",), cutoff="optional"),
-    "nDCG": Family(ranking.ndcg, _NDCG, ("ndcg_cut",), "optional"),
-    "P": Family(ranking.precision, aliases=("Precision",)),
-    "F1": Family(ranking.f1),
+    "Recall": Family(formulas.recall, aliases=("R",), cutoff="optional"),
+    "nDCG": Family(formulas.ndcg, _NDCG, ("ndcg_cut",), "optional"),
+    "P": Family(formulas.precision, aliases=("Precision",)),
+    "F1": Family(formulas.f1),
     "RR": Family(
-        ranking.reciprocal_rank, aliases=("MRR", "recip_rank", "reciprocal_rank"), cutoff="optional"
+        formulas.reciprocal_rank,
+        aliases=("MRR", "recip_rank", "reciprocal_rank"),
+        cutoff="optional",
     ),
-    "AP": Family(ranking.average_precision, aliases=("MAP", "map_cut"), cutoff="optional"),
-    "Rprec": Family(ranking.r_precision, aliases=("r_precision",), cutoff="none"),
-    "Bpref": Family(ranking.bpref, cutoff="none"),
-    "RBP": Family(ranking.rbp, {"p": _number(0.8, 0, 1)}, cutoff="optional"),
-    "Success": Family(ranking.success, aliases=("hit_rate", "HitRate", "hits")),
+    "AP": Family(formulas.average_precision, aliases=("MAP", "map_cut"), cutoff="optional"),
+    "Rprec": Family(formulas.r_precision, aliases=("r_precision",), cutoff="none"),
+    "Bpref": Family(formulas.bpref, cutoff="none"),
+    "RBP": Family(formulas.rbp, {"p": _number(0.8, 0, 1)}, cutoff="optional"),
+    "Success": Family(formulas.success, aliases=("hit_rate", "HitRate", "hits")),
     "StRecall": Family(
-        partial(diversity.coverage, of="answerable"),
+        partial(formulas.coverage, of="answerable"),
         {},
         ("Cov", "subtopic_recall", "strec"),
         "optional",
     ),
-    "alpha_DCG": Family(diversity.alpha_dcg, _ALPHA, ("α_DCG",)),
-    "ERR_IA": Family(diversity.err_ia, _ALPHA),
-    "nERR_IA": Family(diversity.nerr_ia, _ALPHA, cutoff="optional"),
-    "NRBP": Family(diversity.nrbp, _ALPHA_BETA, cutoff="none"),
-    "nNRBP": Family(diversity.nnrbp, _ALPHA_BETA, cutoff="none"),
-    "P_IA": Family(diversity.precision_ia),
-    "AP_IA": Family(diversity.average_precision_ia, aliases=("MAP_IA",), cutoff="none"),
-    "Judged": Family(ranking.judged_share, cutoff="optional", needs_support=False),
+    "alpha_DCG": Family(formulas.alpha_dcg, _ALPHA, ("α_DCG",)),
+    "ERR_IA": Family(formulas.err_ia, _ALPHA),
+    "nERR_IA": Family(formulas.nerr_ia, _ALPHA, cutoff="optional"),
+    "NRBP": Family(formulas.nrbp, _ALPHA_BETA, cutoff="none"),
+    "nNRBP": Family(formulas.nnrbp, _ALPHA_BETA, cutoff="none"),
+    "P_IA": Family(formulas.precision_ia),
+    "AP_IA": Family(formulas.average_precision_ia, aliases=("MAP_IA",), cutoff="none"),
+    "Judged": Family(formulas.judged_share, cutoff="optional", needs_support=False),
     "BytePrecision": Family(byte_precision, cutoff="optional"),
     "ByteRecall": Family(byte_recall, cutoff="optional"),
     "ByteIoU": Family(byte_iou, cutoff="optional"),

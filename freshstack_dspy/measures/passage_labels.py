@@ -14,7 +14,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import ChunkLabels, Judged, NuggetQrels, PassageLabels, Spans
 from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, RunSource, is_passages, to_run
 from freshstack_dspy.measures.searches import is_searches, read_searches
-from freshstack_dspy.measures.spans import ByteScores, Span, byte_scores, shared, size
+from freshstack_dspy.measures.spans import Span, merged, shared, size
 
 
 def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run | PassageRun:
@@ -159,28 +159,36 @@ def _within(span: Span, others: Iterable[Span], covered: float) -> bool:
     return shared([span], others) >= covered * (span[1] - span[0])
 
 
-def _scores(ranking: Sequence[str], judged: Judged) -> ByteScores:
+def _bytes(ranking: Sequence[str], judged: Judged) -> tuple[int, int, int]:
+    """How many bytes are evidence and retrieved, evidence, and retrieved; overlaps count once."""
     retrieved: defaultdict[str, list[Span]] = defaultdict(list)
-    for place in (judged.place(one) for one in ranking if not one.startswith(UNPLACED)):
+    for place in (judged.place(id_) for id_ in ranking if not id_.startswith(UNPLACED)):
         retrieved[f"{place.source}/{place.path}"].append((place.start, place.end))
-    return byte_scores(judged.evidence, retrieved)
+    evidence = judged.evidence
+    both = sum(shared(spans, retrieved.get(file, ())) for file, spans in evidence.items())
+    wanted, given = (sum(map(size, map(merged, of.values()))) for of in (evidence, retrieved))
+    return both, wanted, given
 
 
-def byte_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
+def byte_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute BytePrecision@k: the share of the retrieved bytes that is evidence; 0 of none.
 
     Evidence is that of all labels of support for the query's nuggets. What overlaps counts once.
+
     Source of all three: Smith and Troynikov, Evaluating Chunking Strategies for Retrieval, Chroma
     2024, where it is tokens, and overlapping chunks are summed up.
     """
-    return _scores(ranking, judged).precision or 0.0
+    both, _, given = _bytes(ranking, judged)
+    return both / given if given else 0.0
 
 
 def byte_recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
     """Compute ByteRecall@k: the share of the bytes of evidence that is retrieved."""
-    return _scores(ranking, judged).recall
+    both, wanted, _ = _bytes(ranking, judged)
+    return both / wanted if wanted else None
 
 
 def byte_iou(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
     """Compute ByteIoU@k: the bytes that are both evidence and retrieved, over those that are any."""
-    return _scores(ranking, judged).iou
+    both, wanted, given = _bytes(ranking, judged)
+    return both / (wanted + given - both) if wanted or given else None

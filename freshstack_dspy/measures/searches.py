@@ -96,12 +96,8 @@ def is_searches(path: Path | str) -> bool:
     return isinstance(first, dict) and bool(first.keys() & {"results", "resourceSpans"})
 
 
-class _Given(NamedTuple):
-    """A search as its file has it."""
-
-    text: str
-    results: tuple[Hit, ...]
-    cost: float | None
+_Given = tuple[str, tuple[Hit, ...], float | None]
+"""A search as its file has it: text, results and cost."""
 
 
 def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
@@ -117,41 +113,49 @@ def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
         CollectionError: A result is a passage, and there are no files.
     """
     path = Path(path)
-    found: dict[str, dict[int, _Given]] = {}
+    given: dict[str, dict[int, _Given]] = {}
     traced: list[_Traced] = []
     for row in read_rows(path):
         if row.has("resourceSpans"):
             traced += _traced(row)
             continue
-        steps = found.setdefault(row.id("query_id"), {})
+        steps = given.setdefault(row.id("query_id"), {})
         step = row.number("step", max(steps, default=0) + 1)
         if step in steps:
             raise row.fault("step", "a number that no other search of the query has")
-        results = tuple(_hit(row, one) for one in row.list("results"))
+        results = tuple(_hit(row, result) for result in row.list("results"))
         cost = _dollars(row, "cost", row.values.get("cost"))
-        steps[step] = _Given(row.text("search", default=""), results, cost)
+        steps[step] = row.text("search", default=""), results, cost
     if traced:
-        found = _searches_of(traced, path)
+        given = _searches_of(traced, path)
     hits = dict.fromkeys(
-        hit for steps in found.values() for given in steps.values() for hit in given.results
+        hit for steps in given.values() for _, results, _ in steps.values() for hit in results
     )
-    run = SearchRun(re.sub(r"(\.searches)?\.(jsonl?|ndjson)(\.gz)?$", "", path.name), {})
+    name = re.sub(r"(\.searches)?\.(jsonl?|ndjson)(\.gz)?$", "", path.name)
     ids = {hit: hit.chunk_id for hit in hits if hit.chunk_id is not None}
-    if any(hit.text is not None or hit.path is not None for hit in hits) and spans is not None:
-        run, ids = _placed(run, hits, spans)
+    places: dict[str, Place] = {}
+    unplaced: dict[str, str] = {}
+    if spans is not None and any(hit.text is not None or hit.path is not None for hit in hits):
+        for hit in hits:
+            if (place := spans.find(hit)) is None:
+                ids[hit] = f"{UNPLACED}{len(unplaced) + 1}"
+                unplaced[ids[hit]] = hit.text or ""
+            else:
+                ids[hit] = spans.passage_id(place)
+                places[ids[hit]] = place
     elif len(ids) < len(hits):
         raise CollectionError(
-            f"run {run.name!r:.200} has passages, which are measured on a collection, whose files "
+            f"run {name!r:.200} has passages, which are measured on a collection, whose files "
             "tell where its evidence is; here results are the ids of chunks"
         )
     searches = {
         query_id: tuple(
-            Search(given.text, tuple(ids[hit] for hit in given.results), given.cost)
-            for _, given in sorted(steps.items())
+            Search(text, tuple(ids[hit] for hit in results), cost)
+            for _, (text, results, cost) in sorted(steps.items())
         )
-        for query_id, steps in found.items()
+        for query_id, steps in given.items()
     }
-    return replace(run, searches=searches)
+    return SearchRun(name, searches, places, unplaced)
 
 
 def read_chunk_run(path: Path | str) -> Run:
@@ -186,22 +190,6 @@ def _dollars(row: Row, name: str, cost: Any) -> float | None:
     return float(cost)
 
 
-def _placed(run: SearchRun, hits: Iterable[Hit], spans: Spans) -> tuple[SearchRun, dict[Hit, str]]:
-    """Place results in the files; those without a place have ids of their own."""
-    ids: dict[Hit, str] = {}
-    places: dict[str, Place] = {}
-    unplaced: dict[str, str] = {}
-    for hit in hits:
-        place = spans.find(hit)
-        if place is None:
-            ids[hit] = f"{UNPLACED}{len(unplaced) + 1}"
-            unplaced[ids[hit]] = hit.text or ""
-        else:
-            ids[hit] = spans.passage_id(place)
-            places[ids[hit]] = place
-    return replace(run, places=places, unplaced=unplaced), ids
-
-
 # Spans
 
 
@@ -228,14 +216,10 @@ def _traced(row: Row) -> Iterator[_Traced]:
                 attributes, start = _attributes(span, "attributes"), span.id("startTimeUnixNano")
                 if not _NUMBER.fullmatch(start):
                     raise span.fault("startTimeUnixNano", "a whole number of nanoseconds")
-                yield _Traced(
-                    span.id("traceId"),
-                    int(start),
-                    span.id("spanId"),
-                    span.text("parentSpanId", default=""),
-                    attributes,
-                    _cost_of(Row(span.place, attributes)),
-                )
+                parent = span.text("parentSpanId", default="")
+                cost = _cost_of(Row(span.place, attributes))
+                ids = span.id("traceId"), int(start), span.id("spanId"), parent
+                yield _Traced(*ids, attributes, cost)
 
 
 def _inners(row: Row, name: str) -> Iterable[Row]:
@@ -251,7 +235,7 @@ def _plain(value: Row) -> Any:
     """Take a value out of what names its type."""
     for kind, inner in value.values.items():
         if kind == "arrayValue":
-            return [_plain(one) for one in _inners(value.inner(kind), "values")]
+            return [_plain(each) for each in _inners(value.inner(kind), "values")]
         return _attributes(value.inner(kind), "values") if kind == "kvlistValue" else inner
     return None
 
@@ -267,46 +251,40 @@ def _cost_of(attributes: Row) -> float | None:
 
 
 def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _Given]]:
-    """By query, the retrievers' spans as they began, each with what was paid since the last."""
+    """By query, the retrievers' spans as they began, each with what was paid since the last.
+
+    A span above another with a cost does not count: theirs is part of its own.
+    """
+    by_id = {(span.trace, span.id): span for span in spans}
     queries = {
         span.trace: str(span.attributes["query_id"])
         for span in spans
         if "query_id" in span.attributes
     }
-    costs = _costs(spans)
+    costs = {key: span.cost for key, span in by_id.items() if span.cost is not None}
+    above: set[tuple[str, str]] = set()
+    for trace, id_ in costs:
+        parent = trace, by_id[trace, id_].parent
+        while parent in by_id and parent not in above:
+            above.add(parent)
+            parent = trace, by_id[parent].parent
     paid: defaultdict[str, float] = defaultdict(float)
-    found: dict[str, dict[int, _Given]] = {}
+    searches: dict[str, dict[int, _Given]] = {}
     for span in sorted(spans, key=lambda span: (span.start, span.trace)):
         if span.trace not in queries:
             continue
-        paid[span.trace] += costs.get((span.trace, span.id), 0.0)
+        if (key := (span.trace, span.id)) not in above:
+            paid[span.trace] += costs.get(key, 0.0)
         if span.is_retrieval:
-            steps = found.setdefault(queries[span.trace], {})
-            cost = paid.pop(span.trace) if costs else None
-            steps[len(steps) + 1] = _Given(_text_of(span), _documents_of(span, path), cost)
-    if not found:
+            steps = searches.setdefault(queries[span.trace], {})
+            of, cost = span.attributes, paid.pop(span.trace) if costs else None
+            text = of.get("gen_ai.retrieval.query.text") or of.get("input.value") or ""
+            steps[len(steps) + 1] = str(text), _documents_of(span, path), cost
+    if not searches:
         raise SourceError(
             f"{path}: no span of a retriever is in a trace of which a span has the attribute query_id"
         )
-    return found
-
-
-def _costs(spans: Sequence[_Traced]) -> dict[tuple[str, str], float]:
-    """The dollars of spans; not of those above another with a cost, which is part of theirs."""
-    parents = {(span.trace, span.id): (span.trace, span.parent) for span in spans}
-    found = {(span.trace, span.id): span.cost for span in spans if span.cost is not None}
-    above: set[tuple[str, str]] = set()
-    for one in found:
-        above_it = parents[one]
-        while above_it in parents and above_it not in above:
-            above.add(above_it)
-            above_it = parents[above_it]
-    return {one: cost for one, cost in found.items() if one not in above}
-
-
-def _text_of(span: _Traced) -> str:
-    given = span.attributes.get("gen_ai.retrieval.query.text")
-    return str(given or span.attributes.get("input.value") or "")
+    return searches
 
 
 def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
@@ -320,13 +298,14 @@ def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
     for number in sorted({part[2] for part in parts if _NUMBER.fullmatch(part[2])}, key=int):
         document = f"retrieval.documents.{number}.document"
         rows.append(Row(where, {key: of.get(f"{document}.{key}") for key in ("id", "content")}))
-    contents = (None if row.values.get("content") is None else row.text("content") for row in rows)
-    pairs = [(row.values.get("id"), content) for row, content in zip(rows, contents, strict=True)]
-    if (None, None) in pairs:
-        raise SourceError(
-            f"{where} has a document without id and content; let its id be that of the chunk, or "
-            "its content the text"
-        )
-    return tuple(
-        Hit(0.0, chunk_id=None if id_ is None else str(id_), text=text) for id_, text in pairs
-    )
+    hits = []
+    for row in rows:
+        id_ = row.values.get("id")
+        content = None if row.values.get("content") is None else row.text("content")
+        if id_ is None and content is None:
+            raise SourceError(
+                f"{where} has a document without id and content; let its id be that of the chunk, "
+                "or its content the text"
+            )
+        hits.append(Hit(0.0, chunk_id=None if id_ is None else str(id_), text=content))
+    return tuple(hits)

@@ -1,11 +1,10 @@
-"""Spans of bytes: how much of them others cover, and what evidence a retriever brought, in bytes."""
+"""Spans of bytes, and how much of them others cover."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Span = tuple[int, int]
 """From one offset to another, the end left out."""
-SpansByFile = Mapping[str, Sequence[Span]]
 Unit = Literal["bytes", "chars"]
 
 
@@ -65,32 +64,3 @@ def shared(one: Iterable[Span], other: Iterable[Span]) -> int:
                 break
             found += min(end, stop) - max(start, begin)
     return found
-
-
-class ByteScores(NamedTuple):
-    """What share of the evidence was retrieved, and what share of the retrieved is evidence."""
-
-    precision: float | None
-    """None where nothing was retrieved."""
-    recall: float | None
-    """None where there is no evidence."""
-    iou: float | None
-    """Intersection over union; None where both are empty."""
-
-
-def byte_scores(evidence: SpansByFile, retrieved: SpansByFile) -> ByteScores:
-    """Compare the bytes of evidence with those retrieved; what overlaps counts once.
-
-    Source: B. Smith and A. Troynikov, Evaluating Chunking Strategies for Retrieval, Chroma 2024,
-    with bytes in place of tokens and overlapping passages merged.
-    """
-    files = evidence.keys() | retrieved.keys()
-    both = sum(shared(evidence.get(file, ()), retrieved.get(file, ())) for file in files)
-    wanted = sum(size(merged(spans)) for spans in evidence.values())
-    found = sum(size(merged(spans)) for spans in retrieved.values())
-    either = wanted + found - both
-    return ByteScores(
-        both / found if found else None,
-        both / wanted if wanted else None,
-        both / either if either else None,
-    )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures.similarity import SIMILARITIES, token_f1
+from freshstack_dspy.answering.comparing import SIMILARITIES, token_f1
 
 
 def test_token_f1_is_squads() -> None:
