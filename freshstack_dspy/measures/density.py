@@ -4,6 +4,8 @@ Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-fo
 2506.20051, sections 3.2 and 3.3.
 """
 
+import functools
+import operator
 from collections.abc import Sequence
 
 from freshstack_dspy.errors import CollectionError
@@ -38,9 +40,18 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
         chosen, then 2 of those partly redundant, then 1 of the redundant ones.
     """
     rows = [[-1 if rating is None else rating for rating in row] for row in ratings]
-    required = _greedy([_bits(row, threshold) for row in rows], [_bits(row, 1) for row in rows])
-    taken = set(required)
-    others = [place for place in range(len(rows)) if place not in taken]
+    # One bit for each question: those that a passage answers, and those where its rating is above 0.
+    answers, touches = ([_bits(row, lowest) for row in rows] for lowest in (threshold, 1))
+    waiting = functools.reduce(operator.or_, answers, 0)
+    left, required = -1, []  # -1 has every bit: all questions are open, answerable or not
+    while waiting & left:
+        worths = [
+            ((answered & left).bit_count(), touched & left != 0)
+            for answered, touched in zip(answers, touches, strict=True)
+        ]
+        required.append(max(range(len(worths)), key=worths.__getitem__))
+        left &= ~answers[required[-1]]
+    others = [place for place in range(len(rows)) if place not in required]
     best = [max(column) for column in zip(*(rows[place] for place in required), strict=True)]
     below = [
         place
@@ -52,6 +63,10 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
         **{place: 2 for place in others if place not in below},
         **{place: 1 for place in below if None not in ratings[place]},
     }
+
+
+def _bits(row: Sequence[int], lowest: int) -> int:
+    return sum(1 << question for question, rating in enumerate(row) if rating >= lowest)
 
 
 def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> dict[str, int]:
@@ -67,32 +82,6 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
     chunks = sorted(rated) if candidates is None else list(candidates)
     ratings = [[of.get(chunk) for of in judged.labels.values()] for chunk in chunks]
     return {chunks[at]: label for at, label in required_subset(ratings, judged.rel).items()}
-
-
-def _bits(row: Sequence[int], lowest: int) -> int:
-    """Give the questions whose rating is at least `lowest`, one bit for each."""
-    return sum(1 << question for question, rating in enumerate(row) if rating >= lowest)
-
-
-def _greedy(answers: Sequence[int], touches: Sequence[int]) -> list[int]:
-    """Take the most useful passage until none answers anything that is not answered yet.
-
-    Both lists have for each passage the questions, one bit for each: those that it answers, and
-    those on which its rating is above 0.
-    """
-    waiting = 0
-    for each in answers:
-        waiting |= each
-    open_, taken = -1, []  # -1 has every bit: all questions are open, answerable or not
-    while waiting & open_:
-        worths = [
-            ((each & open_).bit_count(), touch & open_ != 0)
-            for each, touch in zip(answers, touches, strict=True)
-        ]
-        place = max(range(len(worths)), key=worths.__getitem__)
-        taken.append(place)
-        open_ &= ~answers[place]
-    return taken
 
 
 def density(

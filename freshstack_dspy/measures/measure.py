@@ -225,23 +225,28 @@ or None; it is called as the function is."""
 def parse_measure(name: MeasureSource) -> Measure:
     """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 
-    An object of ir_measures is its name, and a function is a measure by itself. A family may be called by any of its names, in any capitals, and `-` in it is `_`:
-    `alpha-nDCG@10`, as the official `freshstack` package writes it, is `alpha_nDCG@10`. trec_eval's
+    An object of ir_measures is its name, and a function is a measure by itself. A family may be
+    called by any of its names, in any capitals, and `-` in it is `_`: `alpha-nDCG@10`, as the official `freshstack` package writes it, is `alpha_nDCG@10`. trec_eval's
     own names are understood, as `map`, `ndcg_cut_10` and `P_5`.
 
     Raises:
         ConfigError: There is no such measure or parameter, or its value is not allowed; the
             message names what there is and what was probably meant.
     """
+    if isinstance(name, Measure):
+        return name
+    if type(name).__module__.startswith("ir_measures."):
+        name = str(name)
     if not isinstance(name, str):
-        given_measure = _of_object(name)
-        if isinstance(given_measure, Measure):
-            return given_measure
-        name = given_measure
+        if callable(name):
+            return Measure(getattr(name, "__name__", type(name).__name__), function=name)
+        raise ConfigError(
+            f"{name!r:.80} is no measure; allowed: names as 'alpha_nDCG@10', objects of "
+            "ir_measures, and functions of a ranking and its judgments"
+        )
     word, given, k, budget = _take_apart(name)
-    family = _BY_ANY_NAME.get(word)
-    if family is None:
-        family = next((one for one in OTHER_FAMILIES.names() if one.casefold() == word), None)
+    own = (family for family in OTHER_FAMILIES.names() if family.casefold() == word)
+    family = _BY_ANY_NAME.get(word) or next(own, None)
     if family is None:
         raise ConfigError(f"there is no measure {name!r}; {_meant(word)}")
     of = family_of(family)
@@ -250,7 +255,14 @@ def parse_measure(name: MeasureSource) -> Measure:
         raise ConfigError(f"measure {name!r} needs a cut-off; type {family}@10")
     if at is not None and of.cutoff == "none":
         raise ConfigError(f"measure {name!r} takes no cut-off; type {family}")
-    allowed = {**of.parameters, **EVERY}
+    return Measure(family, k, _parameters(name, family, given), budget)
+
+
+def _parameters(
+    name: str, family: str, given: Mapping[str, Value]
+) -> tuple[tuple[str, Value], ...]:
+    """Check parameters, and give those that are not as by default, in the family's order."""
+    allowed = {**family_of(family).parameters, **EVERY}
     for each, value in given.items():
         if each not in allowed:
             raise ConfigError(
@@ -259,26 +271,10 @@ def parse_measure(name: MeasureSource) -> Measure:
             )
         if not allowed[each].allows(value):
             raise ConfigError(f"measure {name!r}: {each} is {allowed[each].allowed}, not {value!r}")
-    parameters = tuple(
-        (each, float(given[each]) + 0.0 if isinstance(parameter.default, float) else given[each])  # type: ignore[arg-type]
-        for each, parameter in allowed.items()
-        if each in given and given[each] != parameter.default
-    )
-    return Measure(family, k, parameters, budget)
-
-
-def _of_object(given: Any) -> Measure | str:
-    """The measure that an object is, or its name."""
-    if isinstance(given, Measure):
-        return given
-    if type(given).__module__.startswith("ir_measures."):
-        return str(given)
-    if callable(given):
-        function: Callable[..., Any] = given
-        return Measure(getattr(given, "__name__", type(given).__name__), function=function)
-    raise ConfigError(
-        f"{given!r:.80} is no measure; allowed: names as 'alpha_nDCG@10', objects of ir_measures, "
-        "and functions of a ranking and its judgments"
+    return tuple(
+        (each, float(given[each] or 0) + 0.0 if isinstance(of.default, float) else given[each])
+        for each, of in allowed.items()
+        if each in given and given[each] != of.default
     )
 
 
@@ -301,11 +297,21 @@ def parse_measures(given: MeasureSource | Iterable[MeasureSource]) -> list[Measu
 
 def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | None]:
     """Give family, parameters, cut-off and budget; nothing is evaluated but literal values."""
-    found = _WRITTEN.fullmatch(name)
-    if found is None:
+    written = _WRITTEN.fullmatch(name)
+    if written is None:
         raise ConfigError(f"there is no measure {name!r}; measures are as alpha_nDCG(alpha=0.9)@10")
-    word, k = found["family"].replace("-", "_").casefold(), found["k"]
-    given = {} if found["given"] is None else _parameters(name, found["given"])
+    word, k, given = written["family"].replace("-", "_").casefold(), written["k"], {}
+    if written["given"] is not None:
+        try:
+            call = ast.parse(f"_({written['given']}\n)", mode="eval").body
+            if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+                raise ValueError  # noqa: TRY301 - as what cannot be parsed
+            given = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+        except (SyntaxError, ValueError, TypeError):
+            raise ConfigError(
+                f"measure {name!r}: parameters are written name=value, each once, with a number, a "
+                "'word', True or False, as in nDCG(dcg='exp-log2',rel=2)@10"
+            ) from None
     trec_eval = _TREC_EVAL.fullmatch(word)
     if k is None and trec_eval is not None and trec_eval["family"] in _BY_ANY_NAME:
         word, k = trec_eval["family"], trec_eval["k"]
@@ -317,21 +323,7 @@ def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | Non
             f"measure {name!r}: the cut-off is a whole number from 1 to {_DEEPEST}, or a number of "
             f"tokens as 2000tok, not {k!r}"
         )
-    is_budget = k != number
-    return word, given, None if is_budget else int(k), int(number) if is_budget else None
-
-
-def _parameters(name: str, given: str) -> dict[str, Value]:
-    try:
-        call = ast.parse(f"_({given}\n)", mode="eval").body
-        if isinstance(call, ast.Call) and not call.args and isinstance(call.func, ast.Name):
-            return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    except (SyntaxError, ValueError, TypeError):
-        pass
-    raise ConfigError(
-        f"measure {name!r}: parameters are written name=value, each once, with a number, a "
-        "'word', True or False, as in nDCG(dcg='exp-log2',rel=2)@10"
-    )
+    return (word, given, int(k), None) if k == number else (word, given, None, int(number))
 
 
 def _meant(word: str) -> str:

@@ -179,7 +179,7 @@ class Judged:
         """Give each relevant chunk its one grade for the query, 1 or more.
 
         Only labels from `rel` on count. `count` is how many nuggets the chunk supports
-        (FreshStack's own gain); `sum` adds the labels up; `max` is the highest (RUBRIC's qrels). Of
+        (FreshStack's own gain); `sum` adds the labels up; `max` is the highest (RUBRIC's qrels). In
         plain qrels each is the grade itself.
         """
         if rule == "count" and self.plain:
@@ -190,10 +190,8 @@ class Judged:
                 for chunk, label in labels.items():
                     if label >= self.rel:
                         before = grades.get(chunk, 0)
-                        if rule == "max":
-                            grades[chunk] = max(before, label)
-                        else:
-                            grades[chunk] = before + (label if rule == "sum" else 1)
+                        added = before + (1 if rule == "count" else label)
+                        grades[chunk] = max(before, label) if rule == "max" else added
             self._grades[rule] = grades
         return self._grades[rule]
 
@@ -225,30 +223,24 @@ class ChunkLabels(NamedTuple):
 class Spans(Protocol):
     """Where the chunks of a collection, and the evidence of their labels, are in its files."""
 
-    def place(self, document: str) -> Place:
-        """Give the place of a chunk, or of a passage whose id was given."""
-        ...
-
-    def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
-        """Give the labels of a query by (source, path)."""
-        ...
-
-    def passage_id(self, place: Place) -> str:
-        """Give the id of a passage, that of a chunk where it is one."""
-        ...
-
     @property
     def lengths(self) -> Mapping[str, int]:
         """The lengths of chunks and passages in tokens, by id."""
-        ...
+
+    def place(self, document: str) -> Place:
+        """Give the place of a chunk, or of a passage whose id was given."""
+
+    def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
+        """Give the labels of a query by (source, path)."""
+
+    def passage_id(self, place: Place) -> str:
+        """Give the id of a passage, that of a chunk where it is one."""
 
     def find(self, hit: Hit) -> Place | None:
         """Give the place of a result; None where it is not known."""
-        ...
 
     def read(self, path: Path) -> PassageRun:
         """Read a file of passages, or a CollectionError."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -401,27 +393,26 @@ class NuggetQrels:
         Raises:
             CollectionError: They are not such judgments, or a pair has two.
         """
-        nuggets: dict[str, dict[str, None]] = {}
-        labels: dict[str, dict[str, int]] = {}
-        failed: dict[str, set[str]] = {}
         try:
             rows = list(given_rows(rows_of(judgments), "judgments"))
         except ValueError as error:
             raise CollectionError(f"judgments {error}") from None
         plain = not any("nugget_id" in row.values for row in rows)
+        nuggets: dict[str, dict[str, None]] = {}
+        labels: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        failed: defaultdict[str, set[str]] = defaultdict(set)
         for row in rows:
             query, chunk, label = row.id("query_id"), row.id("chunk_id"), row.values.get("label")
             nugget = query if plain else row.id("nugget_id")
             nuggets.setdefault(query, {})[nugget] = None
-            of_nugget, lost = labels.setdefault(nugget, {}), failed.setdefault(nugget, set())
-            if chunk in of_nugget or chunk in lost:
+            if chunk in labels[nugget] or chunk in failed[nugget]:
                 raise CollectionError(
                     f"{row.place}: nugget {nugget!r} and chunk {chunk!r} have a judgment already"
                 )
             if label is None or math.isnan(label):
-                lost.add(chunk)
+                failed[nugget].add(chunk)
             else:
-                of_nugget |= _grades(row.place, {chunk: label})
+                labels[nugget] |= _grades(row.place, {chunk: label})
         return cls(
             {query: tuple(ids) for query, ids in nuggets.items()},
             labels,
@@ -473,15 +464,12 @@ class NuggetQrels:
             nugget: {chunk: int(label >= self.threshold) for chunk, label in labels.items()}
             for nugget, labels in self.labels.items()
         }
-        counts = {query: Counter[str]() for query in self.nuggets}
+        counts: dict[str, Counter[str]] = {query: Counter() for query in self.nuggets}
         for query, ids in self.nuggets.items():
             for nugget in ids:
                 counts[query].update(binary[nugget])
-        return OfficialDicts(
-            binary,
-            {query: list(ids) for query, ids in self.nuggets.items()},
-            {query: dict(of) for query, of in counts.items()},
-        )
+        nuggets = {query: list(ids) for query, ids in self.nuggets.items()}
+        return OfficialDicts(binary, nuggets, {query: dict(of) for query, of in counts.items()})
 
 
 def _owners(nuggets: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -516,7 +504,6 @@ class HasQrels(Protocol):
 
     def qrels(self) -> NuggetQrels:
         """Give them."""
-        ...
 
 
 QrelsSource = NuggetQrels | HasQrels | Path | str | Mapping[str, Mapping[str, Any]]
