@@ -7,7 +7,6 @@ of the query. Each answer is also judged by the nuggets that it supports.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -247,7 +246,10 @@ def at_depths(runs: Sequence[Run], k: Sequence[int]) -> list[RunAtDepth]:
     """Give every run at every depth, by name and depth; of several depths it is named NAME@k."""
     depths = sorted(set(k))
     return [
-        RunAtDepth(run if len(depths) == 1 else replace(run, name=f"{run.name}@{depth}"), depth)
+        RunAtDepth(
+            run if len(depths) == 1 else Run(f"{run.name}@{depth}", run.scores),
+            depth,
+        )
         for run in sorted(runs, key=lambda run: run.name)
         for depth in depths
     ]

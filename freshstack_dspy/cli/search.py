@@ -1,6 +1,5 @@
 """`freshstack index`, `search`, `retrieve`, `topics`."""
 
-import dataclasses
 import json
 import re
 import warnings
@@ -149,7 +148,7 @@ def retrieve(
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
         run = Files(searched.chunks()).passages_of(run)
     if isinstance(run, fs.Run):
-        path, run = run_path, dataclasses.replace(run, name=own if module else run.name)
+        path, run = run_path, fs.Run(own if module else run.name, run.scores)
         fs.write_run(run, path)
         results = {query: len(ranking) for query, ranking in run.rankings.items()}
     else:

@@ -108,12 +108,16 @@ def corrected_mean(
     ratio = (sample.total(y - f) + float(f.sum())) / count
     predicted = f - ratio * g
     error = y - ratio * z - predicted
-    variance = sample.variance(error) / count**2
-    binary = people_counts is None and bool(np.isin(y, (0, 1)).all()) and not sample.within(f).any()
+    means = sample.means(error)[sample.code]
+    moved = sample.expansion * (error - means)  # by how much each labelled item moves the sum
+    variance = float(moved**2 @ sample.finite) / count**2
+    # Where the judge's values differ within a stratum, but for rounding, it is no share of items.
+    within = np.abs(f - (sample.sums(f) / sample.sizes)[sample.code]).max() > 1e-12
+    binary = people_counts is None and bool(np.isin(y, (0, 1)).all()) and not within
     if binary:
         low, high = sample.wilson(ratio)
     else:
-        freedom = _freedom(sample.moved(error), result.labelled - len(sample.sizes))
+        freedom = _freedom(moved[sample.labelled], result.labelled - len(sample.sizes))
         below = above = _quantile(freedom) * math.sqrt(variance)
         changed = (np.abs(y - f) + np.abs(z - g))[sample.labelled] > 1e-12
         if np.count_nonzero(changed) < FEW_CHANGED:
@@ -125,7 +129,7 @@ def corrected_mean(
             below, above = max(below, down / count), max(above, up / count)
         low, high = ratio - below, ratio + above
     result = result.model_copy(update={"value": ratio, "low": low, "high": high})
-    between, number = sample.between(predicted + sample.expanded(error), queries)
+    between, number = sample.between(predicted + means + moved, queries)
     if not number:
         return result
     more = _quantile(number) * math.sqrt(max(0.0, between / count**2 - variance))
@@ -136,7 +140,7 @@ def corrected_mean(
 
 
 class _Sample:
-    """Which items are labelled, and of which stratum each is."""
+    """Which items are labelled, of which stratum each is, and for how many each labelled one counts."""
 
     def __init__(
         self,
@@ -154,8 +158,11 @@ class _Sample:
         self.sizes = np.bincount(self.code)
         self.numbers = np.bincount(self.code[self.labelled], minlength=len(self.sizes))
         given = np.where(self.labelled, 1.0 if weights is None else weights, 0)
-        sums = np.bincount(self.code, given, len(self.sizes))
-        self.weights = given / np.where(sums, sums, 1)[self.code]  # 1 in each stratum
+        total = self.sums(given)
+        self.weights = given / np.where(total, total, 1)[self.code]  # 1 in each stratum
+        self.expansion = self.sizes[self.code] * self.weights
+        unseen = 1 - self.numbers / self.sizes
+        self.finite = (unseen * self.numbers / np.maximum(self.numbers - 1, 1))[self.code]
 
     def too_few(self, what: str) -> str | None:
         """Give the reason why the labels are too few for an estimate, if they are."""
@@ -170,26 +177,19 @@ class _Sample:
                 )
         return None
 
-    def means(self, values: "Array") -> "Array":
-        """The mean of the labelled items of each stratum."""
-        return self._sums(self.weights * values)
-
-    def _sums(self, values: "Array") -> "Array":
+    def sums(self, values: "Array") -> "Array":
+        """The sum over each stratum."""
         import numpy as np
 
         return np.asarray(np.bincount(self.code, values, len(self.sizes)))
 
+    def means(self, values: "Array") -> "Array":
+        """The mean of the labelled items of each stratum."""
+        return self.sums(self.weights * values)
+
     def total(self, values: "Array") -> float:
         """The sum over all items, estimated from the labelled ones."""
         return float(self.sizes @ self.means(values))
-
-    def variance(self, error: "Array") -> float:
-        """The variance of an estimated sum."""
-        import numpy as np
-
-        spread = self._sums((self.weights * (error - self.means(error)[self.code])) ** 2)
-        spread *= self.numbers / np.maximum(self.numbers - 1, 1)
-        return float((self.sizes * (self.sizes - self.numbers)) @ spread)
 
     def rare(self, error: "Array", down: "Array", up: "Array") -> tuple[float, float]:
         """How far a sum may be below and above its estimate, from changes that are seldom seen.
@@ -197,53 +197,26 @@ class _Sample:
         Those up and those down are sums of Poisson counts with an interval each, put together
         (MOVER); `down` and `up` are the largest changes that are possible.
         """
-        import numpy as np
-
-        weights = np.where(self.labelled, self.sizes[self.code] * self.weights, 0)
-        largest = float(weights.max())
-        rest = math.sqrt(1 - self.labelled.mean())
-        less = rare_sum(
-            (weights * np.maximum(-error, 0)).tolist(), largest * max(0.0, float(down.max()))
-        )
-        more = rare_sum(
-            (weights * np.maximum(error, 0)).tolist(), largest * max(0.0, float(up.max()))
+        largest, rest = float(self.expansion.max()), math.sqrt(1 - self.labelled.mean())
+        less, more = (
+            rare_sum((self.expansion * (change > 0) * change).tolist(), largest * max(0.0, most))
+            for change, most in ((-error, float(down.max())), (error, float(up.max())))
         )
         return (
             rest * math.hypot(less.high - less.value, more.value - more.low),
             rest * math.hypot(more.high - more.value, less.value - less.low),
         )
 
-    def within(self, values: "Array") -> "Array":
-        """Values of all items minus the mean of their stratum; 0 where they differ by rounding."""
-        import numpy as np
-
-        less = values - (self._sums(values) / self.sizes)[self.code]
-        return np.where(np.abs(less) > 1e-12, less, 0)
-
-    def moved(self, error: "Array") -> "Array":
-        """By how much each labelled item moves an estimated sum."""
-        import numpy as np
-
-        moved = self.sizes[self.code] * self.weights * (error - self.means(error)[self.code])
-        return np.asarray(moved[self.labelled])
-
-    def expanded(self, error: "Array") -> "Array":
-        """What each item adds to an estimated sum: its stratum's mean, a labelled one its own too."""
-        import numpy as np
-
-        means = self.means(error)[self.code]
-        return np.asarray(means + self.sizes[self.code] * self.weights * (error - means))
-
     def between(self, moved: "Array", queries: Sequence[Any] | None) -> tuple[float, int]:
         """The variance of a sum over queries drawn at random, and its degrees of freedom."""
         import numpy as np
 
-        code = np.arange(len(moved))
+        code, freedom = np.arange(len(moved)), len(moved) - 1
         if queries is not None:
             code = np.unique(np.asarray(queries), return_inverse=True)[1]
             moved = np.bincount(code, moved)
-        # In a sample labelled in part, whole queries are missing.
-        freedom = len(np.unique(code[self.labelled])) - 1 if queries is not None else len(code) - 1
+            # In a sample labelled in part, whole queries are missing.
+            freedom = len(np.unique(code[self.labelled])) - 1
         return float(len(moved) * moved.var(ddof=1)) if freedom else 0.0, freedom
 
     def wilson(self, value: float) -> tuple[float, float]:
@@ -253,9 +226,9 @@ class _Sample:
         shares, rates = self.sizes / self.sizes.sum(), self.means(self.values)
         finite = (self.sizes - self.numbers) / np.maximum(self.sizes - 1, 1)
         # One through the number of labels, as weights make it (Kish; Korn and Graubard 1998).
-        weighted = self._sums(self.weights**2 * (self.values - rates[self.code]) ** 2)
+        weighted = self.sums(self.weights**2 * (self.values - rates[self.code]) ** 2)
         spread = np.where((rates > 0) & (rates < 1), rates * (1 - rates), math.inf)
-        fewer = np.maximum(self._sums(self.weights**2), weighted / spread)
+        fewer = np.maximum(self.sums(self.weights**2), weighted / spread)
         square = _quantile(math.inf) ** 2 * finite * fewer
         middle = (rates + square / 2) / (1 + square)
         half = np.sqrt(square * rates * (1 - rates) + square**2 / 4) / (1 + square)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import write_file
@@ -45,43 +45,46 @@ class Rankings(Mapping[str, tuple[ScoredChunk, ...]]):
         return repr(dict(self))
 
 
-@dataclass(frozen=True, repr=False)
 class Run(Mapping[str, Mapping[str, float]]):
     """The rankings of one retriever, in this program's order: score descending, then id ascending.
 
     It is a mapping too, from the query id to the score of each chunk id, the best first.
 
+    Args:
+        name: What the retriever is called; the last field of a TREC line.
+        rankings: The scored chunks, or the score of each chunk id, by query id; an empty ranking is
+            a query without results.
+
     Raises:
         CollectionError: A chunk is twice in a ranking, or a score is not a finite number.
     """
 
-    name: str
-    """What the retriever is called; the last field of a TREC line."""
-    rankings: Mapping[str, tuple[ScoredChunk, ...]]
-    """The scored chunks by query id; an empty ranking is a query without results."""
+    def __init__(
+        self,
+        name: str,
+        rankings: Mapping[str, Sequence[ScoredChunk]] | Mapping[str, Mapping[str, float]],
+    ) -> None:
+        self.name = name
+        self.scores = {query: _scores(query, ranking) for query, ranking in rankings.items()}
+        """The score of each chunk id by query id; this run's own."""
+        self.ids = {query: tuple(ranked_ids(scores)) for query, scores in self.scores.items()}
+        """The chunk ids by query id, the best first."""
 
-    def __post_init__(self) -> None:
-        scores = {query: _scores(query, ranking) for query, ranking in self.rankings.items()}
-        ids = {query: tuple(ranked_ids(of)) for query, of in scores.items()}
-        object.__setattr__(self, "rankings", Rankings(ids, scores))
+    @property
+    def rankings(self) -> Mapping[str, tuple[ScoredChunk, ...]]:
+        """The scored chunks by query id, the best first."""
+        return Rankings(self.ids, self.scores)
 
     def __repr__(self) -> str:
         chunks = sum(map(len, self.ids.values()))
         return f"Run({self.name!r}, {len(self):,} queries, {chunks:,} chunks)"
 
-    @property
-    def ids(self) -> Mapping[str, tuple[str, ...]]:
-        """The chunk ids by query id, the best first."""
-        rankings: Any = self.rankings
-        ids: Mapping[str, tuple[str, ...]] = rankings.ids
-        return ids
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        return (self.name, self.scores) == (other.name, other.scores)
 
-    @property
-    def scores(self) -> Mapping[str, dict[str, float]]:
-        """The score of each chunk id by query id; this run's own."""
-        rankings: Any = self.rankings
-        scores: Mapping[str, dict[str, float]] = rankings.scores
-        return scores
+    __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, query_id: str) -> dict[str, float]:
         return dict(self.rankings[query_id])
@@ -101,8 +104,7 @@ class Run(Mapping[str, Mapping[str, float]]):
 
         A query without chunks stays one, with an empty ranking.
         """
-        rankings: Any = scores
-        return cls(name, rankings)
+        return cls(name, scores)
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
@@ -176,7 +178,7 @@ def to_run(source: RunSource, name: str = "run") -> Run | PassageRun:
 def _scores(
     query_id: str, ranking: Sequence[ScoredChunk] | Mapping[str, float]
 ) -> dict[str, float]:
-    """Give the score of each chunk, in the order of the ranking."""
+    """Give the score of each chunk."""
     scores = dict(ranking)
     if len(scores) < len(ranking):
         chunk_id, _ = Counter(map(_ID, ranking)).most_common(1)[0]

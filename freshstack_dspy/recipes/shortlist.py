@@ -1,6 +1,5 @@
 """A shortlist: the runs of all retrievers that a configuration names."""
 
-import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -155,6 +154,6 @@ def _written(folder: Path, run: Run | PassageRun, name: str) -> Path:
         file, other = other, file
         write_passages(run, file)
     else:
-        write_run(dataclasses.replace(run, name=name), file)
+        write_run(Run(name, run.scores), file)
     other.unlink(missing_ok=True)
     return file

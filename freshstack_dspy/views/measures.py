@@ -434,12 +434,14 @@ def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterato
 def _agreements(comparison: Comparison) -> Iterator[Table | Text]:
     if not comparison.agreements:
         return
-    rows: list[tuple[Cell, ...]] = []
-    for each in comparison.agreements:
-        found = (each.kendall, each.spearman, each.within_queries)
-        rows.append((f"{each.first}, {each.second}", *(of.value for of in found)))
+    columns: dict[str, Any] = {
+        "measures": lambda each: f"{each.first}, {each.second}",
+        "tau": lambda each: each.kendall.value,
+        "rho": lambda each: each.spearman.value,
+        "in queries": lambda each: each.within_queries.value,
+    }
     title = f"how alike the measures order the {len(comparison.runs)} runs"
-    yield Table(("measures", "tau", "rho", "in queries"), rows, title, 3)
+    yield Table.of(comparison.agreements, columns, title, digits=3)
     yield Text(
         "Kendall's tau-b and Spearman's rho of the means; in queries: the mean of tau-b within "
         "each query; –: undefined, as runs are tied. Of few runs, any can be chance.",
