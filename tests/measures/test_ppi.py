@@ -1,7 +1,7 @@
 """Corrected values: by hand, by property, against truescore, and their coverage."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, variance
 
 import numpy as np
@@ -145,29 +145,18 @@ def test_labels_that_are_too_few_are_told(found: Corrected, reason: str) -> None
     assert reason in (found.reason or "")
 
 
-def coverage(draws: Iterable[tuple[Corrected, float, float]]) -> list[float]:
-    """How often the interval for these items, and that for others, hold their truth."""
-    held = [
-        (
-            (one.low or 0) <= here <= (one.high or 0),
-            (one.wide_low or 0) <= all_ <= (one.wide_high or 0),
-        )
-        for one, here, all_ in draws
-    ]
-    return [fmean(each) for each in zip(*held, strict=True)]
+Drawn = tuple[Corrected, float, float]
+"""What is estimated, and the truth for these items and for all."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [100, 300])
-def test_intervals_of_a_rate_hold_the_truth_19_times_in_20(number: int) -> None:
+def rates(rng: np.random.Generator, number: int) -> Callable[[], Drawn]:
     """Errors go together by query; half of the labels are of what the judge supports."""
-    rng = np.random.default_rng(number)
     query = np.repeat(np.arange(4000), 40)
     people = rng.random(query.size) < np.repeat(rng.beta(1, 4, 4000), 40)
     likely = np.where(people, 0.2, 0.08) * np.exp(rng.normal(0, 0.5, 4000))[query]
     judge = people ^ (rng.random(query.size) < likely)
 
-    def drawn() -> tuple[Corrected, float, float]:
+    def draw() -> Drawn:
         of = np.isin(query, rng.choice(4000, 100, replace=False))
         f, y = judge[of].astype(int), people[of].astype(int)
         some = [rng.choice(np.flatnonzero(f == one), number // 2, replace=False) for one in (0, 1)]
@@ -175,63 +164,80 @@ def test_intervals_of_a_rate_hold_the_truth_19_times_in_20(number: int) -> None:
         found = corrected_mean(f.tolist(), known, strata=f.tolist(), queries=query[of].tolist())
         return found, float(y.mean()), float(people.mean())
 
-    these, like_these = coverage(drawn() for _ in range(1000))
-    assert 0.93 <= these <= 0.97
-    assert 0.93 <= like_these <= 0.97
+    return draw
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [20, 100])
-def test_intervals_of_a_mean_over_queries_hold_the_truth_19_times_in_20(number: int) -> None:
-    rng = np.random.default_rng(number)
+def means(rng: np.random.Generator, number: int) -> Callable[[], Drawn]:
+    """Means over queries, of which the judge's are noisy."""
     people = rng.beta(2, 1, 5000)
     judge = np.clip(people + rng.normal(0.05, 0.15, 5000), 0, 1)
 
-    def drawn() -> tuple[Corrected, float, float]:
+    def draw() -> Drawn:
         of = rng.choice(5000, 150, replace=False)
         known = masked(people[of].tolist(), rng.choice(150, number, replace=False).tolist())
         found = corrected_mean(judge[of].tolist(), known)
         return found, float(people[of].mean()), float(people.mean())
 
-    these, like_these = coverage(drawn() for _ in range(2000))
-    assert 0.93 <= these <= 0.97
-    assert 0.93 <= like_these <= 0.97
+    return draw
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("changed", [0.03, 0.15])
-def test_intervals_of_a_good_judge_hold_the_truth_19_times_in_20(changed: float) -> None:
-    """Of 60 labelled queries people change about 2, or 9."""
-    rng = np.random.default_rng(0)
-
-    def drawn() -> tuple[Corrected, float, float]:
-        judge = rng.beta(2, 1, 200)
-        people = np.where(rng.random(200) < changed, rng.random(200), judge)
-        known = masked(people.tolist(), rng.choice(200, 60, replace=False).tolist())
-        found = corrected_mean(judge.tolist(), known, judge_counts=[1.0] * 200)
-        return found, float(people.mean()), float(people.mean())
-
-    assert coverage(drawn() for _ in range(500))[0] >= 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [16, 30])
-def test_intervals_of_a_share_of_unequal_queries_hold_the_truth_19_times_in_20(number: int) -> None:
-    """Sizes from 20 to 600; errors go together by query."""
-    rng = np.random.default_rng(number)
+def shares_of_queries(rng: np.random.Generator, number: int) -> Callable[[], Drawn]:
+    """Queries of 20 to 600 pairs; errors go together by query."""
     sizes = np.clip(rng.lognormal(4, 0.8, 3000), 20, 600).astype(int)
     people = rng.binomial(sizes, rng.beta(1, 4, 3000))
     judge = rng.binomial(people, rng.beta(8, 2, 3000))
     judge = judge + rng.binomial(sizes - people, rng.beta(1, 12, 3000))
 
-    def drawn() -> tuple[Corrected, float, float]:
+    def draw() -> Drawn:
         of = rng.choice(3000, 150, replace=False)
         known = masked(people[of].tolist(), rng.choice(150, number, replace=False).tolist())
         counts = sizes[of].tolist()
         found = corrected_mean(judge[of].tolist(), known, judge_counts=counts, people_counts=counts)
-        truth, everywhere = people[of].sum() / sizes[of].sum(), people.sum() / sizes.sum()
-        return found, float(truth), float(everywhere)
+        return found, people[of].sum() / sizes[of].sum(), people.sum() / sizes.sum()
 
-    these, like_these = coverage(drawn() for _ in range(2000))
-    assert 0.93 <= these <= 0.97
-    assert 0.93 <= like_these <= 0.97
+    return draw
+
+
+def rare_changes(rng: np.random.Generator, number: int) -> Callable[[], Drawn]:
+    """A good judge: of 60 labelled queries people change about 2, or 9."""
+
+    def draw() -> Drawn:
+        judge = rng.beta(2, 1, 200)
+        people = np.where(rng.random(200) < number / 100, rng.random(200), judge)
+        known = masked(people.tolist(), rng.choice(200, 60, replace=False).tolist())
+        found = corrected_mean(judge.tolist(), known, judge_counts=[1.0] * 200)
+        return found, float(people.mean()), float(people.mean())
+
+    return draw
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("simulated", "number", "draws"),
+    [
+        *((rates, number, 1000) for number in (100, 300)),
+        *((means, number, 2000) for number in (20, 100)),
+        *((shares_of_queries, number, 2000) for number in (16, 30)),
+        *((rare_changes, number, 500) for number in (3, 15)),
+    ],
+)
+def test_intervals_hold_the_truth_19_times_in_20(
+    simulated: Callable[[np.random.Generator, int], Callable[[], Drawn]], number: int, draws: int
+) -> None:
+    """That for these items, and that for others; where changes are rare, the first and more often."""
+    draw = simulated(np.random.default_rng(0 if simulated is rare_changes else number), number)
+    held = [
+        (
+            (found.low or 0) <= here <= (found.high or 0),
+            (found.wide_low or 0) <= all_ <= (found.wide_high or 0),
+        )
+        for found, here, all_ in (draw() for _ in range(draws))
+    ]
+    these, like_these = (fmean(each) for each in zip(*held, strict=True))
+
+    assert these >= 0.93
+    if simulated is rare_changes:
+        assert these >= 0.95
+    else:
+        assert max(these, like_these) <= 0.97
+        assert like_these >= 0.93

@@ -112,34 +112,6 @@ def test_a_greedy_ideal_can_be_beaten() -> None:
     assert found > 1
 
 
-def test_ties_in_the_ideal_go_to_the_largest_id_that_is_left() -> None:
-    """After z all three kinds are worth 2; m is next, and leaves 2 for 0, as a would not."""
-    supported = {"z": "1256", "a": "1256", "m": "123", "0": "569"}
-    labels = {
-        nugget: {chunk: 1 for chunk, nuggets in supported.items() if nugget in nuggets}
-        for nugget in "123569"
-    }
-    ideal = 4 + 2 / log2(3) + 2 / log2(4)
-
-    assert value("alpha_nDCG@3", "z", Judged(labels)) == pytest.approx(4 / ideal, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("ERR-IA@5", 0.3933), ("ERR-IA@20", 0.3907), ("nERR-IA@10", 0.8297),
-     ("alpha-DCG@5", 0.4052), ("alpha-DCG@10", 0.3998), ("alpha-DCG@20", 0.3997),
-     ("alpha-nDCG@5", 0.7868), ("NRBP", 0.3906), ("nNRBP", 0.8620), ("MAP-IA", 0.5),
-     ("P-IA@5", 0.2), ("P-IA@20", 0.05), ("strec@20", 2 / 3)],
-)  # fmt: skip
-def test_the_values_that_pyndeval_documents(name: str, expected: float) -> None:
-    labels = {"a": {"A": 1}, "b": {"B": 1, "D": 1}, "c": {"C": 1}}
-
-    assert value(name, "ADEB", Judged(labels)) == pytest.approx(expected, abs=1e-4)
-
-
-# A worked example of a chapter on benchmarks: grades 3, 2, 0, 0, 1 in the order retrieved.
-
-
 AD_HOC = ("P", "RR", "AP", "Success", "Recall", "Judged")
 WITHOUT_CUTOFF = ("RR", "AP", "Rprec", "Judged")
 DIVERSITY = ("alpha_nDCG", "alpha_DCG", "ERR_IA", "nERR_IA", "P_IA", "StRecall")
@@ -244,13 +216,3 @@ def test_alpha_is_that_of_ndeval_in_err_ia_too(
     for name, family in pairs.items():
         ours = value(f"{family}(alpha={alpha})@{k}", ranking, Judged(labels))
         assert found[name] == pytest.approx(ours or 0.0, abs=1e-12)
-
-
-@pytest.mark.parametrize("family", ["ERR_IA", "alpha_DCG"])
-def test_at_one_ndeval_forgets_to_divide(family: str) -> None:
-    """The loop of ndeval that divides begins at the second rank."""
-    labels = {"n1": {"a": 1}, "n2": {"a": 1, "b": 1}, "n3": {"b": 1}}
-    name = f"{family}@1"
-
-    assert theirs([name], by_subtopic(labels), ["a"]) == {name: 2.0}
-    assert value(name, "a", Judged(labels)) == pytest.approx(2 / 3)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import NuggetQrels, Run, import_collection, read_run
+from freshstack_dspy import NuggetQrels, Run, read_run
 from freshstack_dspy.answering.reading import read_assignments, read_citations
 from freshstack_dspy.answering.scores import (
     Scores,
@@ -20,7 +20,6 @@ from freshstack_dspy.answering.scores import (
 )
 from freshstack_dspy.measures.density import required_chunks
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.stored.contents import NuggetsName
 from tests.measures.strategies import SHARED
 from tests.measures.test_density import as_crux
 
@@ -180,18 +179,3 @@ def test_the_means_of_the_docs() -> None:
         "alpha_nDCG(rel=5)@10": 0.3840,
     }
     assert [len(of) for of in defined.values()] == [50, 50, 50, 48, 48]
-
-
-@pytest.mark.slow
-def test_the_commands_of_the_docs_reach_the_means_of_the_docs(tmp_path: Path) -> None:
-    """`import` leaves out the one question without a text, which the ratings above have."""
-    collection = import_collection("crux", CRUX, tmp_path / "duc04")
-    names = ["StRecall@10", "Coverage@10", "alpha_nDCG@10"]
-    names += [f"{name.removesuffix('@10')}(rel=5)@10" for name in names]
-
-    def means(nuggets: NuggetsName) -> list[float]:
-        found = evaluate(collection.qrels(None, nuggets), run(), names)
-        return [round(mean, 4) for mean in found.means.values()]
-
-    assert means("all") == [0.6343, 0.5143, 0.4961, 0.5315, 0.1912, 0.3681]
-    assert means("supported")[:3] == [0.6343, 0.6343, 0.4961]
