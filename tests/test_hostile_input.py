@@ -18,7 +18,7 @@ from freshstack_dspy.lm.events import CallEvent, event_log
 from freshstack_dspy.measures.searches import is_searches, read_searches
 from freshstack_dspy.pages.data import page_csv
 from freshstack_dspy.pages.page import Page, Table
-from freshstack_dspy.questions.links import links
+from freshstack_dspy.questions.topics import links
 
 DIGITS = "9" * 5000
 DEEP = "[" * 100_000

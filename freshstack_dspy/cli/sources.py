@@ -40,9 +40,13 @@ def suggest(
     from rich.progress import Progress
 
     from freshstack_dspy.errors import SourceError, file_named
-    from freshstack_dspy.questions.links import corpus_entries, link_coverage
     from freshstack_dspy.questions.reading import read_queries
-    from freshstack_dspy.questions.tags import question_tags, tag_coverage
+    from freshstack_dspy.questions.topics import (
+        corpus_entries,
+        link_coverage,
+        question_tags,
+        tag_coverage,
+    )
     from freshstack_dspy.views.searching import suggest_page
 
     config = _queries(source)

@@ -1,4 +1,7 @@
-"""Chunks as Parquet, in the order of their ids: written as a stream, and read in parts."""
+"""Chunks as Parquet, in the order of their ids: sorted on disk, written as a stream, read in parts.
+
+Ids are ordered by code point, as Python and the bytes of UTF-8 order them.
+"""
 
 import hashlib
 import os
@@ -10,13 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, groupby, islice
+from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
-from freshstack_dspy.corpus.sorting import regrouped
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import canonical_line, parquet_batches
+from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
@@ -25,6 +30,10 @@ if TYPE_CHECKING:
 
 ROWS = 1024
 """Rows in a row group, and rows read at a time."""
+RUN_BYTES = 64 << 20
+"""Bytes of rows that are sorted in memory at a time."""
+_ROWS_OF_RUN = 256
+"""Rows of each sorted run that are in memory while the runs are merged."""
 _GROUPS_KEPT = 16
 """Row groups that stay in memory for who asks for one chunk after the other."""
 
@@ -82,43 +91,113 @@ def write_chunks(file: Path | BinaryIO, tables: Iterable["pa.Table"]) -> ChunkSu
     """
     import pyarrow.parquet as pq
 
-    schema, summing = chunk_schema(), _Summing()
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for table in regrouped(tables, ROWS):
-            summing.add(table)
+    schema = chunk_schema()
+
+    def written() -> Iterator["pa.Table"]:
+        for table in _regrouped(tables, ROWS):
+            yield table
             writer.write_table(table.select(schema.names).cast(schema))
-    return summing.sums()
+
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        return _sums(written())
 
 
-class _Summing:
-    """Adds chunks up, in their order."""
+def _sums(batches: "Iterable[pa.Table | pa.RecordBatch]") -> ChunkSums:
+    """Add chunks up, in their order."""
+    lines, content, searched = (hashlib.sha256() for _ in range(3))
+    chunks = tokens = 0
+    revisions: dict[str, str | None] = {}
+    before: str | None = None
+    for chunk in chain.from_iterable(map(chunks_in, batches)):
+        if chunk.chunk_id == before:
+            raise CollectionError(f"chunk {before!r} is there twice")
+        before = chunk.chunk_id
+        lines.update(canonical_line(chunk).encode())
+        content.update(chunk.model_dump_json(exclude={"revision"}).encode())
+        language = [chunk.language] if chunk.language else []
+        words = [chunk.chunk_id, *chunk.headings, chunk.passage, *language, ""]
+        searched.update("\0".join(words).encode())
+        revisions[chunk.source] = chunk.revision
+        chunks += 1
+        tokens += chunk.tokens
+    digests = (digest.hexdigest() for digest in (lines, content, searched))
+    return ChunkSums(chunks, tokens, revisions, *digests)
 
-    def __init__(self) -> None:
-        self._lines, self._content, self._searched = (hashlib.sha256() for _ in range(3))
-        self._chunks = self._tokens = 0
-        self._revisions: dict[str, str | None] = {}
-        self._before: str | None = None
 
-    def add(self, rows: "pa.Table | pa.RecordBatch") -> None:
-        """Add the chunks that come next."""
-        for chunk in chunks_in(rows):
-            if chunk.chunk_id == self._before:
-                raise CollectionError(f"chunk {chunk.chunk_id!r} is there twice")
-            self._before = chunk.chunk_id
-            self._lines.update(canonical_line(chunk).encode())
-            self._content.update(chunk.model_dump_json(exclude={"revision"}).encode())
-            language = [chunk.language] if chunk.language else []
-            words = [chunk.chunk_id, *chunk.headings, chunk.passage, *language, ""]
-            self._searched.update("\0".join(words).encode())
-            self._revisions[chunk.source] = chunk.revision
-            self._chunks += 1
-            self._tokens += chunk.tokens
+# Sorting
 
-    def sums(self) -> ChunkSums:
-        """Give what was added up."""
-        digests = (self._lines, self._content, self._searched)
-        known = self._chunks, self._tokens, self._revisions
-        return ChunkSums(*known, *(digest.hexdigest() for digest in digests))
+
+def sorted_batches(
+    batches: Iterable["pa.RecordBatch"], folder: Path | None = None, run_bytes: int = RUN_BYTES
+) -> Iterator["pa.Table"]:
+    """Sort rows of any number by `chunk_id`; in between they are in files below a folder."""
+    with TemporaryDirectory(dir=folder) as place:
+        packs = packed(batches, attrgetter("nbytes"), most_size=run_bytes)
+        runs = [_write_run(pack, Path(place, str(number))) for number, pack in enumerate(packs)]
+        yield from merged([_read_run(run) for run in runs])
+
+
+def merged(runs: Sequence[Iterable["pa.RecordBatch | pa.Table"]]) -> Iterator["pa.Table"]:
+    """Merge streams of rows, each in the order of `chunk_id`, into one."""
+    import pyarrow as pa
+
+    streams = dict(enumerate(map(iter, runs)))
+    heads: dict[int, pa.Table] = {}
+    while True:
+        for number in streams.keys() - heads.keys():
+            head = next((batch for batch in streams[number] if batch.num_rows), None)
+            if head is None:
+                del streams[number]
+            else:
+                heads[number] = head if isinstance(head, pa.Table) else pa.table(head)
+        if not heads:
+            return
+        # Up to here, whatever else a stream has comes later.
+        bound = min(head["chunk_id"][-1].as_py() for head in heads.values())
+        parts: list[pa.Table] = []
+        for number, head in sorted(heads.items()):
+            end = bisect_right(head["chunk_id"], bound, key=lambda value: value.as_py())
+            parts += [head.slice(0, end)] * (end > 0)
+            heads[number] = head.slice(end)
+        heads = {number: head for number, head in heads.items() if head.num_rows}
+        yield parts[0] if len(parts) == 1 else pa.concat_tables(parts).sort_by("chunk_id")
+
+
+def _regrouped(tables: Iterable["pa.Table"], rows: int) -> Iterator["pa.Table"]:
+    """Give the same rows in tables of this size; the last may be smaller."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        held.append(table)
+        count += table.num_rows
+        if count >= rows:
+            whole, full = pa.concat_tables(held), count - count % rows
+            yield from (whole.slice(start, rows) for start in range(0, full, rows))
+            held, count = [whole.slice(full)], count - full
+    if count:
+        yield pa.concat_tables(held)
+
+
+def _write_run(batches: Sequence["pa.RecordBatch"], path: Path) -> Path:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches).sort_by("chunk_id")
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(str(path), table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=_ROWS_OF_RUN)
+    return path
+
+
+def _read_run(path: Path) -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa
+
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        yield from reader
+
+
+# Reading
 
 
 class ChunkIds(Set[str]):
@@ -233,10 +312,7 @@ class ChunkFile:
     @cached_property
     def sums(self) -> ChunkSums:
         """What is known of all chunks; read now, where they were not just written."""
-        summing = _Summing()
-        for batch in self.batches():
-            summing.add(batch)
-        return summing.sums()
+        return _sums(self.batches())
 
     @cached_property
     def sources(self) -> Counter[tuple[str, str | None]]:
@@ -256,12 +332,10 @@ class ChunkFile:
                 if os.path.samestat(path.stat(), os.fstat(self._source.fileno())):
                     return type(self)(path, self.sums)
                 path.unlink()  # of a file that has taken its place
-        with self._reading():
-            len(self)  # compares its hash
-            source = self._source
+        len(self)  # compares its hash
         with path.open("wb") as copy:
-            source.seek(0)
-            shutil.copyfileobj(source, copy)
+            self._source.seek(0)
+            shutil.copyfileobj(self._source, copy)
         return type(self)(path, self.sums)
 
     def chunk(self, chunk_id: str) -> Chunk:
@@ -269,21 +343,18 @@ class ChunkFile:
         return self.chunks([chunk_id])[chunk_id]
 
     def chunks(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
-        """Give chunks by their ids, in the given order; of the file are read the groups of theirs."""
-        rows = {chunk_id: self._row(chunk_id) for chunk_id in chunk_ids}
-        found: dict[str, Chunk] = {}
+        """Give chunks by their ids, in the given order; only the row groups that have them are read."""
+        rows = {chunk_id: self.ids.row(chunk_id) for chunk_id in chunk_ids}
+        if missing := [chunk_id for chunk_id, row in rows.items() if row is None]:
+            raise CollectionError(f"{self}: there is no chunk {missing[0]!r}")
+        chunks: dict[str, Chunk] = {}
         with self._reading():
-            for group, members in groupby(sorted(rows.values()), self._group_of):
+            in_order = sorted(row for row in rows.values() if row is not None)
+            for group, members in groupby(in_order, self._group_of):
                 start = self._starts[group]
                 taken = self._group(group).take(_integers([row - start for row in members]))
-                found |= {chunk.chunk_id: chunk for chunk in chunks_in(taken)}
-        return {chunk_id: found[chunk_id] for chunk_id in rows}
-
-    def _row(self, chunk_id: str) -> int:
-        row = self.ids.row(chunk_id)
-        if row is None:
-            raise CollectionError(f"{self}: there is no chunk {chunk_id!r}")
-        return row
+                chunks |= {chunk.chunk_id: chunk for chunk in chunks_in(taken)}
+        return {chunk_id: chunks[chunk_id] for chunk_id in rows}
 
     @cached_property
     def _starts(self) -> list[int]:

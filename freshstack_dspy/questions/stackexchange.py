@@ -41,7 +41,7 @@ _LONGEST_ROW = 8 << 20
 _SEVEN_ZIP = b"7z\xbc\xaf\x27\x1c"
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _TAG = re.compile(r"[^<>|]+")
-_BEGINS_WITH_TEXT = re.compile(r"<p>\w")
+_MARKUP = re.compile(r"<[^>]*>")
 _STORED = (
     "Id Title Body Tags CreationDate LastEditDate Score OwnerUserId OwnerDisplayName ContentLicense"
 ).split()
@@ -69,7 +69,7 @@ def read_stackexchange(
 
     At most `config.limit` in order of id; all others are counted in `rejected`, by reason.
     """
-    address = site_address(config.site)
+    site_address(config.site)
     dump = Dump(config.file)
     if config.duplicates == "drop" and "PostLinks" not in dump.places:
         raise SourceError(
@@ -79,27 +79,9 @@ def read_stackexchange(
     # An empty name: SQLite keeps the database in a temporary file, where SQLITE_TMPDIR says.
     with closing(sqlite3.connect("", isolation_level=None)) as base:
         base.executescript(_SCHEMA)
-        gathering = _Gathering(base, selection, rejected, answered=answered)
+        gathering = _Gathering(base, config, selection, rejected, answered=answered)
         dump.read(dump_tables(config), gathering.take, progress)
-        queries: list[Query] = []
-        for question, answer, is_duplicate in base.execute(
-            "SELECT question.post, answer.post, duplicate.id IS NOT NULL FROM question "
-            "LEFT JOIN answer ON answer.id = accepted AND parent = question.id "
-            "LEFT JOIN duplicate ON duplicate.id = question.id "
-            "WHERE question.post IS NOT NULL ORDER BY question.id"
-        ):
-            found: Query | str = "closed as a duplicate"
-            if not is_duplicate:
-                pair = json.loads(question), json.loads(answer or "null")
-                wanted = len(queries) != config.limit
-                found = _query(
-                    *pair, config, address, selection, base, answered=answered, wanted=wanted
-                )
-            if isinstance(found, str):
-                rejected[found] += 1
-            else:
-                queries.append(found)
-        return queries
+        return gathering.queries()
 
 
 def dump_tables(config: QueriesConfig) -> tuple[DumpTable, ...]:
@@ -133,138 +115,119 @@ class _Gathering:
     def __init__(
         self,
         base: sqlite3.Connection,
+        config: QueriesConfig,
         selection: SelectedQuestions,
         rejected: Counter[str],
         *,
         answered: bool,
     ) -> None:
+        self._run = base.execute
+        self._config, self._selection, self._rejected = config, selection, rejected
         self._answered = answered
-        self._base = base
-        self._selection = selection
-        self._rejected = rejected
-        self._posts_begun = False
 
     def take(self, table: DumpTable, row: Attributes) -> None:
+        """Take a row of a table; users come after the posts, so that it is known who matters."""
         if table == "Users":
-            self._take_user(row)
+            if name := row.get("DisplayName", "").strip():
+                self._run("UPDATE user SET name = ? WHERE id = ?", (name, row.get("Id")))
         elif table == "PostLinks":
             question_id = _integer(row.get("PostId"))
             if row.get("LinkTypeId") == _DUPLICATE_LINK and question_id is not None:
-                self._run("INSERT OR IGNORE INTO duplicate VALUES (?)", question_id)
+                self._run("INSERT OR IGNORE INTO duplicate VALUES (?)", (question_id,))
         elif row.get("PostTypeId", _QUESTION) == _QUESTION:
             self._take_question(row)
         elif row["PostTypeId"] == _ANSWER:
             self._take_answer(row)
 
     def _take_question(self, row: Attributes) -> None:
-        self._posts_begun = True
         post_id, asked = _integer(row.get("Id")), _date(row)
         is_malformed = "PostTypeId" not in row or not row.get("Title", "").strip()
         if post_id is None or asked is None or is_malformed:
             self._rejected["malformed row"] += 1
             return
-        score = _integer(row.get("Score"))
+        score, accepted = _integer(row.get("Score")), _integer(row.get("AcceptedAnswerId"))
         reason = self._selection.reason_against(str(post_id), _tags(row), asked, score)
-        accepted = _integer(row.get("AcceptedAnswerId"))
-        insert = "INSERT OR IGNORE INTO question VALUES (?, ?, ?)"
-        if reason is None and (accepted is not None or not self._answered):
-            self._run(insert, post_id, accepted, _stored(row))
-            self._await_owner(row)
-        else:
-            self._run(insert, post_id, None, None)
-            self._rejected[reason or "no accepted answer"] += 1
+        if reason is None and accepted is None and self._answered:
+            reason = "no accepted answer"
+        post = None if reason else self._stored(row)
+        accepted = None if reason else accepted
+        self._run("INSERT OR IGNORE INTO question VALUES (?, ?, ?)", (post_id, accepted, post))
+        if reason:
+            self._rejected[reason] += 1
 
     def _take_answer(self, row: Attributes) -> None:
         """Keep an answer that is accepted, or may be: its question comes later."""
-        self._posts_begun = True
         post_id, question_id = _integer(row.get("Id")), _integer(row.get("ParentId"))
         if question_id is None or post_id is None:
             return
-        question = self._run("SELECT accepted FROM question WHERE id = ?", question_id).fetchone()
-        if question in (None, (post_id,)):
-            insert = "INSERT OR IGNORE INTO answer VALUES (?, ?, ?)"
-            self._run(insert, post_id, question_id, _stored(row))
-            self._await_owner(row)
+        accepted = "SELECT accepted FROM question WHERE id = ?"
+        if self._run(accepted, (question_id,)).fetchone() in (None, (post_id,)):
+            values = post_id, question_id, self._stored(row)
+            self._run("INSERT OR IGNORE INTO answer VALUES (?, ?, ?)", values)
 
-    def _await_owner(self, row: Attributes) -> None:
+    def _stored(self, row: Attributes) -> str:
+        """Give what is kept of a post, and note whose name it needs."""
         if "OwnerUserId" in row and not row.get("OwnerDisplayName"):
-            self._run("INSERT OR IGNORE INTO user VALUES (?, NULL)", row["OwnerUserId"])
+            self._run("INSERT OR IGNORE INTO user VALUES (?, NULL)", (row["OwnerUserId"],))
+        return json.dumps({key: row[key] for key in _STORED if key in row}, ensure_ascii=False)
 
-    def _take_user(self, row: Attributes) -> None:
-        name = row.get("DisplayName", "").strip()
-        if "Id" not in row or not name:
-            return
-        if self._posts_begun:  # and read, so who matters is known
-            self._run("UPDATE user SET name = ? WHERE id = ?", name, row["Id"])
-        else:
-            self._run("INSERT OR IGNORE INTO user VALUES (?, ?)", row["Id"], name)
+    def queries(self) -> list[Query]:
+        """Convert what was gathered, in order of id, as far as `limit` goes."""
+        queries: list[Query] = []
+        for question, answer, is_duplicate in self._run(
+            "SELECT question.post, answer.post, duplicate.id IS NOT NULL FROM question "
+            "LEFT JOIN answer ON answer.id = accepted AND parent = question.id "
+            "LEFT JOIN duplicate ON duplicate.id = question.id "
+            "WHERE question.post IS NOT NULL ORDER BY question.id"
+        ):
+            query: Query | str = "closed as a duplicate"
+            if not is_duplicate:
+                wanted = len(queries) != self._config.limit
+                query = self._query(json.loads(question), json.loads(answer or "null"), wanted)
+            if isinstance(query, str):
+                self._rejected[query] += 1
+            else:
+                queries.append(query)
+        return queries
 
-    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
-        return self._base.execute(statement, values)
-
-
-def _stored(row: Attributes) -> str:
-    return json.dumps({key: row[key] for key in _STORED if key in row}, ensure_ascii=False)
-
-
-def _query(
-    question: Attributes,
-    answer: Attributes | None,
-    config: QueriesConfig,
-    address: str,
-    selection: SelectedQuestions,
-    base: sqlite3.Connection,
-    *,
-    answered: bool,
-    wanted: bool,
-) -> Query | str:
-    """Convert a question and its answer; or say why they are left out, all being `wanted` or not."""
-    text, least = "", config.min_answer_score
-    if answer is None:
-        if answered:
+    def _query(self, question: Attributes, answer: Attributes | None, wanted: bool) -> Query | str:
+        """Convert a question and its answer; or say why they are left out."""
+        if answer is None and self._answered:
             return "accepted answer is not in the dump"
-        reason = selection.reason_against_licences(_licence(question))
-    elif _date(answer) is None:
-        return "malformed accepted answer"
-    else:
-        text = html = answer.get("Body", "")
-        if wanted or not _BEGINS_WITH_TEXT.match(html):
-            text = html_to_markdown(html)
-        reason = (
-            (None if text or not answered else "empty answer")
-            or score_reason(
-                _integer(answer.get("Score")), least, "answer score", "min_answer_score"
-            )
-            or selection.reason_against_licences(_licence(question), _licence(answer))
+        if answer and _date(answer) is None:
+            return "malformed accepted answer"
+        text, reason = "", None
+        if answer:
+            html = answer.get("Body", "")
+            text = html_to_markdown(html) if wanted else _MARKUP.sub("", html).strip()
+            score, least = _integer(answer.get("Score")), self._config.min_answer_score
+            reason = "empty answer" if not text and self._answered else None
+            reason = reason or score_reason(score, least, "answer score", "min_answer_score")
+        licences = (_licence(post) for post in (question, answer) if post)
+        reason = reason or self._selection.reason_against_licences(*licences)
+        if reason or not wanted:
+            return reason or "beyond limit"
+        return Query(
+            query_id=str(int(question["Id"])),
+            title=question.get("Title", "").strip(),
+            body=html_to_markdown(question.get("Body", "")),
+            answer_id=str(int(answer["Id"])) if answer else None,
+            answer=text,
+            tags=_tags(question),
+            asked_at=question["CreationDate"],
+            score=_integer(question.get("Score")),
+            question_source=self._source(question, "questions"),
+            answer_source=self._source(answer, "a") if answer else None,
         )
-    if reason or not wanted:
-        return reason or "beyond limit"
 
-    def source(row: Attributes, path: str) -> Attribution:
-        url = f"{address}/{path}/{row['Id']}"
-        return Attribution(author=_author(row, base), url=url, licence=_licence(row))
-
-    return Query(
-        query_id=str(int(question["Id"])),
-        title=question.get("Title", "").strip(),
-        body=html_to_markdown(question.get("Body", "")),
-        answer_id=str(int(answer["Id"])) if answer else None,
-        answer=text,
-        tags=_tags(question),
-        asked_at=question["CreationDate"],
-        score=_integer(question.get("Score")),
-        question_source=source(question, "questions"),
-        answer_source=source(answer, "a") if answer else None,
-    )
-
-
-def _author(row: Attributes, base: sqlite3.Connection) -> str:
-    """Name the author: as the post does, else as the user list does, else by number."""
-    shown, user_id = row.get("OwnerDisplayName", "").strip(), row.get("OwnerUserId")
-    if shown or user_id is None:
-        return shown or "anonymous"
-    found = base.execute("SELECT name FROM user WHERE id = ?", (user_id,)).fetchone()
-    return found[0] if found and found[0] else f"user {user_id}"
+    def _source(self, row: Attributes, path: str) -> Attribution:
+        """Name the author: as the post does, else as the user list does, else by number."""
+        author, user_id = row.get("OwnerDisplayName", "").strip(), row.get("OwnerUserId")
+        if not author and user_id is not None:
+            named = self._run("SELECT name FROM user WHERE id = ?", (user_id,)).fetchone()
+            author = (named and named[0]) or f"user {user_id}"
+        url = f"{site_address(self._config.site)}/{path}/{row['Id']}"
+        return Attribution(author=author or "anonymous", url=url, licence=_licence(row))
 
 
 def _licence(row: Attributes) -> str:

@@ -22,8 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.files import ReadFile, SeenFiles, list_files, look_at_files
 from freshstack_dspy.corpus.git import commit_date, fetch, find_commit
-from freshstack_dspy.corpus.parquet import ChunkFile, ChunkSums, write_chunks
-from freshstack_dspy.corpus.sorting import merged, sorted_batches
+from freshstack_dspy.corpus.parquet import (
+    ChunkFile,
+    ChunkSums,
+    merged,
+    sorted_batches,
+    write_chunks,
+)
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, ConfigError, IndexingError, SourceError
 from freshstack_dspy.files import Uri, check_writable, existing_folder, replace_folder

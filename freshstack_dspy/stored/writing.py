@@ -5,8 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.corpus.parquet import ChunkFile, batches_of, write_chunks
-from freshstack_dspy.corpus.sorting import merged, sorted_batches
+from freshstack_dspy.corpus.parquet import (
+    ChunkFile,
+    batches_of,
+    merged,
+    sorted_batches,
+    write_chunks,
+)
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import replace_folder
 from freshstack_dspy.records import Chunk

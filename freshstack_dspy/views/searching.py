@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from freshstack_dspy.pages.page import Page, Span, Table, Text, Value, counted, cut, notes
-from freshstack_dspy.questions.links import LinkKind
-from freshstack_dspy.questions.tags import TagCoverage
+from freshstack_dspy.questions.topics import LinkKind, TagCoverage
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.text import terms
 

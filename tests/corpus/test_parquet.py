@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy import Chunk
-from freshstack_dspy.corpus.parquet import ROWS, ChunkFile, batches_of, chunk_schema, write_chunks
-from freshstack_dspy.corpus.sorting import merged, sorted_batches
+from freshstack_dspy.corpus.parquet import (
+    ROWS,
+    ChunkFile,
+    batches_of,
+    chunk_schema,
+    merged,
+    sorted_batches,
+    write_chunks,
+)
 from freshstack_dspy.errors import CollectionError
 
 ASTRAL = ("é", "\uffff", "😀", "a_0", "a.b_0")

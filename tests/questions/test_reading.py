@@ -1,16 +1,18 @@
 """Filters, order and limit, of queries from any source."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Query
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.questions.selection import id_order, is_in_image
+from freshstack_dspy.questions.selection import corpus_overlap, id_order, is_in_image
 
 QUESTIONS: list[dict[str, object]] = [
     {"query_id": "b"},
@@ -130,3 +132,36 @@ def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
 @given(st.lists(st.integers(0, 10**30), unique=True))
 def test_numeric_ids_are_in_order_of_their_value(numbers: list[int]) -> None:
     assert sorted(map(str, numbers), key=id_order) == [str(number) for number in sorted(numbers)]
+
+
+# What questions have in common with a corpus
+
+
+def query(title: str, answer: str) -> Query:
+    return Query(query_id="1", title=title, body="Chatty words.", answer_id=None, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("title", "answer", "share"),
+    [
+        ("Winding the dial", "Call reset.", 0.5),  # wind and call are nowhere
+        ("The dial", "Of 10 dials, reset\n```py\nfoo\n```\nhttps://foo.org/bar", 1),
+        ("The moon", "Call it here, repeatedly.", 0),  # moon is in too many chunks to be rare
+        ("The moon", "It is.", 1),
+        ("Winding the dial", "", 1),  # a single term is a name or a misspelling
+    ],
+)
+def test_it_is_the_share_of_rare_terms_of_title_and_answer_in_the_corpus(
+    title: str, answer: str, share: float
+) -> None:
+    frequencies = Counter({"dial": 20, "reset": 1, "moon": 21})
+
+    assert corpus_overlap(query(title, answer), frequencies.__getitem__, 2000) == share
+
+
+def test_in_a_small_corpus_what_ten_chunks_have_is_rare() -> None:
+    found = corpus_overlap(
+        query("Dial, moon", "Suns, star."), Counter({"dial": 10, "moon": 11}).__getitem__, 50
+    )
+
+    assert found == pytest.approx(1 / 3)

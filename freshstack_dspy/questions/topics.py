@@ -1,13 +1,113 @@
-"""What questions and accepted answers link to or name: where the documents of a corpus are."""
+"""What to gather a corpus from: tags that occur together, and what questions link to or name.
+
+FreshStack chooses the repositories of a topic by the tags that occur next to the topic's own: the
+first k of them, where k balances the questions covered against the size of the index.
+Source: arXiv 2504.13128, §3.2.
+"""
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from freshstack_dspy.questions.tags import TagCoverage, tag_coverage
-from freshstack_dspy.records import Query
+from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.files import ReadProgress
+from freshstack_dspy.questions.reading import read_queries
+from freshstack_dspy.questions.stackexchange import tags_of_questions
+from freshstack_dspy.records import Query, Record
+
+# Tags
+
+
+class TagCount(Record):
+    """One tag in a list."""
+
+    tag: str
+    questions: int
+    """How many questions have it."""
+    share: float
+    """The share of all questions."""
+    added: int
+    """How many questions have it and none of the tags before it in the list."""
+    coverage: float
+    """The share of questions that have this tag or one before it."""
+    query_ids: tuple[str, ...] | None = None
+    """The questions that have it; None where only tags were read."""
+
+
+class TagCoverage(Record):
+    """How the questions of a topic spread over other tags."""
+
+    questions: int
+    without: int
+    """Questions that have none of the tags that count: nothing covers them."""
+    distinct: int
+    """How many tags there are that count."""
+    tags: tuple[TagCount, ...]
+
+
+def question_tags(
+    config: QueriesConfig, progress: ReadProgress | None = None
+) -> list[tuple[str, ...]]:
+    """Give the tags of each question that passes the filters, but for `limit`.
+
+    In a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
+    duplicates do not count. Of other sources it is the queries that would be read, and those without
+    an answer.
+    """
+    if config.source == "stackexchange":
+        return tags_of_questions(config, progress)
+    unlimited = config.model_copy(update={"limit": None})
+    return [query.tags for query in read_queries(unlimited, progress, answered=False).queries]
+
+
+def tag_coverage(
+    questions: Iterable[Collection[str]],
+    *,
+    ignored: Collection[str] = (),
+    limit: int | None = None,
+) -> TagCoverage:
+    """Count the tags of questions, and how many questions they cover one after the other.
+
+    Next in the list is the tag that adds the most questions; it ends when none adds any. Ties go
+    to the tag of more questions, then by name. Case does not matter.
+    """
+    passed = {tag.casefold() for tag in ignored}
+    sets: Counter[frozenset[str]] = Counter()
+    for tags in questions:
+        sets[frozenset(tag for tag in map(str.casefold, tags) if tag not in passed)] += 1
+    counts: Counter[str] = Counter()
+    having: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    for tags, number in sets.items():
+        for tag in tags:
+            counts[tag] += number
+            having[tag].append(tags)
+    total, covered = sets.total(), 0
+    gains, uncovered = dict(counts), dict(sets)
+    listed: list[TagCount] = []
+    while gains and (limit is None or len(listed) < limit):
+        tag = min(gains, key=lambda tag: (-gains[tag], -counts[tag], tag))
+        added = gains.pop(tag)
+        if not added:
+            break
+        covered += added
+        number, share, coverage = counts[tag], counts[tag] / total, covered / total
+        listed.append(
+            TagCount(tag=tag, questions=number, share=share, added=added, coverage=coverage)
+        )
+        for tags in having[tag]:
+            number = uncovered.pop(tags, 0)
+            for other in tags & gains.keys():
+                gains[other] -= number
+    return TagCoverage(
+        questions=total, without=sets[frozenset()], distinct=len(counts), tags=tuple(listed)
+    )
+
+
+# Links
+
 
 LinkKind = Literal["repository", "package", "site"]
 KINDS: tuple[LinkKind, ...] = ("repository", "package", "site")
@@ -108,25 +208,24 @@ def link_coverage(
     queries: Iterable[Query], *, limit: int | None = None
 ) -> dict[LinkKind, TagCoverage]:
     """Which repositories, packages and sites cover the most questions, one after the other."""
-    found = {
+    links_of = {
         query.query_id: links(f"{query.title}\n{query.body}\n{query.answer}") for query in queries
     }
-    return {kind: _coverage(kind, found, limit) for kind in KINDS}
-
-
-def _coverage(
-    kind: LinkKind, found: Mapping[str, frozenset[Link]], limit: int | None
-) -> TagCoverage:
-    coverage = tag_coverage(
-        [[link.name for link in of if link.kind == kind] for of in found.values()], limit=limit
-    )
-    with_ids = (
-        one.model_copy(
-            update={"query_ids": tuple(id_ for id_, of in found.items() if (kind, one.tag) in of)}
-        )
-        for one in coverage.tags
-    )
-    return coverage.model_copy(update={"tags": tuple(with_ids)})
+    coverages: dict[LinkKind, TagCoverage] = {}
+    for kind in KINDS:
+        names = {
+            query_id: {link.name for link in own if link.kind == kind}
+            for query_id, own in links_of.items()
+        }
+        coverage = tag_coverage(names.values(), limit=limit)
+        listed = [
+            count.model_copy(
+                update={"query_ids": tuple(id_ for id_, own in names.items() if count.tag in own)}
+            )
+            for count in coverage.tags
+        ]
+        coverages[kind] = coverage.model_copy(update={"tags": tuple(listed)})
+    return coverages
 
 
 def corpus_entries(
@@ -136,11 +235,11 @@ def corpus_entries(
 
     `distributions` are as `importlib.metadata.packages_distributions` gives them.
     """
-    installed = {name.casefold(): name for of in distributions.values() for name in of}
-    installed |= {name.casefold(): of[0] for name, of in distributions.items()}
-    named = [one.tag.removeprefix("pypi/") for one in links["package"].tags]
+    installed = {name.casefold(): name for names in distributions.values() for name in names}
+    installed |= {module.casefold(): names[0] for module, names in distributions.items()}
+    named = [package.tag.removeprefix("pypi/") for package in links["package"].tags]
     packages = dict.fromkeys(installed[name] for name in named if name in installed)
-    places = [one.tag for one in links["repository"].tags]
+    places = [repository.tag for repository in links["repository"].tags]
     names = [*(place.rpartition("/")[2] for place in places), *map(str.casefold, packages)]
     lines = []
     for place in places:
