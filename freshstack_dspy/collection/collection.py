@@ -225,8 +225,6 @@ def import_collection(
         "unknown_ids": unknown_ids,
         "split": split,
     }
-    if found.highest_grade is not None:
-        settings |= {"highest_grade": found.highest_grade, "threshold": threshold}
     if found.export is not None:
         settings["export"] = found.export.origin()
     origin = found.export.recipe if found.export else ""

@@ -123,8 +123,7 @@ def _write_mteb(selection: Selection) -> Files:
 def _read(found: Imported) -> None:
     """Read queries, each with its text as its one nugget, and grades as labels.
 
-    Grades are on the smallest scale that holds them; where one is above 5, labels are 0 and 1 by
-    the threshold, which must be given. A grade below 0 is a judgment without a label.
+    Grades are on the smallest scale that holds them. A grade below 0 is a judgment without a label.
     """
     rows: dict[str, Row] = {}
     patterns = [f"queries*{ending}" for ending in DATA_ENDINGS]
@@ -135,16 +134,9 @@ def _read(found: Imported) -> None:
         rows[query.query_id] = row
     qrels = _qrels(found)
     highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
-    scale = smallest_scale(highest)
-    if scale is not None:
-        found.use_scale(Scale(name=scale, threshold=1))
-    elif found.threshold is None:
-        raise SourceError(
-            f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
-            f"labels become 0 and 1 with {argument('threshold', 1)}, which changes nDCG"
-        )
-    else:
-        found.highest_grade = highest
+    if (scale := smallest_scale(highest)) is None:
+        raise SourceError(f"{found.path}: grade {highest}: the highest that can be imported is 5")
+    found.use_scale(Scale(name=scale, threshold=1))
     judged = {}
     for exported, grades in qrels.items():
         query_id = found.ours("queries", exported)
@@ -157,8 +149,7 @@ def _read(found: Imported) -> None:
             if grade < 0:
                 found.judge(nugget, document, None, "failed", f"grade {grade}")
             else:
-                label = grade if scale else int(grade >= (found.threshold or 1))
-                found.judge(nugget, document, label)
+                found.judge(nugget, document, grade)
     if unjudged := len(found.queries) - len(judged):
         found.rejected[UNJUDGED] = unjudged
     found.queries = {id_: query for id_, query in found.queries.items() if id_ in judged}
@@ -211,14 +202,7 @@ BEIR = Format(
     write=_write,
     read=_read,
     cannot_hold=(
-        "answers",
-        "nuggets",
-        "importance",
-        "support",
-        "labels",
-        "failures",
-        "evidence",
-        "pool",
+        *("answers", "nuggets", "importance", "support", "labels", "failures", "evidence", "pool"),
     ),
 )
 MTEB = Format(

@@ -1,13 +1,11 @@
 """CRUX (Ju et al., arXiv 2506.20051): topics, ratings, three qrels and passages."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.files import json_file
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import Imported, shown
 from freshstack_dspy.formats.selection import (
@@ -117,8 +115,8 @@ def _topic_rows(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
 
 _TOPIC_IDS = ("example_id", "id", "topic_id")
 _TOPICS = ("ranking_*/*topics*.jsonl", "*topics*.jsonl")
-_QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
-_RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
+_QUESTIONS = ("*subquestions*.jsonl",)
+_RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "*ratings*.jsonl")
 _SHARD = re.compile(r"\.(\d{1,6})-\d{1,6}\.jsonl$")
 _FAILED: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
 """What CRUX writes where a reply had no rating, and where there was no reply. In exports of ours -1 is
@@ -172,7 +170,7 @@ def _read_topics(found: Imported) -> dict[str, list[Nugget | None]]:
         for row in found.rows(request) if request else ():
             requests[row.id(*_TOPIC_IDS)] = row.text("request", "topic")
     topics: dict[str, list[Nugget | None]] = {}
-    for row in _by_topic(found, file, "questions"):
+    for row in found.rows(file):
         own, ids = row.id(*_TOPIC_IDS), row.texts("nugget_ids")
         text = row.text("topic", "request", default=requests.get(own, ""))
         answer = row.text("report", "summary", default="")
@@ -200,17 +198,6 @@ def _nugget(
     return None
 
 
-def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
-    """Give rows; a `.json` file is one object of values by topic."""
-    if file.suffix != ".json":
-        yield from found.rows(file)
-        return
-    found.files.append(file)
-    by_topic = Row.of(json_file(file), str(file)).values
-    for number, (topic, value) in enumerate(by_topic.items(), start=1):
-        yield Row(f"{file}:{number}", {"id": topic, name: value})
-
-
 def _ratings(found: Imported) -> Iterator[Row]:
     """Give the ratings of all questions of a topic in one passage, row by row."""
     files = found.parts(*_RATINGS)  # CRUX may write them in shards
@@ -219,21 +206,7 @@ def _ratings(found: Imported) -> Iterator[Row]:
     shards = {int(match[1]) for file in files if (match := _SHARD.search(file.name))}
     if missing := sorted({*range(max(shards, default=0))} - shards):
         raise SourceError(f"{found.path}: the ratings of shard {missing[0]} are missing")
-    if files[0].suffix != ".json":
-        for file in files:
-            yield from found.rows(file)
-        return
-    run = found.part("run whose ranks were rated", "*.run")
-    passages: defaultdict[str, dict[int, str]] = defaultdict(dict)
-    for line in found.lines(run, "topic Q0 passage rank score run", "rank"):
-        passages[line.id("topic")][line.number("rank", 0)] = line.id("passage")
-    for row in _by_topic(found, files[0], "rows"):
-        topic = row.id("id")
-        for rank, rating in enumerate(row.list("rows"), start=1):
-            place = f"{row.place}, rank {rank}"
-            if rank not in passages[topic]:
-                raise SourceError(f"{place}: ratings for more ranks than {run} has")
-            yield Row(place, {"id": topic, "docid": passages[topic][rank], "rating": rating})
+    return chain.from_iterable(map(found.rows, files))
 
 
 CRUX = Format(

@@ -21,18 +21,9 @@ from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import exported_from, is_collection, trust_line
 
 Part = Literal[
-    "queries",
-    "answers",
-    "authors",
-    "nuggets",
-    "importance",
-    "support",
-    "labels",
-    "failures",
-    "evidence",
-    "chunks",
-    "pool",
-]
+    "queries", "answers", "authors", "nuggets", "importance", "support", "labels", "failures",
+    "evidence", "chunks", "pool",
+]  # fmt: skip
 """What of a collection a format may lose. `support`: which chunks support which nuggets; `labels`: on
 their scale; `failures`: which judgments failed; `pool`: what found the chunks."""
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}

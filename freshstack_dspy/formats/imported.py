@@ -16,7 +16,7 @@ from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError, argument
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.files import json_file, read_lines
+from freshstack_dspy.files import json_file
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.records import (
@@ -103,7 +103,6 @@ class Imported:
         rejected: How many queries were left out, by reason.
         unknown_queries: How many judgments name a query that does not exist, by its id.
         documents: The corpus; None where there is none.
-        highest_grade: Where no scale holds the grades, so that labels are 0 and 1.
     """
 
     def __init__(
@@ -121,7 +120,6 @@ class Imported:
         self.unknown_queries: Counter[str] = Counter()
         self.documents: Iterable[Chunk] | None = None
         self.files: list[Path] = []
-        self.highest_grade: int | None = None
         self._places: dict[tuple[str, ...], str] = {}
         self.export = read_description(path)
         ids, licences = path / IDS_FILE, path / LICENCES_FILE
@@ -179,21 +177,6 @@ class Imported:
         """Give the rows of a file, which is noted as read."""
         self.files.append(file)
         return read_rows(file, columns)
-
-    def lines(self, file: Path, names: str, number: str) -> Iterator[Row]:
-        """Give the lines of words of a file, named as in `topic subtopic document label`.
-
-        The word with the name `number` becomes a whole number.
-        """
-        self.files.append(file)
-        for place, line in read_lines(file):
-            words = line.decode("utf-8", "replace").split()
-            row: dict[str, Any] = dict(zip(names.split(), words, strict=False))
-            if not words:
-                continue
-            if len(words) != len(names.split()) or not re.fullmatch("-?[0-9]{1,9}", row[number]):
-                raise SourceError(f"{file}:{place}: not a line `{names}`")
-            yield Row(f"{file}:{place}", {**row, number: int(row[number])})
 
     def once(self, row: Row, kind: str, *ids: str) -> None:
         """Note ids that may appear once."""

@@ -1,6 +1,7 @@
 """castorini/nuggetizer v0.0.6: nuggets, and their assignments to passages."""
 
 from collections import defaultdict
+from typing import Any
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.format import Format
@@ -18,42 +19,42 @@ pooled or judged are left out. Nuggets that were not rated are `vital`, with `"r
 
 def _write(selection: Selection) -> Files:
     scale = selection.collection.manifest.scale
-    pool: dict[str, list[Candidate]] = defaultdict(list)
+    pool: defaultdict[str, list[Candidate]] = defaultdict(list)
     for candidate in selection.of_queries(selection.collection.pool):
         pool[candidate.query_id].append(candidate)
-    pooled = {one.chunk_id for of_query in pool.values() for one in of_query}
+    pooled = {candidate.chunk_id for candidates in pool.values() for candidate in candidates}
     chunks = selection.collection.corpus.chunks(pooled.union(*selection.labels.values()))
     inputs, nuggets, assigned = [], [], []
     for query in selection.queries:
         query_id, text = query.query_id, query.text
+        ranked = sorted(pool[query_id], key=_best_rank)
         candidates = [
             {
-                "docid": one.chunk_id,
+                "docid": candidate.chunk_id,
                 "score": 1 / place,
-                "doc": {"segment": chunks[one.chunk_id].titled},
+                "doc": {"segment": chunks[candidate.chunk_id].titled},
             }
-            for place, one in enumerate(sorted(pool[query_id], key=_best_rank), start=1)
+            for place, candidate in enumerate(ranked, start=1)
         ]
         inputs.append({"query": {"qid": query_id, "text": text}, "candidates": candidates})
-        own = {
-            one.nugget_id: {
-                "text": one.text,
-                "importance": one.importance or "vital",
-                "rated": one.importance is not None,
-                "nugget_id": one.nugget_id,
+        own: dict[str, dict[str, Any]] = {
+            nugget.nugget_id: {
+                "text": nugget.text,
+                "importance": nugget.importance or "vital",
+                "rated": nugget.importance is not None,
+                "nugget_id": nugget.nugget_id,
             }
-            for one in selection.nuggets[query_id]
+            for nugget in selection.nuggets[query_id]
         }
         row = {"query": text, "qid": query_id, "nuggets": list(own.values())}
         nuggets.append({**row, "metadata": query_metadata(query)})
         for chunk_id, labels in selection.by_chunk(query_id).items():
-            given = [
-                {**nugget, "assignment": assignment(labels[id_], scale)}
-                for id_, nugget in own.items()
-                if id_ in labels
+            words = [
+                {**own[nugget_id], "assignment": assignment(label, scale)}
+                for nugget_id, label in labels.items()
             ]
             passage = {"candidate_text": chunks[chunk_id].titled, "docid": chunk_id}
-            assigned.append({"text": text, "qid": query_id, **passage, "nuggets": given})
+            assigned.append({"text": text, "qid": query_id, **passage, "nuggets": words})
     yield "input.jsonl", inputs
     yield "nuggets.jsonl", nuggets
     yield "assignments.jsonl", assigned
@@ -70,7 +71,7 @@ def assignment(label: int | None, scale: Scale) -> Assignment:
 
 def _best_rank(candidate: Candidate) -> tuple[float, str]:
     """Order by the best rank of a fused list or run, those without one last, then by id."""
-    ranks = [found.rank for found in candidate.pooled_by]
+    ranks = [fused.rank for fused in candidate.pooled_by]
     ranks += [run.rank for run in candidate.runs]
     return min(ranks, default=float("inf")), candidate.chunk_id
 
@@ -107,8 +108,8 @@ def _read(found: Imported) -> None:
             text = row.text("candidate_text")
             if texts.setdefault(chunk_id, text) != text:
                 raise SourceError(f"{row.place}: {shown(chunk_id)} has another text than before")
-        for each in row.inners("nuggets"):
-            _take_assignment(found, each, by_query[query_id], chunk_id)
+        for assigned in row.inners("nuggets"):
+            _take_assignment(found, assigned, by_query[query_id], chunk_id)
     found.find_corpus("the corpus", "corpus*")
     if found.documents is None:
         found.documents = [chunk_of(None, id_, found.source, text) for id_, text in texts.items()]
@@ -118,18 +119,15 @@ def _own_nuggets(found: Imported, row: Row, query: str) -> dict[str, Nugget]:
     """Take a query and its nuggets; gives them by id, or text where they have none."""
     query_id = found.add_query(row, row.id("qid"), text=query).query_id
     own: dict[str, Nugget] = {}
-    for number, each in enumerate(row.inners("nuggets")):
-        text, given = each.text("text"), each.optional("nugget_id")
-        if (given or text) in own:
-            raise SourceError(
-                f"{row.place}: nugget {shown(given or text)} is there twice; keep one"
-            )
-        importance = importance_of(each)
-        if each.values.get("importance") == "failed" and each.values.get("rated", True):
+    for number, inner in enumerate(row.inners("nuggets")):
+        text, id_ = inner.text("text"), inner.optional("nugget_id")
+        if (id_ or text) in own:
+            raise SourceError(f"{row.place}: nugget {shown(id_ or text)} is there twice; keep one")
+        if inner.values.get("importance") == "failed" and inner.values.get("rated", True):
             message = f"importance 'failed' of {shown(text)}"
             found.fail(query_id, "nuggets", "failed", message)
-        own[given or text] = found.add_nugget(
-            each, query_id, given or f"{query_id}_{number}", text, importance=importance
+        own[id_ or text] = found.add_nugget(
+            inner, query_id, id_ or f"{query_id}_{number}", text, importance=importance_of(inner)
         )
     return own
 

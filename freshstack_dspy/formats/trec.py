@@ -1,8 +1,10 @@
 """TREC: topics, qrels, qrels by subtopic, and a corpus as Anserini reads it."""
 
+import re
 from typing import Any
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.files import read_lines
 from freshstack_dspy.formats.format import Format
 from freshstack_dspy.formats.imported import JUDGMENTS_FILE, Imported, shown
 from freshstack_dspy.formats.selection import (
@@ -17,7 +19,7 @@ from freshstack_dspy.formats.selection import (
     word,
 )
 from freshstack_dspy.records import Nugget
-from freshstack_dspy.rows import importance_of
+from freshstack_dspy.rows import Row, importance_of
 
 _HOW_TO_LOAD = f"""\
     ir_measures diversity_qrels.txt path/to/run.txt 'alpha_nDCG@10'
@@ -78,16 +80,22 @@ def _read(found: Imported) -> None:
         nuggets[row.id("id"), row.id("subtopic")] = nugget
     if not whole:
         file = found.part("qrels by subtopic", "*diversity*qrels*.txt", "*diversity*.qrels")
-        for row in found.lines(file, "topic subtopic document label", "label"):
-            topic, subtopic, document, label = row.values.values()
+        found.files.append(file)
+        for number, line in read_lines(file):
+            place, words = f"{file}:{number}", line.decode("utf-8", "replace").split()
+            if not words:
+                continue
+            if len(words) != 4 or not re.fullmatch("-?[0-9]{1,9}", words[3]):
+                raise SourceError(f"{place}: not a line `topic subtopic document label`")
+            topic, subtopic, document, label = words
             if (topic, subtopic) not in nuggets:
-                raise SourceError(f"{row.place}: topic {shown(topic)} has no nugget {subtopic}")
-            found.once(row, "judgment", topic, subtopic, document)
+                raise SourceError(f"{place}: topic {shown(topic)} has no nugget {subtopic}")
+            found.once(Row(place, {}), "judgment", topic, subtopic, document)
             nugget = nuggets[topic, subtopic]
-            if label < 0:
+            if int(label) < 0:
                 found.judge(nugget, document, None, "failed", f"label {label}")
             else:
-                found.judge(nugget, document, int(label > 0))
+                found.judge(nugget, document, int(int(label) > 0))
     found.find_corpus("the corpus", "corpus*")
 
 

@@ -1,98 +1,93 @@
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+"""Pushing to the hub of Hugging Face, of which this is a stand-in."""
 
+from pathlib import Path
+from typing import Any
+
+import httpx
 import pytest
 
 from freshstack_dspy import export_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.hugging_face import push_collection
 from tests.collection.small import files_of, write_small
-from tests.formats.hub_server import TOKEN, Hub, serving_hub
 
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning:httpx")
-NAME = "ada/small"
+NAME, TOKEN = "ada/small", "hf_secret_of_a_test"
+
+
+class Hub:
+    """What was asked for, with which token; the status of an error to raise."""
+
+    status = 0
+
+    def __init__(self) -> None:
+        self.created: dict[str, Any] = {}
+        self.uploaded: dict[str, Any] = {}
+        self.files: dict[str, bytes] = {}
+
+    def __call__(self, endpoint: str, token: str) -> "Hub":
+        self.endpoint, self.token = endpoint, token
+        return self
+
+    def create_repo(self, name: str, **options: Any) -> None:
+        self.created = {"name": name, **options}
+        if self.status:
+            request = httpx.Request("POST", self.endpoint)
+            response = httpx.Response(self.status, request=request)
+            message = f"refused:\n{self.token}"
+            raise httpx.HTTPStatusError(message, request=request, response=response)
+
+    def upload_folder(self, *, folder_path: Path, **options: Any) -> None:
+        self.uploaded, self.files = options, files_of(folder_path)
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
-    with serving_hub() as hub:
-        yield hub
-
-
-@pytest.fixture(autouse=True)
-def _plain_path(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+    hub = Hub()
+    monkeypatch.setattr("huggingface_hub.HfApi", hub)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.example.org/")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
+    return hub
 
 
-@pytest.mark.slow
-def test_the_command_pushes_the_export_as_one_commit(tmp_path: Path, hub: Hub) -> None:
+def test_the_export_is_pushed_as_one_commit(tmp_path: Path, hub: Hub) -> None:
     collection = write_small(tmp_path / "c")
     export_collection(collection, "hf", tmp_path / "out")
-    home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
-    words = ["export", str(tmp_path / "c"), "--format", "hf", "--push", NAME]
-    done = subprocess.run(
-        [sys.executable, "-m", "freshstack_dspy", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **home},
-        timeout=120,
-    )
-    pushed = hub.repositories[NAME]
 
-    assert done.returncode == 0, done.stderr
-    assert f"{hub.url}/datasets/{NAME}: " in done.stdout
-    assert pushed.private
-    assert pushed.files == files_of(tmp_path / "out")
-    assert pushed.commits == [f"small, content hash {collection.manifest.content_hash}"]
-    # The token goes to the hub, and nowhere else.
-    assert {given for _, _, given in hub.requests} == {f"Bearer {TOKEN}"}
-    assert TOKEN not in done.stdout + done.stderr
+    assert push_collection(tmp_path / "c", NAME) == f"https://hub.example.org/datasets/{NAME}"
+    assert hub.created == {"name": NAME, "repo_type": "dataset", "private": True, "exist_ok": False}
+    assert hub.files == files_of(tmp_path / "out")
+    message = f"small, content hash {collection.manifest.content_hash}"
+    assert (hub.uploaded["repo_id"], hub.uploaded["commit_message"]) == (NAME, message)
+    assert not hub.uploaded["delete_patterns"]
+    push_collection(tmp_path / "c", NAME, replace=True)
+    assert hub.created["exist_ok"]
+    assert hub.uploaded["delete_patterns"] == "*.parquet"
     assert [file for file, data in files_of(tmp_path).items() if TOKEN.encode() in data] == []
 
 
-@pytest.mark.parametrize(
-    ("token", "forbidden", "broken", "message"),
-    [
-        ("hf_wrong", False, False, "Error: .*401"),
-        (TOKEN, True, False, "Error: .*403"),
-        (TOKEN, False, True, "BadRequestError: .*the commit failed"),
-    ],
-)
-def test_what_the_hub_refuses_is_said_in_one_line(
-    tmp_path: Path,
-    hub: Hub,
-    monkeypatch: pytest.MonkeyPatch,
-    token: str,
-    forbidden: bool,
-    broken: bool,
-    message: str,
+@pytest.mark.parametrize(("status", "message"), [(401, "refused"), (409, "the data set exists")])
+def test_what_the_hub_refuses_is_said_in_one_line_without_the_token(
+    tmp_path: Path, hub: Hub, status: int, message: str
 ) -> None:
-    monkeypatch.setenv("HF_TOKEN", token)
-    hub.forbidden, hub.broken = forbidden, broken
+    hub.status = status
     with pytest.raises(CollectionError, match=message) as error:
         push_collection(write_small(tmp_path / "c"), NAME)
 
-    assert token not in str(error.value)
+    assert TOKEN not in str(error.value)
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HF_TOKEN", " ", "set HF_TOKEN"),
+        ("HF_ENDPOINT", "http://hub.example.org", "does not begin with https"),
+    ],
+)
 def test_without_a_token_or_over_plain_http_nothing_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
-    collection = write_small(tmp_path / "c")
-    monkeypatch.setenv("HF_TOKEN", " ")
-    monkeypatch.delenv("HF_ENDPOINT", raising=False)
-    with pytest.raises(ConfigError, match="set HF_TOKEN"):
-        push_collection(collection, "ada/small")
-
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setenv("HF_ENDPOINT", "http://hub.example.org")
-    with pytest.raises(ConfigError, match="does not begin with https"):
-        push_collection(collection, "ada/small")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=message):
+        push_collection(write_small(tmp_path / "c"), NAME)
+    assert not hub.created

@@ -12,7 +12,7 @@ from freshstack_dspy import export_collection, import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
 from tests.collection.small import files_of, write_small
 
-from .foreign import beir, crux, freshstack, freshstack_row, json_lines, nuggetizer
+from .foreign import beir, crux, freshstack, freshstack_row, nuggetizer
 
 
 def test_an_official_record_keeps_ids_labels_and_bytes(tmp_path: Path) -> None:
@@ -95,21 +95,6 @@ def test_a_question_that_is_missing_is_a_failure_and_no_nugget(tmp_path: Path) -
 
     assert [nugget.nugget_id for nugget in collection.nuggets] == ["t-0_1"]
     assert [failure.step for failure in collection.failures] == ["nuggets", "nuggets"]
-
-
-def test_ratings_by_rank_belong_to_the_chunks_of_the_run(tmp_path: Path) -> None:
-    folder = tmp_path / "x"
-    json_lines(folder / "subquestions.json", [{"t": ["Who?", "What?"]}])
-    json_lines(folder / "ratings.json", [{"t": [[5, 0], [0, 4]]}])
-    (folder / "bm25.run").write_text("t Q0 p:1#2 2 0.5 r\nt Q0 p:0#1 1 1.0 r\n")
-
-    collection = import_collection("crux", folder, tmp_path / "c")
-
-    labels = {(one.nugget_id, one.chunk_id): one.label for one in collection.judgments}
-    assert (labels["t_1", "p:0#1"], labels["t_2", "p:1#2"]) == (5, 4)
-    (folder / "bm25.run").write_text("t Q0 p 1 1.0 r\n")
-    with pytest.raises(SourceError, match="ratings for more ranks"):
-        import_collection("crux", folder, tmp_path / "d")
 
 
 @pytest.mark.parametrize(
