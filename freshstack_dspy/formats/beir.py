@@ -120,65 +120,67 @@ def _write_mteb(selection: Selection) -> Files:
     yield "task.py", _MTEB_TASK
 
 
-def _read(found: Imported) -> None:
+def _read(imported: Imported) -> None:
     """Read queries, each with its text as its one nugget, and grades as labels.
 
     Grades are on the smallest scale that holds them. A grade below 0 is a judgment without a label.
     """
     rows: dict[str, Row] = {}
     patterns = [f"queries*{ending}" for ending in DATA_ENDINGS]
-    file = found.part("queries", *patterns, "queries")
-    for row in found.rows(file, ("_id", "id", "text", "title", "metadata")):
+    file = imported.part("queries", *patterns, "queries")
+    for row in imported.rows(file, ("_id", "id", "text", "title", "metadata")):
         text, about = row.text("text"), query_fields(row)
-        query = found.add_query(row, row.id("_id", "id"), text=text, **about)
+        query = imported.add_query(row, row.id("_id", "id"), text=text, **about)
         rows[query.query_id] = row
-    qrels = _qrels(found)
+    qrels = _qrels(imported)
     highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
     if (scale := smallest_scale(highest)) is None:
-        raise SourceError(f"{found.path}: grade {highest}: the highest that can be imported is 5")
-    found.use_scale(Scale(name=scale, threshold=1))
+        raise SourceError(
+            f"{imported.path}: grade {highest}: the highest that can be imported is 5"
+        )
+    imported.use_scale(Scale(name=scale, threshold=1))
     judged = {}
     for exported, grades in qrels.items():
-        query_id = found.ours("queries", exported)
-        if query_id not in found.queries:
-            found.unknown_queries[query_id] += len(grades)
+        query_id = imported.ours("queries", exported)
+        if query_id not in imported.queries:
+            imported.unknown_queries[query_id] += len(grades)
             continue
-        judged[query_id] = query = found.queries[query_id]
-        nugget = found.add_nugget(rows[query_id], query_id, f"{query_id}_0", query.text)
+        judged[query_id] = query = imported.queries[query_id]
+        nugget = imported.add_nugget(rows[query_id], query_id, f"{query_id}_0", query.text)
         for document, grade in grades.items():
             if grade < 0:
-                found.judge(nugget, document, None, "failed", f"grade {grade}")
+                imported.judge(nugget, document, None, "failed", f"grade {grade}")
             else:
-                found.judge(nugget, document, grade)
-    if unjudged := len(found.queries) - len(judged):
-        found.rejected[UNJUDGED] = unjudged
-    found.queries = {id_: query for id_, query in found.queries.items() if id_ in judged}
-    found.find_corpus("the corpus", "corpus*")
+                imported.judge(nugget, document, grade)
+    if unjudged := len(imported.queries) - len(judged):
+        imported.rejected[UNJUDGED] = unjudged
+    imported.queries = {id_: query for id_, query in imported.queries.items() if id_ in judged}
+    imported.find_corpus("the corpus", "corpus*")
 
 
-def _qrels_file(found: Imported) -> Path:
+def _qrels_file(imported: Imported) -> Path:
     for pattern in _QRELS:
         splits = {}
-        for file in sorted(found.path.glob(pattern)):
+        for file in sorted(imported.path.glob(pattern)):
             parts = [part for part in file.name.split(".")[:-1] if part != "qrels"]
             splits[".".join(parts) or file.stem] = file
-        if found.split is None and len(splits) == 1:
+        if imported.split is None and len(splits) == 1:
             return next(iter(splits.values()))
-        if found.split in splits:
-            return splits[found.split]
+        if imported.split in splits:
+            return splits[imported.split]
         if splits:
             names = ", ".join(argument("split", name) for name in splits)
-            raise SourceError(f"{found.path}: name a split, as {names}")
-    raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
+            raise SourceError(f"{imported.path}: name a split, as {names}")
+    raise SourceError(f"{imported.path}: has no qrels; looked for {', '.join(_QRELS)}")
 
 
-def _qrels(found: Imported) -> dict[str, dict[str, int]]:
+def _qrels(imported: Imported) -> dict[str, dict[str, int]]:
     """Read BEIR's table, TREC's lines, or rows of JSON Lines or Parquet."""
     from freshstack_dspy.measures.qrels import read_qrels
 
-    file = _qrels_file(found)
+    file = _qrels_file(imported)
     if file.suffix not in (".jsonl", ".parquet"):
-        found.files.append(file)
+        imported.files.append(file)
         try:
             qrels = read_qrels(file)
         except CollectionError as error:
@@ -187,11 +189,11 @@ def _qrels(found: Imported) -> dict[str, dict[str, int]]:
             raise SourceError(f"{file}: qrels of subtopics, whose texts are not known")
         return {query: dict(qrels.labels[query]) for query in qrels.nuggets}
     graded: dict[str, dict[str, int]] = {}
-    for row in found.rows(file, ("query-id", "corpus-id", "score")):
+    for row in imported.rows(file, ("query-id", "corpus-id", "score")):
         query, document, score = row.id("query-id"), row.id("corpus-id"), row.values.get("score")
         if isinstance(score, bool) or not isinstance(score, int | float) or score != int(score):
             raise row.fault("score", "a whole number")
-        found.once(row, "judgment", query, document)
+        imported.once(row, "judgment", query, document)
         graded.setdefault(query, {})[document] = int(score)
     return graded
 

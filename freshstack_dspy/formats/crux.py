@@ -123,30 +123,30 @@ _FAILED: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed
 a pair that was never judged."""
 
 
-def _read(found: Imported) -> None:
+def _read(imported: Imported) -> None:
     """Read topics, whose questions become nuggets `{topic}_{n}`, and ratings from 0 to 5."""
     default = Scale(name="graded_5", threshold=SCALES["graded_5"].threshold)
-    found.use_scale(found.export.scale if found.export else default)
-    topics = _read_topics(found)
-    for row in _ratings(found):
+    imported.use_scale(imported.export.scale if imported.export else default)
+    topics = _read_topics(imported)
+    for row in _ratings(imported):
         topic, passage = row.id(*_TOPIC_IDS), row.id("pid", "docid")
-        found.once(row, "rating of", topic, passage)
-        query_id, ratings = found.ours("queries", topic), row.list("rating", "ratings")
+        imported.once(row, "rating of", topic, passage)
+        query_id, ratings = imported.ours("queries", topic), row.list("rating", "ratings")
         if query_id not in topics:
-            found.unknown_queries[query_id] += 1
+            imported.unknown_queries[query_id] += 1
             continue
         if len(ratings) != len(topics[query_id]):
             wanted = f"{len(topics[query_id])} questions"
             raise SourceError(f"{row.place}: {len(ratings)} ratings for {wanted}")
         for nugget, value in zip(topics[query_id], ratings, strict=True):
-            rating = _rating(row, value, SCALES[found.scale.name].highest)
-            if nugget is None or (rating == -1 and found.export is not None):
+            rating = _rating(row, value, SCALES[imported.scale.name].highest)
+            if nugget is None or (rating == -1 and imported.export is not None):
                 continue  # its question is missing, as a failure records, or it was not judged
             if rating in _FAILED:
-                found.judge(nugget, passage, None, _FAILED[rating], f"rating {value!r}")
+                imported.judge(nugget, passage, None, _FAILED[rating], f"rating {value!r}")
             else:
-                found.judge(nugget, passage, rating)
-    found.find_corpus("the passages", "passages/*", "*passages*", "corpus*")
+                imported.judge(nugget, passage, rating)
+    imported.find_corpus("the passages", "passages/*", "*passages*", "corpus*")
 
 
 def _rating(row: Row, value: Any, highest: int) -> int | None:
@@ -161,52 +161,52 @@ def _rating(row: Row, value: Any, highest: int) -> int | None:
     )
 
 
-def _read_topics(found: Imported) -> dict[str, list[Nugget | None]]:
+def _read_topics(imported: Imported) -> dict[str, list[Nugget | None]]:
     """Give the nuggets of each topic by its questions; None where a question is missing."""
     requests: dict[str, str] = {}
-    file = found.part("topics", *_TOPICS, *_QUESTIONS)
+    file = imported.part("topics", *_TOPICS, *_QUESTIONS)
     if "subquestions" in file.name:
-        request = found.optional_part("requests", "*request*.jsonl")
-        for row in found.rows(request) if request else ():
+        request = imported.optional_part("requests", "*request*.jsonl")
+        for row in imported.rows(request) if request else ():
             requests[row.id(*_TOPIC_IDS)] = row.text("request", "topic")
     topics: dict[str, list[Nugget | None]] = {}
-    for row in found.rows(file):
+    for row in imported.rows(file):
         own, ids = row.id(*_TOPIC_IDS), row.texts("nugget_ids")
         text = row.text("topic", "request", default=requests.get(own, ""))
         answer = row.text("report", "summary", default="")
-        query_id = found.add_query(row, own, text=text, answer=answer).query_id
+        query_id = imported.add_query(row, own, text=text, answer=answer).query_id
         questions = row.list("questions", "subquestions")
         if ids and len(ids) != len(questions):
             raise row.fault("nugget_ids", "one id for each question")
         ids = ids or tuple(f"{query_id}_{place + 1}" for place in range(len(questions)))
         topics[query_id] = [
-            _nugget(found, row, query_id, nugget_id, question)
+            _nugget(imported, row, query_id, nugget_id, question)
             for nugget_id, question in zip(ids, questions, strict=True)
         ]
     return topics
 
 
 def _nugget(
-    found: Imported, row: Row, query_id: str, nugget_id: str, question: Any
+    imported: Imported, row: Row, query_id: str, nugget_id: str, question: Any
 ) -> Nugget | None:
     if question is not None and not isinstance(question, str):
         raise row.fault(row.name("questions", "subquestions"), "a list of texts")
     text = (question or "").strip()
     if text and text != "NA":  # what the published data have where a reply held no question
-        return found.add_nugget(row, query_id, nugget_id, text)
-    found.fail(query_id, "nuggets", "unparsed", f"question {nugget_id!r} is {question!r}")
+        return imported.add_nugget(row, query_id, nugget_id, text)
+    imported.fail(query_id, "nuggets", "unparsed", f"question {nugget_id!r} is {question!r}")
     return None
 
 
-def _ratings(found: Imported) -> Iterator[Row]:
+def _ratings(imported: Imported) -> Iterator[Row]:
     """Give the ratings of all questions of a topic in one passage, row by row."""
-    files = found.parts(*_RATINGS)  # CRUX may write them in shards
+    files = imported.parts(*_RATINGS)  # CRUX may write them in shards
     if not files:
-        raise SourceError(f"{found.path}: has no ratings; looked for {', '.join(_RATINGS)}")
+        raise SourceError(f"{imported.path}: has no ratings; looked for {', '.join(_RATINGS)}")
     shards = {int(match[1]) for file in files if (match := _SHARD.search(file.name))}
     if missing := sorted({*range(max(shards, default=0))} - shards):
-        raise SourceError(f"{found.path}: the ratings of shard {missing[0]} are missing")
-    return chain.from_iterable(map(found.rows, files))
+        raise SourceError(f"{imported.path}: the ratings of shard {missing[0]} are missing")
+    return chain.from_iterable(map(imported.rows, files))
 
 
 CRUX = Format(

@@ -51,7 +51,7 @@ _CORPUS = {
 
 def _write(selection: Selection) -> Files:
     queries, nuggets = official_ids(
-        {query: [one.nugget_id for one in each] for query, each in selection.nuggets.items()}
+        {query: [nugget.nugget_id for nugget in own] for query, own in selection.nuggets.items()}
     )
     labels = selection.support
     rows = [
@@ -61,14 +61,14 @@ def _write(selection: Selection) -> Files:
             "query_text": query.body,
             "nuggets": [
                 {
-                    "_id": nuggets[one.nugget_id],
-                    "text": one.text,
-                    "relevant_corpus_ids": [id_ for id_, n in labels[one.nugget_id].items() if n],
+                    "_id": nuggets[nugget.nugget_id],
+                    "text": nugget.text,
+                    "relevant_corpus_ids": [c for c, n in labels[nugget.nugget_id].items() if n],
                     "non_relevant_corpus_ids": [
-                        id_ for id_, n in labels[one.nugget_id].items() if not n
+                        c for c, n in labels[nugget.nugget_id].items() if not n
                     ],
                 }
-                for one in selection.nuggets[query.query_id]
+                for nugget in selection.nuggets[query.query_id]
             ],
             "answer_id": query.answer_id or "",
             "answer_text": query.answer,
@@ -76,11 +76,11 @@ def _write(selection: Selection) -> Files:
         }
         for query in selection.queries
     ]
-    for name, split, fields, found, text in (
+    for name, split, fields, values, text in (
         ("queries", "test", _QUERIES, rows, f"\n{selection.readme(_HOW_TO_LOAD)}"),
         ("corpus", "train", _CORPUS, corpus_rows(selection, {}), ""),
     ):
-        file, content = parquet_file(split, schema_of(fields), found)
+        file, content = parquet_file(split, schema_of(fields), values)
         yield f"{name}/{file}", content
         # The name of a collection is the `topic` of the official loader.
         head = front_matter({selection.collection.name: (split, file)})
@@ -97,7 +97,7 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     queries are numbered in equal width and nuggets are called `{query}_{position}`.
     """
     # An id that begins with another is sorted right behind it.
-    prefix_free = not any(two.startswith(one) for one, two in pairwise(sorted(nuggets)))
+    prefix_free = not any(id_.startswith(before) for before, id_ in pairwise(sorted(nuggets)))
     if prefix_free and all(
         "_" not in query and all(nugget.startswith(f"{query}_") for nugget in ids)
         for query, ids in nuggets.items()
@@ -113,14 +113,14 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     }
 
 
-def _read(found: Imported) -> None:
-    whole, queries = found.take_judgments(), found.path
+def _read(imported: Imported) -> None:
+    whole, queries = imported.take_judgments(), imported.path
     if queries.is_dir():
         patterns = ("queries", *(f"queries*{ending}" for ending in DATA_ENDINGS))
-        queries = found.optional_part("queries", *patterns) or queries
+        queries = imported.optional_part("queries", *patterns) or queries
     columns = ("query_id", "query_title", "query_text", "nuggets", "answer_id", "answer_text")
-    for row in found.rows(queries, (*columns, "metadata")):
-        query = found.add_query(
+    for row in imported.rows(queries, (*columns, "metadata")):
+        query = imported.add_query(
             row,
             row.id("query_id"),
             title=row.text("query_title", default=""),
@@ -131,7 +131,7 @@ def _read(found: Imported) -> None:
         )
         for each in row.inners("nuggets"):
             id_ = each.id("_id", "nugget_id")
-            nugget = found.add_nugget(each, query.query_id, id_, each.text("text"))
+            nugget = imported.add_nugget(each, query.query_id, id_, each.text("text"))
             relevant, others = (each.texts(f"{kind}relevant_corpus_ids") for kind in ("", "non_"))
             for chunk_id, count in Counter((*relevant, *others)).items():
                 if count > 1:
@@ -140,8 +140,8 @@ def _read(found: Imported) -> None:
                         f"{shown(chunk_id)} twice; keep one"
                     )
                 if not whole:
-                    found.judge(nugget, chunk_id, int(chunk_id in relevant))
-    found.find_corpus("the corpus", "corpus*")
+                    imported.judge(nugget, chunk_id, int(chunk_id in relevant))
+    imported.find_corpus("the corpus", "corpus*")
 
 
 FRESHSTACK = Format(

@@ -41,8 +41,8 @@ def _write(selection: Selection) -> Files:
     own = sorted({name for query in selection.queries for name in query.fields})
     queries = kinds(Query) | {"fields": dict.fromkeys(own, str) or str}
     tables: dict[str, tuple[Any, Iterable[dict[str, Any]]]] = {
-        name: (schema_of(record), (one.model_dump() for one in found))
-        for name, record, found in (
+        name: (schema_of(record), (item.model_dump() for item in records))
+        for name, record, records in (
             ("queries", queries, selection.queries),
             ("nuggets", Nugget, selection.of_queries(collection.nuggets)),
             ("judgments", Judgment, selection.of_queries(collection.judgments)),
@@ -74,28 +74,28 @@ def _write(selection: Selection) -> Files:
     yield "README.md", "\n".join(parts)
 
 
-def _read(found: Imported) -> None:
+def _read(imported: Imported) -> None:
     """Read every record as it was."""
-    for row, query in _records(found, "queries", Query):
-        found.once(row, "query", query.query_id)
-        found.queries[query.query_id] = query
-    for row, nugget in _records(found, "nuggets", Nugget):
-        found.once(row, "nugget", nugget.nugget_id)
-        found.nuggets[nugget.nugget_id] = nugget
-    found.judgments = [one for _, one in _records(found, "judgments", Judgment)]
-    found.pool = [one for _, one in _records(found, "pool", Candidate)]
-    found.documents = (one for _, one in _records(found, "corpus", Chunk))
-    found.use_scale_of(one.label for one in found.judgments)
+    for row, query in _records(imported, "queries", Query):
+        imported.once(row, "query", query.query_id)
+        imported.queries[query.query_id] = query
+    for row, nugget in _records(imported, "nuggets", Nugget):
+        imported.once(row, "nugget", nugget.nugget_id)
+        imported.nuggets[nugget.nugget_id] = nugget
+    imported.judgments = [judgment for _, judgment in _records(imported, "judgments", Judgment)]
+    imported.pool = [candidate for _, candidate in _records(imported, "pool", Candidate)]
+    imported.documents = (chunk for _, chunk in _records(imported, "corpus", Chunk))
+    imported.use_scale_of(judgment.label for judgment in imported.judgments)
 
 
-def _records(found: Imported, name: str, record: type[R]) -> Iterator[tuple[Row, R]]:
+def _records(imported: Imported, name: str, record: type[R]) -> Iterator[tuple[Row, R]]:
     """Read a configuration; what a record does not have is null there."""
-    for row in found.rows(found.part(name, name, f"{name}*.parquet")):
+    for row in imported.rows(imported.part(name, name, f"{name}*.parquet")):
         needed = {name for name, field in record.model_fields.items() if field.is_required()}
-        given = {key: v for key, v in row.values.items() if v is not None or key in needed}
-        if own := given.get("fields"):
-            given["fields"] = {key: text for key, text in own.items() if text is not None}
-        yield row, validated(record, row, **given)
+        values = {key: v for key, v in row.values.items() if v is not None or key in needed}
+        if own := values.get("fields"):
+            values["fields"] = {key: text for key, text in own.items() if text is not None}
+        yield row, validated(record, row, **values)
 
 
 # Data sets of Parquet, as `datasets` loads them

@@ -323,7 +323,9 @@ class Imported:
             chunks = list(self.documents)
         for chunk in chunks:
             del judged[chunk.chunk_id]
-        self.judgments = [one for one in self.judgments if one.chunk_id not in judged]
+        self.judgments = [
+            judgment for judgment in self.judgments if judgment.chunk_id not in judged
+        ]
         missing = []
         for source, what, ids in (
             ("queries", "queries", self.unknown_queries),

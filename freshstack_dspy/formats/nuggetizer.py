@@ -79,45 +79,47 @@ def _best_rank(candidate: Candidate) -> tuple[float, str]:
 _ASSIGNED = {"support": 2, "partial_support": 1, "not_support": 0}
 
 
-def _read(found: Imported) -> None:
+def _read(imported: Imported) -> None:
     """Read nuggets and their assignments to passages.
 
     Nuggets have no ids there: they are called `{qid}_{n}`, n from 0 in the order of the list, and
     an assignment names one by its text.
     """
     default = Scale(name="support", threshold=2)
-    exported = found.export.scale if found.export else default
-    found.use_scale(exported if exported.name == "support" else default)
-    assignments, nuggets = found.path, None
+    exported = imported.export.scale if imported.export else default
+    imported.use_scale(exported if exported.name == "support" else default)
+    assignments, nuggets = imported.path, None
     if assignments.is_dir():
-        assignments = found.part("assignments", "*assign*.jsonl", "*assign*.jsonl.gz")
-        nuggets = found.optional_part("nuggets", "*nuggets*.jsonl", "*nuggets*.jsonl.gz")
+        assignments = imported.part("assignments", "*assign*.jsonl", "*assign*.jsonl.gz")
+        nuggets = imported.optional_part("nuggets", "*nuggets*.jsonl", "*nuggets*.jsonl.gz")
     by_query: dict[str, dict[str, Nugget]] = {}
-    for row in found.rows(nuggets) if nuggets else ():
-        by_query[row.id("qid")] = _own_nuggets(found, row, row.text("query", "text"))
+    for row in imported.rows(nuggets) if nuggets else ():
+        by_query[row.id("qid")] = _own_nuggets(imported, row, row.text("query", "text"))
     texts: dict[str, str] = {}
-    for row in found.rows(assignments):
+    for row in imported.rows(assignments):
         query_id, chunk_id = row.id("qid"), row.id("docid")
         if query_id not in by_query and nuggets is not None:
-            found.unknown_queries[query_id] += 1
+            imported.unknown_queries[query_id] += 1
             continue
         if query_id not in by_query:
-            by_query[query_id] = _own_nuggets(found, row, row.text("text", "query"))
-        found.once(row, "assignment of", query_id, chunk_id)
+            by_query[query_id] = _own_nuggets(imported, row, row.text("text", "query"))
+        imported.once(row, "assignment of", query_id, chunk_id)
         if row.has("candidate_text"):
             text = row.text("candidate_text")
             if texts.setdefault(chunk_id, text) != text:
                 raise SourceError(f"{row.place}: {shown(chunk_id)} has another text than before")
         for assigned in row.inners("nuggets"):
-            _take_assignment(found, assigned, by_query[query_id], chunk_id)
-    found.find_corpus("the corpus", "corpus*")
-    if found.documents is None:
-        found.documents = [chunk_of(None, id_, found.source, text) for id_, text in texts.items()]
+            _take_assignment(imported, assigned, by_query[query_id], chunk_id)
+    imported.find_corpus("the corpus", "corpus*")
+    if imported.documents is None:
+        imported.documents = [
+            chunk_of(None, id_, imported.source, text) for id_, text in texts.items()
+        ]
 
 
-def _own_nuggets(found: Imported, row: Row, query: str) -> dict[str, Nugget]:
+def _own_nuggets(imported: Imported, row: Row, query: str) -> dict[str, Nugget]:
     """Take a query and its nuggets; gives them by id, or text where they have none."""
-    query_id = found.add_query(row, row.id("qid"), text=query).query_id
+    query_id = imported.add_query(row, row.id("qid"), text=query).query_id
     own: dict[str, Nugget] = {}
     for number, inner in enumerate(row.inners("nuggets")):
         text, id_ = inner.text("text"), inner.optional("nugget_id")
@@ -125,22 +127,24 @@ def _own_nuggets(found: Imported, row: Row, query: str) -> dict[str, Nugget]:
             raise SourceError(f"{row.place}: nugget {shown(id_ or text)} is there twice; keep one")
         if inner.values.get("importance") == "failed" and inner.values.get("rated", True):
             message = f"importance 'failed' of {shown(text)}"
-            found.fail(query_id, "nuggets", "failed", message)
-        own[id_ or text] = found.add_nugget(
+            imported.fail(query_id, "nuggets", "failed", message)
+        own[id_ or text] = imported.add_nugget(
             inner, query_id, id_ or f"{query_id}_{number}", text, importance=importance_of(inner)
         )
     return own
 
 
-def _take_assignment(found: Imported, row: Row, nuggets: dict[str, Nugget], chunk_id: str) -> None:
+def _take_assignment(
+    imported: Imported, row: Row, nuggets: dict[str, Nugget], chunk_id: str
+) -> None:
     key, assigned = row.optional("nugget_id") or row.text("text"), row.text("assignment")
     if key not in nuggets:
         raise SourceError(f"{row.place}: the query has no nugget {shown(key)}")
     if assigned == "failed":
-        found.judge(nuggets[key], chunk_id, None, "failed", "assignment 'failed'")
+        imported.judge(nuggets[key], chunk_id, None, "failed", "assignment 'failed'")
     elif assigned in _ASSIGNED:
         reason = row.text("reasoning", default="")
-        found.judge(nuggets[key], chunk_id, _ASSIGNED[assigned], reason=reason)
+        imported.judge(nuggets[key], chunk_id, _ASSIGNED[assigned], reason=reason)
     else:
         raise row.fault("assignment", f"{', '.join(_ASSIGNED)} or failed")
 

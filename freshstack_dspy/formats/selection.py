@@ -21,7 +21,7 @@ Ids = Mapping[str, str]
 
 
 Files = Iterator[tuple[str, Any]]
-"""The files of a layout: each path, and what is written there, as `exports` takes it: bytes, a text, an
+"""The files of a layout: each path, and what is written there, as `format` takes it: bytes, a text, an
 object (`.json`), objects (`.jsonl`) or lines."""
 
 
@@ -59,12 +59,13 @@ class Selection:
         self.support: dict[str, dict[str, int]] = {}
         for ids in measured.values():
             rated = [self.labels[nugget_id] for nugget_id in ids]
-            supporting = {c for of in rated for c, n in of.items() if (n or 0) >= self.threshold}
-            failed = {c for of in rated for c, n in of.items() if n is None} - supporting
-            for nugget_id, of in zip(ids, rated, strict=True):
+            pairs = [pair for labels in rated for pair in labels.items()]
+            supporting = {chunk for chunk, label in pairs if (label or 0) >= self.threshold}
+            failed = {chunk for chunk, label in pairs if label is None} - supporting
+            for nugget_id, labels in zip(ids, rated, strict=True):
                 self.support[nugget_id] = {
                     chunk_id: int(label >= self.threshold)
-                    for chunk_id, label in of.items()
+                    for chunk_id, label in labels.items()
                     if label is not None and chunk_id not in failed
                 }
         by_id = {nugget.nugget_id: nugget for nugget in collection.nuggets}
@@ -74,15 +75,15 @@ class Selection:
 
     def of_queries(self, records: Iterable[R]) -> Iterator[R]:
         """Choose the records that belong to the exported queries."""
-        return (one for one in records if one.query_id in self.nuggets)
+        return (record for record in records if record.query_id in self.nuggets)
 
     def by_chunk(self, query_id: str) -> dict[str, dict[str, int | None]]:
         """Give the labels of a query: chunk id -> nugget id -> label, or None if it failed."""
-        found: dict[str, dict[str, int | None]] = defaultdict(dict)
+        labels: dict[str, dict[str, int | None]] = defaultdict(dict)
         for nugget in self.nuggets[query_id]:
             for chunk_id, label in self.labels[nugget.nugget_id].items():
-                found[chunk_id][nugget.nugget_id] = label
-        return {chunk_id: found[chunk_id] for chunk_id in sorted(found)}
+                labels[chunk_id][nugget.nugget_id] = label
+        return dict(sorted(labels.items()))
 
     def grades(self) -> Iterator[tuple[str, str, int]]:
         """Grade each judged chunk of each query as `Judged.grades` does, 0 where it supports nothing."""
@@ -98,7 +99,7 @@ class Selection:
     @cached_property
     def counts(self) -> dict[str, int]:
         """How much is exported."""
-        labels = [label for of in self.labels.values() for label in of.values()]
+        labels = [label for judged in self.labels.values() for label in judged.values()]
         chunks: Any = self.collection.corpus.ids
         if self.pooled_chunks_only:
             pool = rows(self.collection.pool, "query_id", "chunk_id")
@@ -108,10 +109,10 @@ class Selection:
             "queries": len(self.queries),
             "synthetic_queries": sum(query.origin == "synthetic" for query in self.queries),
             "nuggets": len(self.labels),
-            "nuggets_without_judgment": sum(not of for of in self.labels.values()),
+            "nuggets_without_judgment": sum(not judged for judged in self.labels.values()),
             "chunks": len(chunks),
             "judgments": len(labels),
-            "supported": sum(sum(of.values()) for of in self.support.values()),
+            "supported": sum(sum(chunks.values()) for chunks in self.support.values()),
             "judgments_without_label": labels.count(None),
         }
 
@@ -206,9 +207,9 @@ def corpus_rows(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
 
 def judgment_rows(selection: Selection) -> Iterator[dict[str, Any]]:
     """Give the judgments under our ids, for `Imported.take_judgments`."""
-    for one in selection.collection.judgments:
-        if one.nugget_id in selection.labels:
-            yield one.model_dump(exclude={"call_id", "same_as", "parts", "votes"})
+    for judgment in selection.collection.judgments:
+        if judgment.nugget_id in selection.labels:
+            yield judgment.model_dump(exclude={"call_id", "same_as", "parts", "votes"})
 
 
 def topic_lines(selection: Selection, ids: Ids) -> Iterator[str]:
@@ -241,9 +242,9 @@ def word(id_: str) -> str:
 
 def table_ids(ids: Iterable[str]) -> dict[str, str]:
     """Name ids in a table with tabs: all as they are, or, where one cannot be, all by words."""
-    given = list(ids)
-    plain = all(map(_IN_A_TABLE.fullmatch, given))
-    return {id_: id_ if plain else word(id_) for id_ in given}
+    ids = list(ids)
+    plain = all(map(_IN_A_TABLE.fullmatch, ids))
+    return {id_: id_ if plain else word(id_) for id_ in ids}
 
 
 def changed_ids(**kinds: Iterable[tuple[str, str]]) -> Files:
@@ -252,5 +253,5 @@ def changed_ids(**kinds: Iterable[tuple[str, str]]) -> Files:
         kind: {exported: ours for ours, exported in ids if exported != ours}
         for kind, ids in kinds.items()
     }
-    if found := {kind: ids for kind, ids in changed.items() if ids}:
-        yield IDS_FILE, found
+    if changed := {kind: ids for kind, ids in changed.items() if ids}:
+        yield IDS_FILE, changed

@@ -61,26 +61,28 @@ def _write(selection: Selection) -> Files:
     yield from changed_ids(queries=queries.items(), chunks=chunks.items())
 
 
-def _read(found: Imported) -> None:
+def _read(imported: Imported) -> None:
     """Read topics, and nuggets with their subtopics, which a document supports (1) or not (0).
 
     A label below 0 is a judgment without a label, as in BEIR. For an export of ours the labels are
     those that it had.
     """
-    whole = found.take_judgments()
-    for row in found.rows(found.part("topics", "*topics*.jsonl")):
-        found.add_query(row, row.id("id"), text=row.text("text"))
+    whole = imported.take_judgments()
+    for row in imported.rows(imported.part("topics", "*topics*.jsonl")):
+        imported.add_query(row, row.id("id"), text=row.text("text"))
     nuggets: dict[tuple[str, str], Nugget] = {}
-    for row in found.rows(found.part("nuggets", "*nuggets*.jsonl")):
-        query_id = found.ours("queries", row.id("id"))
-        if query_id not in found.queries:
+    for row in imported.rows(imported.part("nuggets", "*nuggets*.jsonl")):
+        query_id = imported.ours("queries", row.id("id"))
+        if query_id not in imported.queries:
             raise SourceError(f"{row.place}: there is no topic {shown(query_id)}")
         text, importance = row.text("text"), importance_of(row)
-        nugget = found.add_nugget(row, query_id, row.id("nugget_id"), text, importance=importance)
+        nugget = imported.add_nugget(
+            row, query_id, row.id("nugget_id"), text, importance=importance
+        )
         nuggets[row.id("id"), row.id("subtopic")] = nugget
     if not whole:
-        file = found.part("qrels by subtopic", "*diversity*qrels*.txt", "*diversity*.qrels")
-        found.files.append(file)
+        file = imported.part("qrels by subtopic", "*diversity*qrels*.txt", "*diversity*.qrels")
+        imported.files.append(file)
         for number, line in read_lines(file):
             place, words = f"{file}:{number}", line.decode("utf-8", "replace").split()
             if not words:
@@ -90,13 +92,13 @@ def _read(found: Imported) -> None:
             topic, subtopic, document, label = words
             if (topic, subtopic) not in nuggets:
                 raise SourceError(f"{place}: topic {shown(topic)} has no nugget {subtopic}")
-            found.once(Row(place, {}), "judgment", topic, subtopic, document)
+            imported.once(Row(place, {}), "judgment", topic, subtopic, document)
             nugget = nuggets[topic, subtopic]
             if int(label) < 0:
-                found.judge(nugget, document, None, "failed", f"label {label}")
+                imported.judge(nugget, document, None, "failed", f"label {label}")
             else:
-                found.judge(nugget, document, int(int(label) > 0))
-    found.find_corpus("the corpus", "corpus*")
+                imported.judge(nugget, document, int(int(label) > 0))
+    imported.find_corpus("the corpus", "corpus*")
 
 
 TREC = Format(

@@ -182,7 +182,7 @@ def split_questions(
             _cut_out(order, marks, held, count)
     owners = {mark: id_ for id_ in sorted(held) for mark in marks[id_]}
     shared = {id_: sorted(marks[id_] & owners.keys()) for id_ in order if id_ not in held}
-    left_out = {id_: (found[0], owners[found[0]]) for id_, found in shared.items() if found}
+    left_out = {id_: (what[0], owners[what[0]]) for id_, what in shared.items() if what}
     rest = [id_ for id_ in order if id_ not in held and id_ not in left_out]
     dev = _whole_groups(rest, marks, round(DEV_SHARE * len(rest)))
     return Split(

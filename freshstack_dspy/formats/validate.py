@@ -80,10 +80,10 @@ def _validate_export(folder: Path, description: Description) -> Validation:
 def _read_back(folder: Path, name: str) -> dict[str, int]:
     """Count what is in an export, by its importer."""
     layout: Format = FORMATS.get(name)
-    found = read_layout(layout, folder)
-    chunks, _ = found.with_existing_chunks(drop=False)
-    queries = len(found.queries) + sum(found.rejected.values())
-    counts = {"queries": queries, "chunks": len(chunks), "nuggets": len(found.nuggets)}
+    imported = read_layout(layout, folder)
+    chunks, _ = imported.with_existing_chunks(drop=False)
+    queries = len(imported.queries) + sum(imported.rejected.values())
+    counts = {"queries": queries, "chunks": len(chunks), "nuggets": len(imported.nuggets)}
     if "nuggets" in layout.cannot_hold:
         del counts["nuggets"]
     return counts

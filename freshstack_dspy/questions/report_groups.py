@@ -9,7 +9,7 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.html import html_to_markdown
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.selection import id_order, site_address
-from freshstack_dspy.questions.stackexchange import Attributes, Dump, DumpTable
+from freshstack_dspy.questions.stackexchange import Dump
 from freshstack_dspy.records import Query, SourceFile
 from freshstack_dspy.rows import Row, given_rows, read_rows
 
@@ -58,19 +58,19 @@ def read_groups(config: BuildConfig) -> Groups:
     if queries.source == "stackexchange":
         reading = read_queries(unlimited)
         rejected.update(reading.rejected)
-        found, documents = list(reading.queries), _other_answers(queries, reading.queries)
+        groups, documents = list(reading.queries), _other_answers(queries, reading.queries)
     else:
-        found = []
+        groups = []
         for row in _rows(queries):
             query = _query(row)
             if query.query_id in documents:
                 raise SourceError(f"{row.place}: the id {query.query_id!r} is there twice")
-            found.append(query)
+            groups.append(query)
             documents[query.query_id] = list(_documents(row, query.query_id))
-            if given := _questions(row):
-                questions[query.query_id] = given
+            if own := _questions(row):
+                questions[query.query_id] = own
     kept: list[Query] = []
-    for query in sorted(found, key=lambda query: id_order(query.query_id)):
+    for query in sorted(groups, key=lambda query: id_order(query.query_id)):
         if len(query.answer.split()) < config.crux.min_words:
             rejected["report below crux.min_words"] += 1
         elif not documents.get(query.query_id):
@@ -83,7 +83,7 @@ def read_groups(config: BuildConfig) -> Groups:
         why = "; ".join(f"{number} {reason}" for reason, number in sorted(rejected.items()))
         raise SourceError(f"{queries.place}: no group is left ({why or 'it holds none'})")
     reading = QueryReading(tuple(kept), dict(sorted(rejected.items())))
-    return Groups(reading, {one.query_id: documents[one.query_id] for one in kept}, questions)
+    return Groups(reading, {query.query_id: documents[query.query_id] for query in kept}, questions)
 
 
 def _rows(queries: QueriesConfig) -> Iterator[Row]:
@@ -106,20 +106,21 @@ def _query(row: Row) -> Query:
 
 def _questions(row: Row) -> list[str]:
     names = [name for name in ("questions", "subquestions") if row.has(name)]
-    given = row.list(*names) if names else []
-    if not all(one is None or isinstance(one, str) for one in given):
+    questions = row.list(*names) if names else []
+    if not all(question is None or isinstance(question, str) for question in questions):
         raise row.fault(names[0], "a list of texts")
     # Published ones have null and "NA" where a reply held no question.
-    return [text for one in given if (text := (one or "").strip()) not in ("", "NA")]
+    texts = ((question or "").strip() for question in questions)
+    return [text for text in texts if text not in ("", "NA")]
 
 
 def _documents(row: Row, query_id: str) -> Iterator[Document]:
     if row.has("documents"):
-        given = row.list("documents")
+        documents = row.list("documents")
     else:
-        given = row.text("document", default="").split(_BETWEEN)
-    for number, one in enumerate(given, 1):
-        parts = Row.of({"text": one} if isinstance(one, str) else one, row.place)
+        documents = row.text("document", default="").split(_BETWEEN)
+    for number, document in enumerate(documents, 1):
+        parts = Row.of({"text": document} if isinstance(document, str) else document, row.place)
         title, text = parts.text("title", default=""), parts.text("text")
         if text.strip():
             file = SourceFile(SOURCE, f"{query_id}/{number}.md", text.encode())
@@ -129,16 +130,13 @@ def _documents(row: Row, query_id: str) -> Iterator[Document]:
 def _other_answers(config: QueriesConfig, queries: tuple[Query, ...]) -> dict[str, list[Document]]:
     """The answers of each question but the accepted one, by id."""
     accepted = {query.query_id: query.answer_id for query in queries}
-    found: dict[str, dict[int, Document]] = {query_id: {} for query_id in accepted}
-    address = site_address(config.site)
-
-    def take(_table: DumpTable, row: Attributes) -> None:
+    answers: dict[str, dict[int, Document]] = {query_id: {} for query_id in accepted}
+    for _, row in Dump(config.file).rows(("Posts",)):
         question, answer = row.get("ParentId", ""), row.get("Id", "")
-        if question in found and answer.isdecimal() and answer != accepted[question]:
+        if question in answers and answer.isdecimal() and answer != accepted[question]:
             text = html_to_markdown(row.get("Body", ""))
             file = SourceFile(SOURCE, f"{question}/{answer}.md", text.encode())
             if text.strip():
-                found[question][int(answer)] = Document(file, url=f"{address}/a/{answer}")
-
-    Dump(config.file).read(("Posts",), take, None)
-    return {query_id: [of[id_] for id_ in sorted(of)] for query_id, of in found.items()}
+                url = f"{site_address(config.site)}/a/{answer}"
+                answers[question][int(answer)] = Document(file, url=url)
+    return {query_id: [of[id_] for id_ in sorted(of)] for query_id, of in answers.items()}

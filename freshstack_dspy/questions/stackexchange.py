@@ -8,7 +8,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +31,6 @@ from freshstack_dspy.records import Attribution, Query
 DumpTable = Literal["Posts", "Users", "PostLinks"]
 Attributes = dict[str, str]
 """The attributes of a row, by name."""
-Take = Callable[[DumpTable, Attributes], None]
 _QUESTION, _ANSWER = "1", "2"
 """Values of `PostTypeId`; the others are wikis of tags and the like."""
 _DUPLICATE_LINK = "3"
@@ -80,7 +79,8 @@ def read_stackexchange(
     with closing(sqlite3.connect("", isolation_level=None)) as base:
         base.executescript(_SCHEMA)
         gathering = _Gathering(base, config, selection, rejected, answered=answered)
-        dump.read(dump_tables(config), gathering.take, progress)
+        for table, row in dump.rows(dump_tables(config), progress):
+            gathering.take(table, row)
         return gathering.queries()
 
 
@@ -94,19 +94,14 @@ def tags_of_questions(
 ) -> list[tuple[str, ...]]:
     """Give the tags of each question, answered or not, that passes the filters on questions."""
     selection = SelectedQuestions(config)
-    found: list[tuple[str, ...]] = []
-
-    def take(_table: DumpTable, row: Attributes) -> None:
-        if row.get("PostTypeId") != _QUESTION:
-            return
+    all_tags = []
+    for _, row in Dump(config.file).rows(("Posts",), progress):
         tags = _tags(row)
         facts = row.get("Id", ""), tags, _date(row), _integer(row.get("Score"))
-        if selection.reason_against(*facts) is None:
-            found.append(tags)
-
-    Dump(config.file).read(("Posts",), take, progress)
+        if row.get("PostTypeId") == _QUESTION and selection.reason_against(*facts) is None:
+            all_tags.append(tags)
     selection.check_tags()
-    return found
+    return all_tags
 
 
 class _Gathering:
@@ -263,86 +258,73 @@ class Dump:
     def __init__(self, path: Path) -> None:
         posts = path / "Posts.xml" if path.is_dir() else path
         _check_unpacked(path, posts)
-        self.places: dict[DumpTable, Path] = {"Posts": posts}
-        others: tuple[DumpTable, ...] = ("Users", "PostLinks")
-        for table in others:
-            if (place := posts.with_name(f"{table}.xml")).exists():
-                self.places[table] = place
+        tables: tuple[DumpTable, ...] = ("Posts", "Users", "PostLinks")
+        places = {table: posts.with_name(f"{table}.xml") for table in tables}
+        self.places = {table: place for table, place in places.items() if place.exists()}
+        self.places["Posts"] = posts
 
     def files(self, tables: Sequence[DumpTable]) -> list[Path]:
         """Name the files that hold these tables."""
         return [self.places[table] for table in tables if table in self.places]
 
-    def read(self, tables: Sequence[DumpTable], take: Take, progress: ReadProgress | None) -> None:
-        """Read tables in this order, block by block, and hand over their rows."""
+    def rows(
+        self, tables: Sequence[DumpTable], progress: ReadProgress | None = None
+    ) -> Iterator[tuple[DumpTable, Attributes]]:
+        """Give the rows of tables, in this order; a file is read block by block."""
         total = sum(path.stat().st_size for path in self.files(tables))
         done = 0
         for table in tables:
-            if table not in self.places:
-                continue
-            parser = _RowParser(self.places[table], table, take)
-            with self.places[table].open("rb") as file:
-                while block := file.read(_BLOCK):
-                    parser.feed(block)
-                    done += len(block)
-                    if progress is not None:
-                        progress(done, total)
-                parser.feed(b"", last=True)
+            for rows, size in _blocks(self.places[table], table) if table in self.places else ():
+                yield from ((table, row) for row in rows)
+                done += size
+                if progress is not None:
+                    progress(done, total)
 
 
-class _RowParser:
-    """An expat parser that a dump file is written to, and that hands over its rows.
+def _blocks(path: Path, table: DumpTable) -> Iterator[tuple[list[Attributes], int]]:
+    """Give the rows that each block of a file completes, and its size.
 
     A document type declaration is an error before anything in it is read: without one there are
     no entities to expand and nothing external to load.
     """
+    rows: list[Attributes] = []
+    root, without_row = "", 0
 
-    def __init__(self, path: Path, table: DumpTable, take: Take) -> None:
-        self._place = path
-        self._table: DumpTable = table
-        self._take = take
-        self._root = ""
-        self._rows: list[Attributes] = []
-        self._bytes_since_row = 0
-        self._parser = expat.ParserCreate()
-        self._parser.StartDoctypeDeclHandler = self._check_doctype
-        self._parser.StartElementHandler = self._start
-
-    def feed(self, block: bytes, *, last: bool = False) -> None:
-        """Parse the next bytes, and hand over the rows that they complete."""
-        try:
-            self._parser.Parse(block, last)
-        except (expat.ExpatError, LookupError, ValueError) as error:
-            hint = " (is it cut short?)" if last else ""
+    def start(name: str, attributes: Attributes) -> None:
+        nonlocal root
+        if root and name == "row":
+            rows.append(attributes)
+        elif not root and name != table.lower():
             raise SourceError(
-                f"{self._place}: not well-formed XML: {error}{hint}; "
-                "unpack or download the dump again"
-            ) from None
-        rows, self._rows = self._rows, []
-        self._bytes_since_row = len(block) if rows else self._bytes_since_row + len(block)
-        if self._bytes_since_row > _LONGEST_ROW:
-            raise SourceError(
-                f"{self._place}: no row ends within {_LONGEST_ROW >> 20} MiB; "
-                "this is no Stack Exchange dump"
+                f"{path}: its root is <{name[:40]}>, not <{table.lower()}>; "
+                f"give the dump's {table}.xml"
             )
-        for row in rows:
-            self._take(self._table, row)
+        root = root or name
 
-    def _start(self, name: str, attributes: Attributes) -> None:
-        if not self._root:
-            self._root = name
-            if name != self._table.lower():
+    def refuse(*_declaration: object) -> None:
+        raise SourceError(f"{path}: declares a document type, which no Stack Exchange dump does")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.StartDoctypeDeclHandler = start, refuse
+    with path.open("rb") as file:
+        block = b" "
+        while block:
+            block = file.read(_BLOCK)
+            try:
+                parser.Parse(block, not block)
+            except (expat.ExpatError, LookupError, ValueError) as error:
+                hint = "" if block else " (is it cut short?)"
                 raise SourceError(
-                    f"{self._place}: its root is <{name[:40]}>, not <{self._table.lower()}>; "
-                    f"give the dump's {self._table}.xml"
+                    f"{path}: not well-formed XML: {error}{hint}; unpack or download the dump again"
+                ) from None
+            without_row = len(block) if rows else without_row + len(block)
+            if without_row > _LONGEST_ROW:
+                raise SourceError(
+                    f"{path}: no row ends within {_LONGEST_ROW >> 20} MiB; "
+                    "this is no Stack Exchange dump"
                 )
-        elif name == "row":
-            self._rows.append(attributes)
-
-    def _check_doctype(self, *_declaration: object) -> None:
-        raise SourceError(
-            f"{self._place}: declares a document type, which no Stack Exchange dump does"
-        )
+            yield rows, len(block)
+            rows.clear()
 
 
 def _check_unpacked(path: Path, posts: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from tests.cli.conftest import Command
 from tests.collection.leaderboard.boards import write_lists, write_small_board
 from tests.collection.small import write_small
-from tests.formats.foreign import beir
 from tests.formats.odd import write_odd
 
 
@@ -65,16 +64,6 @@ def test_import_names_who_made_the_labels(freshstack: Command, built: Path, tmp_
     assert done.code == 0, done.err
     assert "labels by extractive/baseline, a word counter" in done.out
     assert "beir has no nuggets: each query is its own one" in done.err
-
-
-def test_import_says_that_grades_became_labels_of_0_and_1(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    beir(tmp_path / "b", "q1 0 d1 7\nq1 0 d2 2\n")
-    done = freshstack("import", "b", "--format", "beir", "--out", "c", "--threshold", "3")
-
-    assert done.code == 0, done.err
-    assert "grades go up to 7, which no scale holds: those from 3 on became 1" in done.err
 
 
 def test_validate_lists_faults_and_fails(freshstack: Command, tmp_path: Path) -> None:
