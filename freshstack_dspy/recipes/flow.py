@@ -6,7 +6,7 @@ do not need each other's replies, so that a deferred build writes their requests
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import dspy
 from pydantic import ValidationError
@@ -87,8 +87,10 @@ def run_stages(work: Work, made: Contents, stages: Stages) -> Contents:
     return made
 
 
-class _Answered(NamedTuple):
-    records: Any
+class _Answered(NamedTuple, Generic[Result]):
+    """The records made of a reply, and what failed."""
+
+    records: Result | None
     failure: Failure | None
 
 
@@ -113,7 +115,7 @@ def ask(
         ConfigError: A prediction lacks what the records are made of.
     """
 
-    def answer(inputs: Mapping[str, Any]) -> _Answered:
+    def answer(inputs: Mapping[str, Any]) -> _Answered[Result]:
         query = inputs["query"]
         try:
             with given_and_read(type(program).__name__) as replies:
@@ -128,8 +130,8 @@ def ask(
             raise no_records(program, step, reply, error) from None
 
     answers = session.each(step, answer, questions)
-    made = [one.records for one in answers if one.records is not None]
-    return made, [one.failure for one in answers if one.failure is not None]
+    made = [answer.records for answer in answers if answer.records is not None]
+    return made, [answer.failure for answer in answers if answer.failure is not None]
 
 
 def no_records(program: dspy.Module, step: str, reply: Any, error: Exception) -> ConfigError:

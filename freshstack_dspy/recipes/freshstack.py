@@ -60,13 +60,9 @@ def nuggetize(work: Work, made: Contents) -> Contents:
             f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
             f"the first: {why}"
         )
-    misquoted = [
-        one
-        for query in queries
-        for one in known.failures(query, "nuggets")
-        if reused[query.query_id]
-    ]
-    return replace(made, nuggets=tuple(nuggets), failures=(*made.failures, *misquoted, *failures))
+    still = (known.failures(one, "nuggets") for one in queries if reused[one.query_id])
+    failed = (*made.failures, *chain(*still), *failures)
+    return replace(made, nuggets=tuple(nuggets), failures=failed)
 
 
 def nuggets_in(query: Query, reply: Any, call_id: str | None) -> Sequence[Nugget]:
@@ -159,11 +155,35 @@ def judge_pool(work: Work, made: Contents) -> Contents:
 
 
 def contaminate(work: Work, made: Contents) -> Contents:
-    """Tell for every query with nuggets how far it can be answered without the corpus."""
-    knowledge, failures = _closed_book_knowledge(work, made)
+    """Tell for every query with nuggets how far it can be answered without the corpus.
+
+    Its closed-book answer is judged as if it were a chunk, in the step `contamination`; known is
+    what an answer holds that has a label for every nugget. A failure names no chunk.
+    """
+    knowledge: dict[str, Knowledge] = {}
+    failures: list[Failure] = []
+    threshold = work.config.judge.graded.threshold
+    nuggets_of, pairs = nuggets_by_query(made.nuggets), []
+    answers = {one.query_id: one for one in made.expansions if one.kind == "closed_book_answer"}
+    for query in made.queries if work.config.contamination.score else ():
+        query_id = query.query_id
+        if query_id in nuggets_of and query_id in answers:
+            if (known := work.known.knowledge(query, threshold)) is not None:
+                knowledge[query_id] = known
+            else:
+                shown = as_chunk("closed-book answer", "\n".join(answers[query_id].texts))
+                pairs.append(ToJudge(query, nuggets_of[query_id], [shown]))
+    if pairs:
+        program = work.recipe.support_judge
+        judged = judge(work.session, program, pairs, step="contamination", once=True)
+        for query_id, judgments in by_query(judged.judgments).items():
+            if all(one.label is not None for one in judgments):
+                ids = sorted(one.nugget_id for one in judgments if one.label >= threshold)
+                knowledge[query_id] = Knowledge(tuple(ids), judgments[0].call_id)
+        failures = [one.model_copy(update={"chunk_ids": ()}) for one in judged.failures]
     found = contamination_of(
         work.config.contamination,
-        work.config.judge.graded.threshold,
+        threshold,
         made.queries,
         made.nuggets,
         made.judgments,
@@ -171,45 +191,6 @@ def contaminate(work: Work, made: Contents) -> Contents:
         knowledge,
     )
     return replace(made, contamination=found, failures=(*made.failures, *failures))
-
-
-def _closed_book_knowledge(
-    work: Work, made: Contents
-) -> tuple[dict[str, Knowledge], list[Failure]]:
-    """Have closed-book answers judged, each as if it were a chunk, in the step `contamination`.
-
-    Returns:
-        Knowledge, by query id, of each query whose answer has a label for every nugget, and what
-        failed: a failure names no chunk, for the answer is none of the corpus.
-    """
-    found: dict[str, Knowledge] = {}
-    if not work.config.contamination.score:
-        return found, []
-    threshold = work.config.judge.graded.threshold
-    nuggets_of = nuggets_by_query(made.nuggets)
-    answers = {one.query_id: one for one in made.expansions if one.kind == "closed_book_answer"}
-    pairs = []
-    for query in made.queries:
-        query_id = query.query_id
-        if query_id not in nuggets_of or query_id not in answers:
-            continue
-        if (knowledge := work.known.knowledge(query, threshold)) is not None:
-            found[query_id] = knowledge
-        else:
-            text = "\n".join(answers[query_id].texts)
-            shown = as_chunk("closed-book answer", text)
-            pairs.append(ToJudge(query, nuggets_of[query_id], [shown]))
-    if not pairs:
-        return found, []
-    judged = judge(work.session, work.recipe.support_judge, pairs, step="contamination", once=True)
-    labels: dict[str, list[Judgment]] = {}
-    for judgment in judged.judgments:
-        labels.setdefault(judgment.query_id, []).append(judgment)
-    for query_id, judgments in labels.items():
-        if all(judgment.label is not None for judgment in judgments):
-            ids = sorted(one.nugget_id for one in judgments if (one.label or 0) >= threshold)
-            found[query_id] = Knowledge(tuple(ids), judgments[0].call_id)
-    return found, [one.model_copy(update={"chunk_ids": ()}) for one in judged.failures]
 
 
 def contamination_of(

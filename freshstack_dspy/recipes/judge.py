@@ -38,7 +38,7 @@ from freshstack_dspy.programs.support_judge import (
 )
 from freshstack_dspy.recipes.flow import no_records
 from freshstack_dspy.recipes.known import NOTHING, Known
-from freshstack_dspy.recipes.pooling import blocks, expected
+from freshstack_dspy.recipes.pooling import asked_by_block, blocks
 from freshstack_dspy.records import (
     Chunk,
     Failure,
@@ -55,7 +55,7 @@ from freshstack_dspy.stored.contents import Contents, slice_queries
 from freshstack_dspy.stored.near_duplicates import same_texts
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.session import Ask, Session, SingleCall
+    from freshstack_dspy.recipes.session import Session, SingleCall
 
 Item = TypeVar("Item")
 
@@ -141,28 +141,17 @@ def judge(
     config = session.config
     if once:
         update = {"shape": "batch", "votes": 1, "shuffle": None, "duplicates": "judge"}
-        judge_config = config.judge.model_copy(update=update)
-        config = config.model_copy(update={"judge": judge_config})
+        config = config.model_copy(update={"judge": config.judge.model_copy(update=update)})
     planned = (_planned(config, program, block, known, step) for block in blocks(pairs))
-    block = next(planned, None)
     number = len(pairs) if isinstance(pairs, Sequence) else of or 0
     judgments: list[Judgment] = []
     failures: list[Failure] = []
-    with session.asking(step, expected(block.calls if block else (), number)) as ask:
-        while block is not None:
-            found = _judged(ask, program, block, config.judge.votes)
-            judgments += found.judgments
-            failures += found.failures
-            block = next(planned, None)
+    call = functools.partial(judge_once, program)
+    for batches, (reused, duplicates) in asked_by_block(session, step, call, planned, number):
+        judged = [*reused, *merged(batches, config.judge.votes)]
+        judgments += [*judged, *shared(judged, duplicates)]
+        failures += [batch.failure for batch in batches if batch.failure is not None]
     return Judgments(tuple(judgments), tuple(failures))
-
-
-class _Planned(NamedTuple):
-    """What is to be done for some queries."""
-
-    calls: Sequence[JudgeCall]
-    reused: Sequence[Judgment]
-    duplicates: "Sequence[Duplicate]"
 
 
 def _planned(
@@ -171,7 +160,8 @@ def _planned(
     pairs: Sequence[ToJudge],
     known: Known,
     step: StepName,
-) -> _Planned:
+) -> tuple[Sequence[JudgeCall], tuple[Sequence[Judgment], "Sequence[Duplicate]"]]:
+    """The calls for some queries, the judgments that are reused, and the pairs that share one."""
     reused: list[Judgment] = []
     asked: list[ToJudge] = []
     duplicates: list[Duplicate] = []
@@ -179,11 +169,11 @@ def _planned(
         query, nuggets, chunks = pair
         ids = {chunk.chunk_id for chunk in chunks}
         places = list(product(nuggets, chunks))
-        found = [known.judgment(query, nugget, chunk) for nugget, chunk in places]
-        judged = {one.chunk_id for one in found if one is not None and one.same_as is None}
+        before = [known.judgment(query, nugget, chunk) for nugget, chunk in places]
+        judged = {one.chunk_id for one in before if one is not None and one.same_as is None}
         sharing = shares(config.judge, pair, judged)
         missing = set()
-        for (nugget, chunk), judgment in zip(places, found, strict=True):
+        for (nugget, chunk), judgment in zip(places, before, strict=True):
             if (first := sharing.get(chunk.chunk_id)) is not None:
                 duplicates.append(Duplicate(nugget, chunk, first))
             elif judgment is None:
@@ -193,17 +183,7 @@ def _planned(
             else:  # what was judged is in the pool no more
                 reused.append(judgment.model_copy(update={"same_as": None}))
         asked += grouped(query, nuggets, chunks, missing)
-    calls = judge_calls(config, program, asked, step=step)
-    return _Planned(calls, reused, duplicates)
-
-
-def _judged(ask: "Ask", program: SupportJudge, planned: _Planned, votes: int) -> Judgments:
-    batches = ask(functools.partial(judge_once, program), planned.calls)
-    judgments = (*planned.reused, *merged(batches, votes))
-    return Judgments(
-        (*judgments, *shared(judgments, planned.duplicates)),
-        tuple(batch.failure for batch in batches if batch.failure is not None),
-    )
+    return judge_calls(config, program, asked, step=step), (reused, duplicates)
 
 
 def judge_once(program: SupportJudge, call: JudgeCall) -> JudgedBatch:
@@ -465,15 +445,6 @@ def _decisive(votes_cast: Sequence[Vote], votes: int) -> Vote | None:
     return next(vote for vote in valid if vote.label == label)
 
 
-def context_of(model: ModelConfig) -> int | None:
-    """Tokens of a request and its reply, or None where no limit is known.
-
-    What the configuration says goes before what LiteLLM's table knows of the model's input; the
-    baseline reads anything.
-    """
-    return capabilities_of(model).context
-
-
 def prompt_tokens(model: ModelConfig, predictor: Any, inputs: dict[str, Any]) -> int:
     """Count the prompt of a question, with its demonstrations and the schema of its reply."""
     messages = messages_of(predictor.signature, predictor.demos, inputs)
@@ -501,7 +472,7 @@ class Window:
         own = getattr(self._predictor, "lm", None)
         self._model = model = own.client.model if isinstance(own, RecordedLM) else model
         self._sizes: dict[tuple[str, str, tuple[str, ...]], int] = {}
-        self._context = context = context_of(model)
+        self._context = context = capabilities_of(model).context
         reply = self._reply_tokens({}, 0)
         if context is not None and (context - reply) / MARGIN < LEAST_ROOM:
             raise ConfigError(

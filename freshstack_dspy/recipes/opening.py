@@ -35,13 +35,12 @@ from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.progress import Progress, showing
-from freshstack_dspy.recipes.session import Replies, Session, check_mode, open_replies
+from freshstack_dspy.recipes.session import Session, check_mode, open_replies
 
 if TYPE_CHECKING:
     from dspy import LM
     from dspy.lm15 import Request, Response
 
-    from freshstack_dspy.lm.client import RecordedLM
     from freshstack_dspy.programs.own import Programs
     from freshstack_dspy.recipes.freshstack import FreshStack
 
@@ -113,12 +112,9 @@ def configured(
     from freshstack_dspy.lm.client import RecordedLM, as_model
 
     own = {name: getattr(config.model, name) for name in config.model.model_fields_set}
-    recorded = isinstance(lm, RecordedLM)
-    update: dict[str, Any] = {
-        "model": as_model(lm).model_copy(update=own),
-    }
-    if recorded:
-        access = lm.client.access
+    update: dict[str, Any] = {"model": as_model(lm).model_copy(update=own)}
+    if isinstance(lm, RecordedLM):
+        access, given = lm.client.access, config.model_fields_set
         if access.recorded is not None:
             raise ConfigError(
                 f"{lm.model} was connected with recorded=…; name these bundles in cache.bundles"
@@ -129,7 +125,7 @@ def configured(
         if access.store is not None and "path" not in config.cache.model_fields_set:
             update["cache"] = config.cache.model_copy(update={"path": access.store.path})
         of_account = {"budget": access.account.caps, "prices": access.account.prices}
-        update |= {key: of for key, of in of_account.items() if key not in config.model_fields_set}
+        update |= {key: value for key, value in of_account.items() if key not in given}
     return config.model_copy(update=update)
 
 
@@ -153,14 +149,12 @@ def open_session(
     config: BuildConfig,
     mode: Mode = "live",
     *,
-    replies: Replies | None = None,
     searching: bool = True,
     **options: Unpack[AskingOptions],
 ) -> Iterator[Session]:
     """Open a session, and close it at the end; its recorded LM is DSPy's meanwhile.
 
-    Next to the `SessionOptions` it takes `replies`, where they are open already, and `searching`:
-    whether embedders and reranker are opened too.
+    Next to the `SessionOptions` it takes `searching`: whether embedders and reranker are opened too.
 
     Raises:
         ConfigError: No such mode, or batches under way would be paid for twice.
@@ -168,26 +162,29 @@ def open_session(
             recorded yet and nobody is there.
         FreshstackError: A model or the store cannot be opened; see `errors.py`.
     """
-    provider = options.get("provider")
-    programs = options.get("programs") or {}
-    _check_options(config, mode, options)
+    import dspy
+
+    from freshstack_dspy.lm.client import Client, RecordedLM
+    from freshstack_dspy.lm.typed import in_bulk
+
+    check_options(options)
+    check_mode(config, mode)
+    provider, programs = options.get("provider"), options.get("programs") or {}
+    if options.get("failed") and mode != "rerecord":
+        failed, rerecord = argument("failed"), argument("mode", "rerecord")
+        raise ConfigError(f"{failed} asks again for what failed: it goes with {rerecord}")
     roles: tuple[Role | None, ...] = (None, "nuggets", "judge") if searching else ("judge",)
     asked = () if provider else [config.model_of(role) for role in roles]
     if mode in ("live", "rerecord"):
         _check_each(config, asked, check_model)
-    own_provider = provider or config.model.provider
-    from freshstack_dspy.lm.typed import in_bulk
-
     with ExitStack() as stack:
-        store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
-        asks = mode == "rerecord" or (mode == "live" and not any(FirstOf(store, bundles).lines()))
-        if asks:
-            _check_each(config, asked, check_reachable)
+        store, bundles = replies = stack.enter_context(open_replies(config, mode))
         recorded = FirstOf(store, bundles)
+        if mode == "rerecord" or (mode == "live" and not any(recorded.lines())):
+            _check_each(config, asked, check_reachable)
         settings = config
-        config, listed = with_contexts(
-            config, mode if provider is None else "replay", recorded, store
-        )
+        asking = mode if provider is None else "replay"
+        config, listed = with_contexts(config, asking, recorded, store)
         access = Access(
             mode,
             store,
@@ -196,8 +193,11 @@ def open_session(
             callback=options.get("callback"),
             failed=options.get("failed", False),
         )
-        lm = _recorded_lm(config.model, access, own_provider)
-        lm.client.enter_used(listed)
+        client = Client(config.model, access, provider=provider or config.model.provider)
+        own = dspy.settings.lm  # its callbacks are notified where it is the model that is asked
+        is_asked = getattr(own, "model", None) == config.model.name
+        lm = RecordedLM(client, own.callbacks if is_asked else ())
+        client.enter_used(listed)
         models = stack.enter_context(connected(config, access)) if searching else Models()
         stack.enter_context(in_bulk(lm))
         session = Session(
@@ -217,26 +217,6 @@ def open_session(
             yield session
 
 
-def _recorded_lm(model: ModelConfig, access: Access, provider: Provider | None) -> "RecordedLM":
-    """Make the session's LM; it notifies the callbacks of DSPy's own LM where that is this model."""
-    import dspy
-
-    from freshstack_dspy.lm.client import Client, RecordedLM
-
-    given = dspy.settings.lm
-    is_asked = getattr(given, "model", None) == model.name
-    client = Client(model, access, provider=provider)
-    return RecordedLM(client, given.callbacks if is_asked else ())
-
-
-def _check_options(config: BuildConfig, mode: Mode, options: AskingOptions) -> None:
-    check_options(options)
-    check_mode(config, mode)
-    if options.get("failed") and mode != "rerecord":
-        failed, rerecord = argument("failed"), argument("mode", "rerecord")
-        raise ConfigError(f"{failed} asks again for what failed: it goes with {rerecord}")
-
-
 def _check_each(
     config: BuildConfig, models: Iterable[ModelConfig], check: Callable[[ModelConfig], None]
 ) -> None:
@@ -248,7 +228,7 @@ def _check_each(
 
 def with_contexts(
     config: BuildConfig, mode: Mode, recorded: Recorded, store: ReplyStore | None = None
-) -> "tuple[BuildConfig, list[Reply]]":
+) -> tuple[BuildConfig, list[Reply]]:
     """Put what each model's server says of its context into a configuration that does not say it.
 
     It gives the replies of the servers too.
@@ -282,12 +262,9 @@ def context_at_server(
     """
     if model.name == BASELINE or model.context is not None:
         return None
-    request = ChatRequest(
-        model=model.name,
-        endpoint=endpoint_identity(model.name, model.api_base),
-        messages=(),
-        parameters={"asked": "context"},
-    )
+    endpoint = endpoint_identity(model.name, model.api_base)
+    parameters: dict[str, Any] = {"asked": "context"}
+    request = ChatRequest(model=model.name, endpoint=endpoint, messages=(), parameters=parameters)
     known = recorded.entry(request.key)
     before = known if isinstance(known, Reply) else None
     if mode not in ("live", "rerecord"):
@@ -296,15 +273,8 @@ def context_at_server(
     text = json.dumps({"context": window})
     if window is None or (before is not None and before.text == text):
         return before
-    reply = receive(
-        request,
-        text=text,
-        finish_reason="stop",
-        input_tokens=0,
-        output_tokens=0,
-        origin="live",
-        price=None,
-    )
+    counts = {"input_tokens": 0, "output_tokens": 0}
+    reply = receive(request, text=text, finish_reason="stop", **counts, origin="live", price=None)
     if store is not None:
         store.put(reply)
     return reply

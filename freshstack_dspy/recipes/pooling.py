@@ -38,6 +38,8 @@ Texts = Mapping[str, Mapping[Technique, tuple[str, ...]]]
 Rankings = dict[Technique, dict[str, Sequence[ScoredChunk]]]
 """What was found for one query, by technique and retriever."""
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+Rest = TypeVar("Rest")
 BLOCK = 500
 """Queries whose rankings, or pooled chunks, are in memory together."""
 
@@ -49,9 +51,23 @@ def blocks(of_queries: Iterable[Item]) -> Iterator[list[Item]]:
         yield block
 
 
-def expected(first: Sequence[Any], queries: int) -> int:
-    """How many calls there are for so many queries, if all blocks need as many as the first."""
-    return len(first) * max(queries, BLOCK) // BLOCK
+def asked_by_block(
+    session: Session | SingleCall,
+    step: str,
+    function: Callable[[Item], Result],
+    planned: Iterator[tuple[Sequence[Item], Rest]],
+    queries: int,
+) -> Iterator[tuple[list[Result], Rest]]:
+    """Ask for the calls of one block of queries after the other, and give the rest of its plan too.
+
+    If all blocks need as many calls as the first, their number is that of the step.
+    """
+    block = next(planned, None)
+    total = len(block[0]) * max(queries, BLOCK) // BLOCK if block else 0
+    with session.asking(step, total) as ask:
+        while block is not None:
+            yield ask(function, block[0]), block[1]
+            block = next(planned, None)
 
 
 class Searches:

@@ -198,14 +198,15 @@ def _keys_of_numbers(
         return
     from freshstack_dspy.index.models import HostedEmbedder
     from freshstack_dspy.lm.recorder import Access
+    from freshstack_dspy.recipes.flow import by_query
     from freshstack_dspy.recipes.pooling import searched, technique_texts
 
     chunks = [indexed_text(chunk) for chunk in collection.chunks()]
     texts: list[str] = []
+    nuggets, expansions = by_query(collection.nuggets), by_query(collection.expansions)
     for query in collection.queries:
-        nuggets = [one for one in collection.nuggets if one.query_id == query.query_id]
-        expansions = [one for one in collection.expansions if one.query_id == query.query_id]
-        for of_technique in technique_texts(query, nuggets, expansions).values():
+        of_query = nuggets.get(query.query_id, ()), expansions.get(query.query_id, ())
+        for of_technique in technique_texts(query, *of_query).values():
             texts += searched(of_technique, config.pool)
     for embedder in hosted:
         yield from HostedEmbedder(embedder, Access("replay")).wanted(chunks, texts)

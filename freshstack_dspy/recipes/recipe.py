@@ -77,23 +77,14 @@ def identities(recipe: FreshStack, programs: Iterable[str]) -> dict[str, str]:
 
 
 def _identity(module: Any) -> str:
-    inside = dict(module.named_sub_modules())
-    sources = {type(one).__module__: _source_of(type(one)) for one in inside.values()}
-    predictors = [
-        {
-            **state_of(one)["self"],
-            "name": name,
-            "prompt": instructions(one.signature),
-            "lm": one.lm,
-        }
-        for name, one in inside.items()
-        if isinstance(one, dspy.Predict)
-    ]
-    others = [
-        [name, _attributes(one)]
-        for name, one in inside.items()
-        if not isinstance(one, dspy.Predict)
-    ]
+    sources, predictors, others = {}, [], []
+    for name, inside in module.named_sub_modules():
+        sources[type(inside).__module__] = _source_of(type(inside))
+        if isinstance(inside, dspy.Predict):
+            own = {"name": name, "prompt": instructions(inside.signature), "lm": inside.lm}
+            predictors.append({**state_of(inside)["self"], **own})
+        else:
+            others.append([name, _attributes(inside)])
     return _named(module, [sources, predictors, others])
 
 

@@ -97,21 +97,22 @@ class Session:
         self.programs: Programs = {**config.programs.named, **programs}
         self.models = models or Models()
         self.progress = progress or NoProgress()
-        self._identities: dict[str, str] = {}
         self._done: dict[str, str] = {}
         self._searches: dict[str, str] = {}
 
     @functools.cached_property
+    def _made(self) -> tuple[Any, dict[str, str]]:
+        return self._make_recipe()
+
+    @functools.cached_property
     def recipe(self) -> Any:
         """The recipe that is run, a `FreshStack` with its programs; made when it is first needed."""
-        made, self._identities = self._make_recipe()
-        return self.recorded(made)
+        return self.recorded(self._made[0])
 
     @property
     def identities(self) -> dict[str, str]:
         """What is not this package's of the recipe and its programs; see `recipe.identities`."""
-        _ = self.recipe
-        return self._identities
+        return self._made[1]
 
     @property
     def judges(self) -> str:
@@ -135,25 +136,25 @@ class Session:
         copied = program.deepcopy()
         for name, predictor in copied.named_predictors():
             lm = predictor.lm
-            if lm is None:
-                continue
-            known = isinstance(lm, RecordedLM)
-            if known and lm.client.access.recorded is not None:
-                raise ConfigError(
-                    f"the model of {name}, {lm.model}, was connected with recorded=…; name these "
-                    "bundles in cache.bundles"
-                )
-            model = lm.client.model if known else as_model(lm)
-            prices = lm.client.access.account.prices if known else PricesConfig()
-            client = self._client(
-                model.model_copy(update={"prices": model.prices or prices}),
-                lm.client.provider if known else model.provider,
-            )
-            own = RecordedLM(client, lm.callbacks)
-            predictor.lm = own.copy(**lm.kwargs) if known else own
+            if isinstance(lm, RecordedLM):
+                access, model = lm.client.access, lm.client.model
+                if access.recorded is not None:
+                    raise ConfigError(
+                        f"the model of {name}, {lm.model}, was connected with recorded=…; name "
+                        "these bundles in cache.bundles"
+                    )
+                priced = {"prices": model.prices or access.account.prices}
+                client = self._client(model.model_copy(update=priced), lm.client.provider)
+                predictor.lm = RecordedLM(client, lm.callbacks).copy(**lm.kwargs)
+            elif lm is not None:
+                model = as_model(lm)
+                priced = {"prices": model.prices or PricesConfig()}
+                client = self._client(model.model_copy(update=priced), model.provider)
+                predictor.lm = RecordedLM(client, lm.callbacks)
         return copied
 
     def _client(self, model: ModelConfig, provider: "Provider | None") -> "Client":
+        """The client of a model, one for all that ask it in the same way."""
         from freshstack_dspy.lm.client import Client
 
         dry = self.mode == "replay"  # what answers a plan goes before all
@@ -210,6 +211,8 @@ class Session:
             name: Of the step.
             total: How many items there are, or about as many.
         """
+        import dspy
+
         done = deferred = 0
         last, ended = time.monotonic(), threading.Event()
         dry = self.mode == "replay"
@@ -222,17 +225,22 @@ class Session:
 
         def ask(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
             nonlocal deferred
-            found = self._answered(function, items, advance, client.model)
-            deferred += len(items) - len(found)
-            return found
 
-        def watch() -> None:
-            show = getattr(self.progress, "wait", None)  # others' may lack it
-            while not ended.wait(_WAIT):
-                waited = time.monotonic() - last
-                note = client.waits(waited) if waited >= _WAIT else None
-                if note is not None and show is not None:
-                    show(name, note)
+            def answer(item: Item) -> Result | None:
+                try:
+                    with dspy.context(trace=[]):  # of one item; `BestOfN` and `Refine` extend it
+                        result = function(item)
+                except DeferredError:
+                    return None
+                if isinstance(getattr(result, "failure", result), Failure):
+                    self.lm.ledger.enter(failed=1)
+                return result
+
+            workers = client.model.concurrency
+            answers = map_in_order(answer, items, workers=workers, done=advance)
+            results = [result for result in answers if result is not None]
+            deferred += len(items) - len(results)
+            return results
 
         self.progress.start(name, total)
         role = ROLES.get(name)
@@ -240,7 +248,8 @@ class Session:
         with step(name, self.lm.ledger), span(name, items=total), self.asked_as(role):
             if not dry:
                 run = contextvars.copy_context().run
-                threading.Thread(target=run, args=(watch,), daemon=True).start()
+                watched = (self._watch, name, client, lambda: last, ended)
+                threading.Thread(target=run, args=watched, daemon=True).start()
             try:
                 yield ask
                 client.retries.check_answered()
@@ -254,28 +263,16 @@ class Session:
                 ended.set()
         self.progress.finish(name, self._account(name, deferred))
 
-    def _answered(
-        self,
-        function: Callable[[Item], Result],
-        items: Sequence[Item],
-        advance: Callable[[], None],
-        model: ModelConfig,
-    ) -> list[Result]:
-        """Ask; deferred items are left out."""
-        import dspy
-
-        def ask(item: Item) -> Result | None:
-            try:
-                with dspy.context(trace=[]):  # of one item; `BestOfN` and `Refine` extend it
-                    result = function(item)
-            except DeferredError:
-                return None
-            if isinstance(getattr(result, "failure", result), Failure):
-                self.lm.ledger.enter(failed=1)
-            return result
-
-        results = map_in_order(ask, items, workers=model.concurrency, done=advance)
-        return [result for result in results if result is not None]
+    def _watch(
+        self, name: str, client: "Client", last: Callable[[], float], ended: threading.Event
+    ) -> None:
+        """Say for whom a step waits, as long as no reply comes."""
+        show = getattr(self.progress, "wait", None)  # others' may lack it
+        while not ended.wait(_WAIT):
+            waited = time.monotonic() - last()
+            note = client.waits(waited) if waited >= _WAIT else None
+            if note is not None and show is not None:
+                show(name, note)
 
     def stop_if_deferred(self) -> None:
         """In mode `defer`, write down the requests without a reply, and stop if there are any.

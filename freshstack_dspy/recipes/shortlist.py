@@ -1,6 +1,5 @@
 """A shortlist: the runs of all retrievers that a configuration names."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,13 @@ from freshstack_dspy.collection.retrieve import (
     run_name,
     search,
 )
-from freshstack_dspy.config import BuildConfig, FusionConfig, RetrieverConfig, load_judging
+from freshstack_dspy.config import (
+    BuildConfig,
+    FusionConfig,
+    RetrieverConfig,
+    as_config,
+    load_judging,
+)
 from freshstack_dspy.errors import ConfigError, argument
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.index.building import BM25, LSA
@@ -24,7 +29,6 @@ from freshstack_dspy.measures.run import PassageRun, Run, write_run
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.corpus import search_models
-from freshstack_dspy.records import Query
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passages import write_passages
@@ -70,7 +74,7 @@ def retrieve_all(
             these names is; all of that before anything is retrieved.
         FreshstackError: As `retrieve`; what is finished by then stays.
     """
-    settings = config if isinstance(config, BuildConfig) else load_judging(config)
+    settings = as_config(config, load_judging)
     collection, folder = StoredCollection.load(collection), Path(out)
     queries = queries_of(collection)
     with ExitStack() as opened:
@@ -79,33 +83,24 @@ def retrieve_all(
             _check_free(folder, candidates)
         opened.enter_context(only_writer(folder, "freshstack retrieve"))
         shown = opened.enter_context(showing(progress))
-        search_by = _searches(collection, candidates, settings.index.path, shown)
+        by_index = [each for each in candidates if each.own is None]
+        index = None
+        if {each.by for each in by_index} == {BM25}:
+            index = open_index(collection, BM25, NO_MODELS, settings.index.path, shown)
+        elif by_index:
+            index = open_index(collection, HYBRID, by_index[0].models, settings.index.path, shown)
         shown.start("runs", len(candidates))
         files = {}
         for each in candidates:
-            files[each.name] = _written(folder, search_by(each, queries, depth), each.name)
+            if index is None or each.own is not None:
+                run = retrieve_by(collection, each.own, queries, depth, each.name, shown)
+            else:
+                searched = index.reranked_by(each.models.reranker, each.models.rerank_depth)
+                run = search(searched, queries, each.by, depth, each.fusion)
+            files[each.name] = _written(folder, run, each.name)
             shown.advance("runs", each.name)
         shown.finish("runs", counted(len(candidates), "run"))
     return files
-
-
-def _searches(
-    collection: StoredCollection, candidates: list[_Candidate], root: Path | str, shown: Progress
-) -> Callable[[_Candidate, list[Query], int], Run | PassageRun]:
-    """Give what searches by any of these candidates: over one index, if one is needed."""
-    by_index = [one for one in candidates if one.own is None]
-    needed, models = HYBRID, by_index[0].models if by_index else NO_MODELS
-    if {one.by for one in by_index} == {BM25}:
-        needed, models = BM25, NO_MODELS
-    index = open_index(collection, needed, models, root, shown) if by_index else None
-
-    def search_by(one: _Candidate, queries: list[Query], depth: int) -> Run | PassageRun:
-        if index is None or one.own is not None:
-            return retrieve_by(collection, one.own, queries, depth, one.name, shown)
-        searched = index.reranked_by(one.models.reranker, one.models.rerank_depth)
-        return search(searched, queries, one.by, depth, one.fusion)
-
-    return search_by
 
 
 def _candidates(settings: BuildConfig, opened: ExitStack, chunks: int) -> list[_Candidate]:

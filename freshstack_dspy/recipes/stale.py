@@ -5,7 +5,7 @@ would be asked are a refresh's own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -189,6 +189,24 @@ def _compared(before: Collection, made: Made) -> Stale:
                 change = "moved" if now else "gone"
             ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
             lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
+    counts = Counter((one.nugget_id, one.change) for one in lost)
+    true_at = before.true_at()
+    nuggets_now = [
+        StaleNugget(
+            query_id=one.query_id,
+            nugget_id=one.nugget_id,
+            text=one.text,
+            kept=kept[one.nugget_id],
+            moved=counts[one.nugget_id, "moved"],
+            gone=counts[one.nugget_id, "gone"],
+            near=new.near(one),
+            true_at=true_at.get(one.nugget_id),
+        )
+        for one in before.nuggets
+        if one.nugget_id in nuggets and not one.doubtful
+    ]
+    dates = commit_dates(made.config)
+    old, now_there = (dict(sorted(of.sources, key=str)) for of in (before.corpus, made.chunks))
     progress.finish("labels", "")
     supported = kept.total() + len(lost)
     return Stale(
@@ -199,10 +217,19 @@ def _compared(before: Collection, made: Made) -> Stale:
         share=len(lost) / supported if supported else 0.0,
         others=others,
         labels=tuple(lost),
-        nuggets=tuple(_nuggets(before, nuggets.keys(), kept, lost, new)),
+        nuggets=tuple(one for one in nuggets_now if one.moved or one.gone or one.near),
         queries=tuple(queries),
         chunks=Tally(kept=both, added=len(made.chunks) - both, dropped=len(before.corpus) - both),
-        revisions=tuple(_revisions(before, made)),
+        revisions=tuple(
+            SourceRevision(
+                source=source,
+                before=old.get(source),
+                now=now_there.get(source),
+                date_before=before.manifest.dates.get(source),
+                date_now=dates.get(source),
+            )
+            for source in sorted(old.keys() | now_there.keys())
+        ),
         plan=plan,
     )
 
@@ -260,45 +287,3 @@ class _New:
 
 def _plain(text: str) -> str:
     return " ".join(text.split())
-
-
-def _nuggets(
-    before: Collection,
-    there: Set[str],
-    kept: Counter[str],
-    lost: Iterable[StaleLabel],
-    new: _New,
-) -> list[StaleNugget]:
-    """The nuggets that are still there and lost a label, or have a new chunk near."""
-    changes = Counter((one.nugget_id, one.change) for one in lost)
-    true_at = before.true_at()
-    found = [
-        StaleNugget(
-            query_id=one.query_id,
-            nugget_id=one.nugget_id,
-            text=one.text,
-            kept=kept[one.nugget_id],
-            moved=changes[one.nugget_id, "moved"],
-            gone=changes[one.nugget_id, "gone"],
-            near=new.near(one),
-            true_at=true_at.get(one.nugget_id),
-        )
-        for one in before.nuggets
-        if one.nugget_id in there and not one.doubtful
-    ]
-    return [one for one in found if one.moved or one.gone or one.near]
-
-
-def _revisions(before: Collection, made: Made) -> list[SourceRevision]:
-    dates = commit_dates(made.config)
-    old, now = (dict(sorted(of.sources, key=str)) for of in (before.corpus, made.chunks))
-    return [
-        SourceRevision(
-            source=source,
-            before=old.get(source),
-            now=now.get(source),
-            date_before=before.manifest.dates.get(source),
-            date_now=dates.get(source),
-        )
-        for source in sorted(old.keys() | now.keys())
-    ]

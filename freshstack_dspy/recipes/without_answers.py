@@ -31,7 +31,7 @@ from freshstack_dspy.recipes.freshstack import (
 )
 from freshstack_dspy.recipes.judge import LEAST_ROOM, Window, even, packed
 from freshstack_dspy.recipes.known import NOTHING, edited_nuggets
-from freshstack_dspy.recipes.pooling import blocks, expected
+from freshstack_dspy.recipes.pooling import asked_by_block, blocks
 from freshstack_dspy.records import (
     RELEVANT,
     Candidate,
@@ -77,24 +77,21 @@ def grade(work: Work, made: Contents) -> Contents:
 
     What a run brought to a question whose nuggets are known is not asked about.
     """
-    found: dict[tuple[str, str], Relevance] = {}
+    grades: dict[tuple[str, str], Relevance] = {}
     failures: list[Failure] = []
-    planned = (_to_grade(work, made, block, found) for block in blocks(made.queries))
-    calls = next(planned, None)
-    with work.session.asking("relevance", expected(calls or (), len(made.queries))) as ask:
-        while calls is not None:
-            graded = ask(work.recipe.graded, calls)
-            found |= _grades(graded)
-            failures += [one.failure for one in graded if one.failure is not None]
-            calls = next(planned, None)
-    if failures and not found:
+    planned = (_to_grade(work, made, block) for block in blocks(made.queries))
+    graded_by, number = work.recipe.graded, len(made.queries)
+    for graded, before in asked_by_block(work.session, "relevance", graded_by, planned, number):
+        grades |= before | _grades(graded)
+        failures += [one.failure for one in graded if one.failure is not None]
+    if failures and not grades:
         work.session.stop_if_deferred()
         raise FatalModelError(
             f"no passage has a grade of relevance, so nothing was written; the first: "
             f"{failures[0].message}"
         )
     candidates = tuple(
-        one.model_copy(update={"relevance": found.get((one.query_id, one.chunk_id))})
+        one.model_copy(update={"relevance": grades.get((one.query_id, one.chunk_id))})
         for one in made.pool
     )
     number = sum(map(is_relevant, candidates))
@@ -103,23 +100,24 @@ def grade(work: Work, made: Contents) -> Contents:
 
 
 def _to_grade(
-    work: Work, made: Contents, queries: Sequence[Query], found: dict[tuple[str, str], Relevance]
-) -> list[ToRead]:
-    """The calls for some queries; grades that are known are put to those that are found."""
+    work: Work, made: Contents, queries: Sequence[Query]
+) -> tuple[list[ToRead], dict[tuple[str, str], Relevance]]:
+    """The calls for some queries, and the grades that are known."""
     ids = {query.query_id for query in queries}
     pooled = by_query(one for one in made.pool if one.query_id in ids)
     chunks = work.chunks(made, (one.chunk_id for one in chain(*pooled.values())))
     calls: list[ToRead] = []
+    grades: dict[tuple[str, str], Relevance] = {}
     for query in queries:
         asked = []
         for one in sorted(pooled.get(query.query_id, ()), key=lambda one: one.chunk_id):
             chunk = chunks[one.chunk_id]
             if (before := work.known.relevance(query, chunk)) is not None:
-                found[query.query_id, one.chunk_id] = before
+                grades[query.query_id, one.chunk_id] = before
             elif one.origin not in ("run", "reused") or not work.known.nuggets(query):
                 asked.append(whole(chunk))
         calls += work.recipe.windows(query, asked, work.config.judge.batch)
-    return calls
+    return calls, grades
 
 
 def _grades(graded: Sequence[Graded]) -> dict[tuple[str, str], Relevance]:

@@ -16,7 +16,6 @@ from freshstack_dspy.recipes.judge import (
     JudgedBatch,
     ToJudge,
     Window,
-    context_of,
     judge_calls,
     merged,
     prompt_tokens,
@@ -146,13 +145,6 @@ def test_a_frame_without_room_is_said_once_and_asked_never() -> None:
     [call] = calls
     assert call.unfit is not None
     assert "with 50 nuggets leaves no room" in call.unfit
-
-
-def test_the_window_is_the_configured_or_the_known_one() -> None:
-    assert context_of(ModelConfig(name="openai/gpt-4o")) == 128_000
-    assert context_of(ModelConfig(name="openai/gpt-4o", context=4096)) == 4096
-    assert context_of(ModelConfig(name="openai/nobody-knows")) is None
-    assert context_of(ModelConfig()) is None
 
 
 def test_a_reply_as_long_as_the_window_is_refused() -> None:
