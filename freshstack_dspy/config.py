@@ -53,6 +53,20 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        self._complete()
+        for fault in self._faults():
+            raise ValueError(fault)
+        return self
+
+    def _complete(self) -> None:
+        """Set the defaults that depend on other keys."""
+
+    def _faults(self) -> Iterator[str]:
+        """What does not go together, the first of which is said."""
+        yield from ()
+
 
 def _given(value: Any, info: ValidationInfo) -> Any:
     """Take rows in any of their forms; a TOML file names a path."""
@@ -192,22 +206,18 @@ class QueriesConfig(Section):
             raise ValueError(f"there is none of the name {source!r}; allowed: {allowed}")
         return source
 
-    @model_validator(mode="after")
-    def _has_the_keys_of_its_source(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         synthetic = self.source == "synthetic"
         allowed = {"source", "language", *(_SYNTHETIC if synthetic else (*_FILTERS, "path"))}
         allowed |= set(_OF_SOURCE.get(self.source, () if synthetic else _TABLE))
         if others := sorted(self.model_fields_set - allowed - {"rows"}):
-            raise ValueError(
-                f"source {self.source} has no key {others[0]}; allowed here: "
-                f"{', '.join(sorted(allowed))}"
-            )
+            allowed_here = ", ".join(sorted(allowed))
+            yield f"source {self.source} has no key {others[0]}; allowed here: {allowed_here}"
         needed = "count" if synthetic else "path"
         if getattr(self, needed) is None and self.rows is None:
-            raise ValueError(f"{needed} is missing")
+            yield f"{needed} is missing"
         if self.rows is not None and (self.source != "jsonl" or self.path is not None):
-            raise ValueError("rows take the place of path, and have no other source")
-        return self
+            yield "rows take the place of path, and have no other source"
 
 
 SOURCES = ("stackexchange", "jsonl", "csv", "parquet", "synthetic")
@@ -259,17 +269,14 @@ class CorpusConfig(Section):
             )
         return url
 
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         known = ("path", "url", "package", "documents")
         places = [key for key in known if getattr(self, key) is not None]
         if len(places) != 1:
-            raise ValueError(
-                f"name one of path, url and package, or in Python documents, not {places or 'none'}"
-            )
+            named = places or "none"
+            yield f"name one of path, url and package, or in Python documents, not {named}"
         if self.package is not None and self.revision is not None:
-            raise ValueError("a package has no revision; leave it out")
-        return self
+            yield "a package has no revision; leave it out"
 
 
 class ChunkingConfig(Section):
@@ -322,13 +329,9 @@ class IndexConfig(Section):
     approximate_above: int = Field(default=APPROXIMATE_ABOVE, ge=0, exclude_if=_is_unset)
     """With more chunks an embedder's vectors are searched by an approximate index."""
 
-    @model_validator(mode="after")
-    def _words_where_files_are(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         if isinstance(self.path, Uri) and self.lexical == "bm25s":
-            raise ValueError(
-                f'path is {self.path}, and bm25s needs a folder; write lexical = "lance"'
-            )
-        return self
+            yield f'path is {self.path}, and bm25s needs a folder; write lexical = "lance"'
 
 
 class ProviderConfig(Section):
@@ -356,13 +359,9 @@ class SearchModelConfig(ProviderConfig):
     """US dollars per million tokens, where LiteLLM's table of prices has none or is wrong."""
     concurrency: int = Field(default=8, ge=1, le=256)
 
-    @model_validator(mode="after")
-    def _one_model(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         if (self.model is None) == (self.path is None):
-            raise ValueError(
-                "name either model, of LiteLLM, or path, a sentence-transformers folder"
-            )
-        return self
+            yield "name either model, of LiteLLM, or path, a sentence-transformers folder"
 
 
 class EmbedderConfig(SearchModelConfig):
@@ -379,11 +378,10 @@ class EmbedderConfig(SearchModelConfig):
     batch: int = Field(default=64, ge=1, le=2048)
     """Most texts in one request."""
 
-    @model_validator(mode="after")
-    def _own_name(self) -> Self:
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
         if self.name in RETRIEVERS:
-            raise ValueError(f"name is {self.name!r}, which is taken; call it otherwise")
-        return self
+            yield f"name is {self.name!r}, which is taken; call it otherwise"
 
 
 class RerankerConfig(SearchModelConfig):
@@ -401,11 +399,9 @@ class FusionConfig(Section):
     weights: dict[str, NotNegative] = Field(default_factory=dict)
     """The weight of each retriever, for `weighted`; those not named weigh 1, those of 0 are left out."""
 
-    @model_validator(mode="after")
-    def _weights_are_used(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         if self.weights and self.method != "weighted":
-            raise ValueError(f'weights are for method = "weighted", not {self.method!r}')
-        return self
+            yield f'weights are for method = "weighted", not {self.method!r}'
 
 
 class RetrieverConfig(Section):
@@ -425,13 +421,11 @@ class RetrieverConfig(Section):
         """What it runs."""
         return self.retriever or self.name
 
-    @model_validator(mode="after")
-    def _settings_are_used(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         if self.fusion and not self.by.startswith("hybrid"):
-            raise ValueError(f"fusion is for hybrid and hybrid+rerank, and this is {self.by!r}")
+            yield f"fusion is for hybrid and hybrid+rerank, and this is {self.by!r}"
         if self.reranker and self.by != "hybrid+rerank":
-            raise ValueError(f"reranker is for hybrid+rerank, and this is {self.by!r}")
-        return self
+            yield f"reranker is for hybrid+rerank, and this is {self.by!r}"
 
 
 Mode = Literal["live", "replay", "defer", "rerecord"]
@@ -593,14 +587,12 @@ class PoolConfig(Section):
     """Whether the sub-questions, and the nuggets, of a query are one text to search with (the
     paper), or each is searched with and their rankings are fused."""
 
-    @model_validator(mode="after")
-    def _something_to_pool(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         for key, values in (("techniques", self.techniques), ("retrievers", self.retrievers)):
             if not values or len(set(values)) != len(values):
-                raise ValueError(f"{key} takes at least one name, each once, not {list(values)}")
+                yield f"{key} takes at least one name, each once, not {list(values)}"
         if self.top_k > self.depth:
-            raise ValueError(f"top_k ({self.top_k}) cannot be larger than depth ({self.depth})")
-        return self
+            yield f"top_k ({self.top_k}) cannot be larger than depth ({self.depth})"
 
 
 class JudgeConfig(Section):
@@ -630,14 +622,10 @@ class JudgeConfig(Section):
         """The scale with the threshold that holds."""
         return Scale(name=self.scale, threshold=self.threshold or SCALES[self.scale].threshold)
 
-    @model_validator(mode="after")
-    def _threshold_and_votes(self) -> Self:
-        _ = self.graded
+    def _faults(self) -> Iterator[str]:
+        _ = self.graded  # a threshold that the scale lacks is an error of its own
         if self.votes % 2 == 0:
-            raise ValueError(
-                f"votes is an odd number, so that there is a majority, not {self.votes}"
-            )
-        return self
+            yield f"votes is an odd number, so that there is a majority, not {self.votes}"
 
 
 Day = Annotated[str, AfterValidator(lambda day: date.fromisoformat(day).isoformat())]
@@ -843,8 +831,7 @@ class BuildConfig(Section):
             raise PydanticKnownError("missing")
         return corpus
 
-    @model_validator(mode="after")
-    def _has_the_defaults_of_its_recipe(self) -> Self:
+    def _complete(self) -> None:
         for name, defaults in _DEFAULTS.get(self.recipe.program, {}).items():
             section = getattr(self, name)
             unset = {
@@ -853,16 +840,8 @@ class BuildConfig(Section):
             if unset:
                 given = section.model_dump(exclude_unset=True)
                 vars(self)[name] = type(section).model_validate({**given, **unset})
-        return self
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        for fault in self._faults():
-            raise ValueError(fault)
-        return self
 
     def _faults(self) -> Iterator[str]:
-        """What does not go together, the first of which is said."""
         queries, recipe = self.queries, self.recipe.program
         synthetic = queries.source == "synthetic"
         if recipe == "crux" and queries.source not in ("jsonl", "stackexchange"):

@@ -273,8 +273,15 @@ def context_at_server(
     text = json.dumps({"context": window})
     if window is None or (before is not None and before.text == text):
         return before
-    counts = {"input_tokens": 0, "output_tokens": 0}
-    reply = receive(request, text=text, finish_reason="stop", **counts, origin="live", price=None)
+    reply = receive(
+        request,
+        text=text,
+        finish_reason="stop",
+        input_tokens=0,
+        output_tokens=0,
+        origin="live",
+        price=None,
+    )
     if store is not None:
         store.put(reply)
     return reply
