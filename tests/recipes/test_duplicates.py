@@ -61,15 +61,6 @@ def test_a_copy_is_not_asked_about_and_has_the_judgment_of_the_other(tmp_path: P
     )  # contamination's
 
 
-def test_each_can_be_judged_by_itself(tmp_path: Path) -> None:
-    provider = ScriptedProvider()
-
-    collection = build(with_copy(tmp_path, judge={"duplicates": "judge"}), provider=provider)
-
-    assert f"dial/{COPY}" in shown(provider)
-    assert collection.manifest.counts.shared == 0
-
-
 def test_a_chunk_of_a_run_shares_the_judgment_that_is_known(
     copied: Callable[[str], BuildConfig], tmp_path: Path
 ) -> None:

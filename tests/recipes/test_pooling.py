@@ -119,14 +119,6 @@ def test_a_file_gives_at_most_so_many_chunks_to_a_technique() -> None:
     assert {one.chunk_id: one.pooled_by[0].rank for one in found} == {"a": 1, "b": 2, "d": 3}
 
 
-def test_ties_are_cut_by_id() -> None:
-    scores = {"bm25": {"q": {"b": 1.0, "a": 1.0, "c": 1.0}}}
-
-    found = pooled_by_hand(scores, {"7": {"question": "q"}}, depth=3, top_k=2, retrievers=("bm25",))
-
-    assert [chunk_id for _, chunk_id in found] == ["a", "b"]
-
-
 def test_a_chunk_remembers_every_technique_and_retriever_that_found_it() -> None:
     """Also those in whose cut list it is not: c is second for the answer, and one is taken."""
     scores = {"bm25": {"q": {"c": 2.0, "a": 1.0}, "r": {"b": 2.0, "c": 1.0}}}
@@ -183,12 +175,6 @@ def searched(
 
 def ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
     return {each.chunk_id: each.found_by[0].rank for each in candidates}
-
-
-def test_concatenated_texts_are_searched_with_as_one_as_in_the_paper() -> None:
-    scores: Scores = {"bm25": {"x\ny": {"a": 2, "b": 1}, "x": {"c": 1}, "y": {"d": 1}}}
-
-    assert ranks(searched(scores, ("x", "y"))) == {"a": 1, "b": 2}
 
 
 def test_fused_texts_are_searched_with_alone_and_their_rankings_fused() -> None:

@@ -17,7 +17,6 @@ from freshstack_dspy.errors import (
     BudgetError,
     DeferredError,
     FatalModelError,
-    TransientModelError,
 )
 from freshstack_dspy.lm.events import CallEvent
 from freshstack_dspy.progress import NoProgress
@@ -103,22 +102,6 @@ def test_deferred_requests_make_what_a_live_build_does_though_requests_fail(
     assert all(event.attempts and event.status == "ok" for event in events)
 
 
-def test_a_refused_request_fails_and_is_asked_once_more_where_that_is_wanted(
-    server: ChatServer, tmp_path: Path
-) -> None:
-    def refusing(body: dict[str, Any]) -> Scripted:
-        nobody = "Nobody knows" in json.dumps(body) and "nugget" in json.dumps(body)
-        return Scripted("no", status=400) if nobody else answer(body)
-
-    server.script = refusing
-    config = asking(tmp_path, server)
-    failed = build(config)
-    server.script = answer
-
-    assert len(failed.failures) == 1
-    assert not build(config, mode="rerecord", failed=True).failures
-
-
 def test_no_cap_is_passed_and_a_higher_one_goes_on(server: ChatServer, tmp_path: Path) -> None:
     """Also where an attempt is lost, which may have been billed."""
     calls, cut = 7, Counter[str]()
@@ -139,22 +122,6 @@ def test_no_cap_is_passed_and_a_higher_one_goes_on(server: ChatServer, tmp_path:
     assert set(cut.values()) == {2}, "what was answered is not asked again"
     with closing(ReplyStore(config.cache.path)) as store:
         assert store.spent(config.name).calls == len(server.requests)
-
-
-def test_an_outage_fails_no_request(server: ChatServer, tmp_path: Path) -> None:
-    live = build(asking(tmp_path / "live", server))
-    config = asking(tmp_path / "there", server)
-    with pytest.raises(DeferredError):
-        build(config, mode="defer")
-    server.script = lambda _: Scripted(body=b"<html>Please log in</html>")
-    with pytest.raises(TransientModelError, match="requests in a row"):
-        answer_requests(config, NoProgress())
-    server.script = answer
-
-    there = deferred(config)
-
-    assert there.manifest.content_hash == live.manifest.content_hash
-    assert not there.failures
 
 
 def test_where_nobody_is_there_a_first_build_stops_before_any_work(

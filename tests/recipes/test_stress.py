@@ -378,17 +378,3 @@ def test_a_build_against_all_faults_at_once(tmp_path: Path, seed: int) -> None:
     collection = stress(tmp_path, BadServer(FAULTS, MIXED, seed), count=5)
 
     assert collection.failures, "the faults are many enough to try what follows from failures"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3, 6))
-def test_a_larger_build_against_all_faults_at_once(tmp_path: Path, seed: int) -> None:
-    collection = stress(tmp_path, BadServer(FAULTS, MIXED, seed), count=50)
-
-    assert {failure.status for failure in collection.failures} == {
-        "unparsed",
-        "refused",
-        "truncated",
-    }
-    partly = [failure for failure in collection.failures if failure.chunk_ids]
-    assert partly
