@@ -11,7 +11,6 @@ from dspy.experimental import TypeSafe
 from freshstack_dspy import (
     BuildConfig,
     ModelConfig,
-    Query,
     ReplyStore,
     build,
     connect,
@@ -53,17 +52,6 @@ def test_a_build_asks_a_connected_model_as_it_is(tmp_path: Path) -> None:
 
 class Own(dspy.BaseLM):
     """A model as DSPy before 3.4 took them: it has no engine."""
-
-
-class Sentences(dspy.Module):
-    """Nuggets by a prompt of one's own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.list = dspy.ChainOfThought("answer -> nuggets: list[str]")
-
-    def forward(self, query: Query) -> dspy.Prediction:
-        return self.list(answer=query.answer)
 
 
 def test_an_engine_of_ones_own_answers_a_build_and_is_recorded(tmp_path: Path) -> None:
