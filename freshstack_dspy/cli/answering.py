@@ -9,7 +9,7 @@ import typer
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import Outcome, command
-from freshstack_dspy.cli.options import AtLeastOne, Mode, check_out, judging
+from freshstack_dspy.cli.options import Asking, AtLeastOne, check_out, judging
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars
@@ -36,9 +36,7 @@ def answer(
     gold_answers: Annotated[int, typer.Option(min=1, max=15)] = 1,
     comparer: Annotated[list[str] | None, typer.Option(metavar="NAME[=THRESHOLD]")] = None,
     replace: bool = False,
-    mode: Mode = "live",
-    failed: bool = False,
-    log: Path | None = None,
+    how: Asking,
     plan: bool = False,
 ) -> Outcome | Shown:
     """Answer from runs and from gold chunks; say how often both agree.
@@ -60,16 +58,16 @@ def answer(
     comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1"])
     loaded = fs.Collection.load(collection)
     read = [read_chunk_run(path) for path in runs]
-    how: dict[str, Any] = {"k": k or [10], "gold_answers": gold_answers, "comparers": comparers}
+    rules: dict[str, Any] = {"k": k or [10], "gold_answers": gold_answers, "comparers": comparers}
 
     def answered(session: "Session") -> Any:
         from freshstack_dspy.answering.reteval import answer_from_runs
 
-        return answer_from_runs(session, loaded, read, **how)
+        return answer_from_runs(session, loaded, read, **rules)
 
     if plan:
         return _plan(config, loaded, answered)
-    with judging(config, mode, failed=failed, log=log, out=out) as session:
+    with judging(config, how, out) as session:
         from freshstack_dspy.answering.metrics import (
             answer_metrics,
             answering_account,
@@ -77,7 +75,7 @@ def answer(
         )
 
         answers = answered(session)
-        account = answering_account(session, loaded, answers, **how)
+        account = answering_account(session, loaded, answers, **rules)
     metrics = answer_metrics(answers, account, loaded, read)
     write_answers(out, answers, account, metrics.cases)
     return Outcome(metrics.page(out), code=int(bool(answers.failures)))
@@ -122,9 +120,7 @@ def contexts(
     tokens: AtLeastOne | None = None,
     out: Path | None = None,
     replace: bool = False,
-    mode: Mode = "live",
-    failed: bool = False,
-    log: Path | None = None,
+    how: Asking,
     plan: bool = False,
 ) -> Outcome | Shown:
     """Measure contexts and the reports from them, next to the bounds of CRUX.
@@ -154,7 +150,7 @@ def contexts(
         raise typer.BadParameter("without --config nothing is asked, so there is no plan")
     if plan and config is not None:
         return _plan(config, loaded, evaluated)
-    asked = judging(config, mode, failed=failed, log=log, out=out) if config else nullcontext()
+    asked = judging(config, how, out) if config else nullcontext()
     with asked as session:
         table = evaluated(session)
     if out is not None:

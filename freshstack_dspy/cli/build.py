@@ -6,7 +6,7 @@ from typing import Literal
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import Outcome, command, say
-from freshstack_dspy.cli.options import AtLeastOne, FromZero, Mode, Share, asking, check_out
+from freshstack_dspy.cli.options import Asking, AtLeastOne, FromZero, Share, asking, check_out
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars
@@ -37,10 +37,8 @@ def plan(config: Path) -> Shown:
 def build(
     config: Path,
     *,
-    mode: Mode = "live",
-    failed: bool = False,
     engine: Literal["local", "ray"] | None = None,
-    log: Path | None = None,
+    how: Asking,
     replace: bool = False,
 ) -> Outcome:
     """Build a judged collection; run it again to resume.
@@ -59,7 +57,7 @@ def build(
     if engine is not None:
         chosen = settings.engine.model_copy(update={"name": engine})
         settings = settings.model_copy(update={"engine": chosen})
-    with asking(mode, log, failed=failed) as (options, bars):
+    with asking(how) as (options, bars):
         collection = fs.build(settings, replace=replace, **options)
     page = built_page(collection, settings.out, unchanged=UNCHANGED in bars.steps)
     return Outcome(page, code=int(bool(missing_of(collection))))
@@ -74,9 +72,7 @@ def extend(
     k: AtLeastOne = 20,
     out: Path | None = None,
     keep_labels: bool = False,
-    mode: Mode = "live",
-    failed: bool = False,
-    log: Path | None = None,
+    how: Asking,
     plan: bool = False,
 ) -> Outcome | Shown:
     """Judge the unjudged chunks of runs, also of passages.
@@ -91,7 +87,7 @@ def extend(
     if plan:
         with ProgressBars() as bars:
             return plan_extension(collection, runs, config, k=k, progress=bars)
-    with asking(mode, log, failed=failed) as (options, _):
+    with asking(how) as (options, _):
         extended = fs.extend(
             collection, runs, config, k=k, out=out, keep_labels=keep_labels, **options
         )
@@ -128,16 +124,14 @@ def refresh(
     config: Path,
     *,
     keep_labels: bool = False,
-    mode: Mode = "live",
-    failed: bool = False,
-    log: Path | None = None,
+    how: Asking,
 ) -> Outcome:
     """Take in new questions and files; reuse every judgment of unchanged content."""
     from freshstack_dspy.stored.contents import missing_of
 
     settings = fs.load_config(config)
     changes = _changes_file(settings.out)
-    with asking(mode, log, failed=failed) as (options, _):
+    with asking(how) as (options, _):
         refreshed = fs.refresh(
             settings, keep_labels=keep_labels, difference_file=changes, **options
         )
@@ -158,9 +152,7 @@ def rejudge(
     config: Path,
     out: Path | None = None,
     sample: AtLeastOne | None = None,
-    mode: Mode = "live",
-    failed: bool = False,
-    log: Path | None = None,
+    how: Asking,
     plan: bool = False,
 ) -> Outcome | Shown:
     """Judge all judged pairs again, or a sample; say how far the labels agree.
@@ -178,7 +170,7 @@ def rejudge(
     if plan:
         with ProgressBars() as bars:
             return plan_rejudging(collection, settings, sample=sample, progress=bars)
-    with asking(mode, log, failed=failed) as (options, _):
+    with asking(how) as (options, _):
         rejudged = fs.rejudge(collection, settings, out, sample=sample, **options)
     changes = None
     if out is not None and rejudged.difference is not None:

@@ -58,15 +58,22 @@ def command(run: Callable[..., Any]) -> Callable[..., None]:
 
     One that returns something has `--format` and `--json`, which print it; one that has a
     `--format` of its own has `--json` alone. A parameter `form` is given the form: None on a screen.
+    The fields of a parameter that is a named tuple are options, each of its own.
     """
     signature = inspect.signature(run)
     about, _, rest = inspect.cleandoc(run.__doc__ or "").partition("\n\nArgs:\n")
     own = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", rest, re.MULTILINE)
     helps = HELP | {name: " ".join(text.split()) for name, text in own}
+    groups = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if hasattr(parameter.annotation, "_fields")
+    }
     parameters = {
-        name: _declared(parameter, helps)
+        each.name: _declared(each, helps)
         for name, parameter in signature.parameters.items()
         if name != "form"
+        for each in (_fields(groups[name]) if name in groups else [parameter])
     }
     prints = signature.return_annotation is not None
     if prints and "format" not in parameters:
@@ -79,6 +86,8 @@ def command(run: Callable[..., Any]) -> Callable[..., None]:
         form: Form | None = "json" if as_json else as_form
         if "form" in signature.parameters:
             words["form"] = form
+        for name, group in groups.items():
+            words[name] = group(**{field: words.pop(field) for field in group._fields})
         returned = run(**words)
         if returned is not None:
             _show(returned if isinstance(returned, Outcome) else Outcome(returned), form)
@@ -87,6 +96,14 @@ def command(run: Callable[..., Any]) -> Callable[..., None]:
     call.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     call.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return call
+
+
+def _fields(group: Any) -> list[inspect.Parameter]:
+    """The fields of a named tuple, as keyword-only parameters."""
+    return [
+        _option(name, kind, group._field_defaults.get(name, inspect.Parameter.empty))
+        for name, kind in group.__annotations__.items()
+    ]
 
 
 def _declared(parameter: inspect.Parameter, helps: dict[str, str]) -> inspect.Parameter:

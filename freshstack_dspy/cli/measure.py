@@ -2,9 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -28,10 +28,8 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page, Text
 
 if TYPE_CHECKING:
-    from freshstack_dspy.calibration.correction import Correction
     from freshstack_dspy.measures.evaluation import Evaluation
-    from freshstack_dspy.measures.values import QueryGroups
-    from freshstack_dspy.stored.contents import Slices
+    from freshstack_dspy.measures.values import Grouped, QueryGroups
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
 
@@ -39,55 +37,100 @@ _LISTED, _LISTED_QUERIES = 20, 5
 """How many groups and queries are listed, if not said."""
 
 
-class _Judgments(NamedTuple):
-    """What runs are measured on."""
+class Measuring(NamedTuple):
+    """What runs are measured on, and by which rules."""
 
-    qrels: "fs.NuggetQrels"
-    slices: "Slices"
+    measure: Measures = None
+    by: list[str] | None = None
+    slices: SlicesNamed = None
     nuggets: Nuggets = "supported"
-    excluded: tuple[str, ...] = ()
-    """Queries left out as contaminated."""
-    collection: "fs.Collection | None" = None
-    """None of a file of qrels."""
+    unknown_ids: UnknownIds = "error"
+    exclude_contaminated: Share | None = None
+    covered: Covered = 1.0
+    labels: list[Path] | None = None
 
-    @property
-    def gate(self) -> str:
-        """What stands behind the option that a run failed by."""
-        from freshstack_dspy.records import DRY_RUN
 
-        return f"; {DRY_RUN}" if self.qrels.dry_run else ""
+@dataclass
+class _Measured:
+    """Runs that were measured, by name; `collection` is None for a file of qrels."""
 
-    def corrected(
-        self,
-        labels: Sequence[Path] | None,
-        runs: Mapping[str, Path],
-        measures: Sequence[str] | None,
-        form: str | None,
-        **rules: Any,
-    ) -> "Correction | None":
-        """Estimate what the values would be by people's labels, where there are some."""
-        from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
+    how: Measuring
+    collection: "fs.Collection | None"
+    qrels: "fs.NuggetQrels"
+    excluded: tuple[str, ...]
+    groupings: "list[QueryGroups]"
+    paths: dict[str, Path]
+    evaluations: "dict[str, Evaluation]"
+    rules: dict[str, Any]
 
-        if not labels:
-            return None
-        if self.collection is None:
-            name = self.qrels.about.name
-            raise ConfigError(f"--labels needs a collection, and {name} is a file of qrels")
-        if form == "csv" or rules.pop("conventions", "ours") != "ours":
-            raise ConfigError("--labels is for the conventions ours, and not for csv: take --json")
-        rules |= {"slices": self.slices, "nuggets": self.nuggets, "excluded": self.excluded}
-        return fs.correct(self.collection, labels, runs, measures or FRESHSTACK_MEASURES, **rules)
+    def grouped(self, run: Any, limit: int | None) -> "list[Grouped]":
+        """Give the means of a run, or of a difference, by group."""
+        from freshstack_dspy.measures.values import grouped
+
+        return [grouped(run, grouping, limit=limit) for grouping in self.groupings]
+
+    def shown(
+        self, page: Page, form: Form | None, faults: Sequence[str], pairs: Any = (), notes: Any = ()
+    ) -> Outcome:
+        """Add what the values would be by people's labels; end with 1 where there are faults."""
+        if labels := self.how.labels:
+            if self.collection is None:
+                name = self.qrels.about.name
+                raise ConfigError(f"--labels needs a collection, and {name} is a file of qrels")
+            if form == "csv" or self.rules.pop("conventions", "ours") != "ours":
+                raise ConfigError(
+                    "--labels is for the conventions ours, and not for csv: take --json"
+                )
+            correction = fs.correct(
+                self.collection,
+                labels,
+                self.paths,
+                next(iter(self.evaluations.values())).measures,
+                pairs=pairs,
+                slices=slices_named(self.how.slices),
+                nuggets=self.how.nuggets,
+                excluded=self.excluded,
+                **self.rules,
+            )
+            data = {**page.data, "corrected": correction}
+            page = replace(page, parts=(*page.parts, correction.page()), data=data)
+        failed = [f"failed: {'; '.join(faults)}"] if faults else []
+        return Outcome(page, complaints=[*notes, *failed], code=len(failed))
+
+
+def _measured(judgments: Path, runs: Sequence[Path], how: Measuring, **rules: Any) -> _Measured:
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
+    from freshstack_dspy.measures.passage_labels import read_run_of
+
+    collection, qrels, excluded = _judgments(judgments, how)
+    groupings = [_grouping(collection, qrels, name) for name in dict.fromkeys(how.by or ())]
+    rules |= {"unknown_ids": how.unknown_ids, "covered": how.covered}
+    evaluations: dict[str, Evaluation] = {}
+    paths = dict(zip(_names(runs), runs, strict=False))
+    if len(paths) < len(runs):
+        twice = next(path for path in runs if runs.count(path) > 1)
+        raise ConfigError(f"{twice}: the run is named twice; name each run once")
+    for name, path in paths.items():
+        run = read_run_of(qrels, path).without(excluded)
+        measures, several = how.measure or FRESHSTACK_MEASURES, len(runs) > 1
+        try:
+            with _warnings_printed(f"{name}: "):
+                evaluations[name] = evaluate(qrels, run, measures, judged_only=several, **rules)
+        except CollectionError as error:
+            raise CollectionError(f"{path}: {error}") from None
+    return _Measured(how, collection, qrels, excluded, groupings, paths, evaluations, rules)
 
 
 def _judgments(
-    path: Path, slices: "Slices", nuggets: Nuggets, exclude: float | None = None
-) -> _Judgments:
+    path: Path, how: Measuring
+) -> "tuple[fs.Collection | None, fs.NuggetQrels, tuple[str, ...]]":
+    """Open what runs are measured on; also give the queries left out as contaminated."""
     from freshstack_dspy.collection.evaluating import qrels_of_file, without_contaminated
     from freshstack_dspy.formats.imported import EXPORT_FILE
     from freshstack_dspy.measures.qrels import About
 
     if path.is_file():
-        if (slices or "supported", nuggets, exclude) != ("supported", "supported", None):
+        if how.slices or how.nuggets != "supported" or how.exclude_contaminated is not None:
             raise ConfigError(
                 f"{path} is a file of qrels; --slices, --nuggets and --exclude-contaminated need a "
                 "collection"
@@ -96,17 +139,17 @@ def _judgments(
         about = About(
             name=path.name, query_ids=frozenset(qrels.nuggets), identity={"qrels": path.name}
         )
-        return _Judgments(replace(qrels, about=about), slices)
+        return None, replace(qrels, about=about), ()
     if (path / EXPORT_FILE).is_file():
         raise ConfigError(
             f"{path} is an export, not a collection; name its file of qrels, or make a collection "
             "of it with freshstack import"
         )
     collection = fs.Collection.load(path)
-    qrels = collection.qrels(slices, nuggets)
-    qrels, excluded = without_contaminated(collection, qrels, exclude)
+    qrels = collection.qrels(slices_named(how.slices), how.nuggets)
+    qrels, excluded = without_contaminated(collection, qrels, how.exclude_contaminated)
     about = qrels.about.model_copy(update={"path": path})
-    return _Judgments(replace(qrels, about=about), slices, nuggets, excluded, collection)
+    return collection, replace(qrels, about=about), excluded
 
 
 def _names(runs: Sequence[Path]) -> list[str]:
@@ -125,64 +168,30 @@ def _warnings_printed(of: str = "") -> Iterator[None]:
         complain(f"warning: {of}{line}")
 
 
-def _evaluations(
-    runs: Sequence[Path], judgments: _Judgments, measures: Sequence[str] | None, **rules: Any
-) -> "dict[str, Evaluation]":
-    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
-    from freshstack_dspy.measures.passage_labels import read_run_of
-
-    evaluations: dict[str, Evaluation] = {}
-    for path, name in zip(runs, _names(runs), strict=True):
-        if name in evaluations:
-            raise ConfigError(f"{path}: the run is named twice; name each run once")
-        run = read_run_of(judgments.qrels, path).without(judgments.excluded)
-        rules |= {"judged_only": len(runs) > 1}
-        try:
-            with _warnings_printed(f"{name}: "):
-                evaluations[name] = evaluate(
-                    judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules
-                )
-        except CollectionError as error:
-            raise CollectionError(f"{path}: {error}") from None
-    return evaluations
-
-
-def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
+def _grouping(
+    collection: "fs.Collection | None", qrels: "fs.NuggetQrels", name: str
+) -> "QueryGroups":
     from freshstack_dspy.collection.grouping import groupings
     from freshstack_dspy.measures.values import QueryGroups, read_groups
 
     if name == "query":
-        members = {query: (query,) for query in judgments.qrels.nuggets}
+        members = {query: (query,) for query in qrels.nuggets}
         return QueryGroups(by="query", rule="each by itself", members=members)
     if Path(name).suffix in (".csv", ".tsv"):
-        return read_groups(name, judgments.qrels.about.query_ids)
-    if judgments.collection is None:
+        return read_groups(name, qrels.about.query_ids)
+    if collection is None:
         raise ConfigError(
             f"--by {name} needs a collection; a file groups the queries of qrels: --by mine.csv"
         )
     kind, _, at = name.partition("=")
-    if kind not in (kinds := groupings(judgments.collection)):
+    if kind not in (kinds := groupings(collection)):
         near = get_close_matches(kind, ["query", *kinds], n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError(
             f"--by {name}: {hint}allowed: {', '.join(kinds)}, date=2024-06-30, query, or a "
             "CSV or TSV file"
         )
-    return judgments.collection.groups(kind, at=at or None)
-
-
-def _gated(
-    page: Page,
-    correction: "Correction | None",
-    faults: Sequence[str],
-    notes: Sequence[str] = (),
-) -> Outcome:
-    """Add what the values would be by people's labels; end with 1 where there are faults."""
-    if correction is not None:
-        data = {**page.data, "corrected": correction}
-        page = replace(page, parts=(*page.parts, correction.page()), data=data)
-    failed = [f"failed: {'; '.join(faults)}"] if faults else []
-    return Outcome(page, complaints=[*notes, *failed], code=len(failed))
+    return collection.groups(kind, at=at or None)
 
 
 @command
@@ -190,57 +199,44 @@ def evaluate(
     judgments: Path,
     runs: list[Path],
     *,
-    measure: Measures = None,
-    by: list[str] | None = None,
+    how: Measuring,
     limit: AtLeastOne | None = None,
-    slices: SlicesNamed = None,
-    nuggets: Nuggets = "supported",
     conventions: Conventions = "ours",
-    unknown_ids: UnknownIds = "error",
-    exclude_contaminated: Share | None = None,
-    covered: Covered = 1.0,
-    labels: list[Path] | None = None,
     fail_under: Annotated[list[str] | None, typer.Option(metavar="MEASURE=BOUND")] = None,
     form: Form | None = None,
 ) -> Outcome:
     """Evaluate runs on a collection, or on qrels.
 
     Args:
-        judgments: Folder of a collection, or a file of TREC or BEIR qrels.
         limit: With --by: list at most so many groups, the largest; 20.
         conventions: Whose rules for ties, absent and empty queries, and rounding.
         fail_under: Exit with 1 where a run's mean is below, as alpha_nDCG@10=.45; may be repeated.
     """
     from freshstack_dspy.measures.compare import best_of, compare_evaluations
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
-    from freshstack_dspy.measures.values import grouped
+    from freshstack_dspy.records import DRY_RUN
     from freshstack_dspy.views.measures import evaluation_page, unjudged_parts
 
     bounds = [_bound(each) for each in fail_under or ()]
-    measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
-    measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
-    groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
-    rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
+    measures = [*(how.measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
+    how = how._replace(measure=measures)
+    measured = _measured(judgments, runs, how, conventions=conventions)
     if limit is None and form not in ("csv", "json"):
         limit = _LISTED
-    evaluations = _evaluations(runs, measured_on, measure, **rules)
-    groups = {
-        name: [grouped(evaluation, each, limit=limit) for each in groupings]
-        for name, evaluation in evaluations.items()
-    }
-    by_name = dict(zip(evaluations, runs, strict=True))
-    correction = measured_on.corrected(labels, by_name, measure, form, **rules)
-    page = evaluation_page(evaluations, groups, by_name)
+    evaluations, paths = measured.evaluations, measured.paths
+    groups = {name: measured.grouped(run, limit) for name, run in evaluations.items()}
+    page = evaluation_page(evaluations, groups, paths)
     if len(evaluations) > 1:
         comparison = compare_evaluations(evaluations, baseline=best_of(evaluations))
-        page = replace(page, parts=(*unjudged_parts(comparison, by_name), *page.parts))
+        page = replace(page, parts=(*unjudged_parts(comparison, paths), *page.parts))
+    gate = f"--fail-under; {DRY_RUN}" if measured.qrels.dry_run else "--fail-under"
     faults = [
-        f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under{measured_on.gate})"
+        f"{name}: {measure} is {mean:.6g}, below {bound:.6g} ({gate})"
         for name, run in evaluations.items()
         for measure, bound in bounds
         if (mean := run.means[measure]) < bound
     ]
-    return _gated(page, correction, faults)
+    return measured.shown(page, form, faults)
 
 
 def _bound(given: str) -> tuple[str, float]:
@@ -264,30 +260,21 @@ def compare(
     judgments: Path,
     runs: list[Path],
     *,
-    measure: Measures = None,
+    how: Measuring,
     baseline: Path | None = None,
-    by: list[str] | None = None,
     limit: AtLeastOne | None = None,
-    slices: SlicesNamed = None,
-    nuggets: Nuggets = "supported",
-    unknown_ids: UnknownIds = "error",
-    exclude_contaminated: Share | None = None,
-    covered: Covered = 1.0,
-    labels: list[Path] | None = None,
     fail_on_regression: bool = False,
     form: Form | None = None,
 ) -> Outcome:
     """Compare runs on a collection, or on qrels: differences, intervals, tests.
 
     Args:
-        judgments: Folder of a collection, or a file of TREC or BEIR qrels.
         baseline: The run that all others are compared with, a file or the name of one of these; by
             default every two are.
         limit: Also list so many queries, of the largest differences.
         fail_on_regression: Exit with 1 where a run is found to be worse than --baseline.
     """
     from freshstack_dspy.measures.compare import compare_evaluations
-    from freshstack_dspy.measures.values import grouped
     from freshstack_dspy.pages.page import p_value
     from freshstack_dspy.records import DEPENDS
     from freshstack_dspy.views.measures import comparison_page
@@ -300,22 +287,16 @@ def compare(
         runs = runs if baseline in runs else [baseline, *runs]
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
-    measured_on = _judgments(judgments, slices_named(slices), nuggets, exclude_contaminated)
-    rules = {"unknown_ids": unknown_ids, "covered": covered}
-    evaluations = _evaluations(runs, measured_on, measure, **rules)
-    by_name = dict(zip(evaluations, runs, strict=True))
-    names = {path: name for name, path in by_name.items()}
+    measured = _measured(judgments, runs, how)
+    names = {path: name for name, path in measured.paths.items()}
     comparison = compare_evaluations(
-        evaluations, baseline=None if baseline is None else names[baseline]
+        measured.evaluations, baseline=None if baseline is None else names[baseline]
     )
-    groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
     listed = None if form == "json" else _LISTED
     groups = {
-        pair: [grouped(differences, each, limit=listed) for each in groupings]
-        for pair, differences in (comparison.by_pair() if groupings else {}).items()
+        pair: measured.grouped(differences, listed)
+        for pair, differences in (comparison.by_pair() if how.by else {}).items()
     }
-    pairs = dict.fromkeys((each.run, each.against) for each in comparison.differences)
-    correction = measured_on.corrected(labels, by_name, measure, form, pairs=pairs, **rules)
     gated = comparison.differences if fail_on_regression else ()
     undecided = [
         f"not decided: {each.run}, {each.measure}: {each.conclusion}"
@@ -329,8 +310,9 @@ def compare(
         for each in gated
         if each.verdict == "lower"
     ]
-    page = comparison_page(comparison, limit or 0, by_name, groups)
-    return _gated(page, correction, worse, undecided)
+    page = comparison_page(comparison, limit or 0, measured.paths, groups)
+    pairs = dict.fromkeys((each.run, each.against) for each in comparison.differences)
+    return measured.shown(page, form, worse, pairs, undecided)
 
 
 @command

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -24,8 +24,18 @@ UnknownIds = Literal["error", "drop"]
 Measures = Annotated[list[str] | None, typer.Option("--measure", "-m")]
 SlicesNamed = Annotated[list[str] | None, typer.Option(metavar="NAME")]
 
+
+class Asking(NamedTuple):
+    """How a model is asked."""
+
+    mode: Mode = "live"
+    failed: bool = False
+    log: Path | None = None
+
+
 HELP = {
     "collection": "Folder of a collection.",
+    "judgments": "Folder of a collection, or a file of TREC or BEIR qrels.",
     "config": "TOML file of a build; `freshstack init` writes an example.",
     "runs": "Run files, in TREC's format, or passages or searches as JSON Lines.",
     "out": "File or folder to write.",
@@ -98,26 +108,21 @@ def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = F
 
 
 @contextmanager
-def asking(
-    mode: Mode, log: Path | None = None, *, failed: bool = False
-) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
+def asking(how: Asking) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
     """Show progress, and write each request as a line of JSON to a log; give a session's options."""
     from freshstack_dspy.lm.events import event_log
     from freshstack_dspy.progress import ProgressBars
 
-    with ProgressBars() as bars, event_log(log) if log else nullcontext() as callback:
-        yield {"mode": mode, "failed": failed, "progress": bars, "callback": callback}, bars
+    log = event_log(how.log) if how.log else nullcontext()
+    with ProgressBars() as bars, log as callback:
+        yield (
+            {"mode": how.mode, "failed": how.failed, "progress": bars, "callback": callback},
+            bars,
+        )
 
 
 @contextmanager
-def judging(
-    config: Path,
-    mode: Mode = "live",
-    *,
-    failed: bool = False,
-    log: Path | None = None,
-    out: Path | None = None,
-) -> Iterator["Session"]:
+def judging(config: Path, how: Asking, out: Path | None = None) -> Iterator["Session"]:
     """Open a session for a configuration's model, with progress.
 
     Another process is kept from asking for the same `out`.
@@ -131,7 +136,7 @@ def judging(
     by = f"freshstack {sys.argv[1]}"
     with (
         only_writer(out, by) if out is not None else nullcontext(),
-        asking(mode, log, failed=failed) as (options, _),
+        asking(how) as (options, _),
         span(sys.argv[1]),
         open_session(settings, searching=False, **options) as session,
     ):

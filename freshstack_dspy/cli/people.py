@@ -10,7 +10,7 @@ import typer
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import Outcome, command, complain, say, to_type
-from freshstack_dspy.cli.options import AtLeastOne, FromZero, check_out, judging, name_in
+from freshstack_dspy.cli.options import Asking, AtLeastOne, FromZero, check_out, judging, name_in
 from freshstack_dspy.pages.page import Page, counted
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def optimize(
     examples = fs.read_labels(labels, kind) if kind else ()
     dspy.disable_logging()
     # DSPy's optimizers print what they do; what they found is in the report.
-    with judging(config, mode, log=log, out=out) as session, redirect_stdout(io.StringIO()):
+    with judging(config, Asking(mode, log=log), out) as session, redirect_stdout(io.StringIO()):
         optimized = fs.optimize(
             examples or read_examples(labels, texts),
             session.lm_of(_ROLES.get(program)),

@@ -11,7 +11,7 @@ import typer
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import Form, Outcome, command, complain, say, to_type
-from freshstack_dspy.cli.options import asking, check_out
+from freshstack_dspy.cli.options import Asking, asking, check_out
 from freshstack_dspy.pages.page import Page, Text, counted
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def answer(config: Path, *, log: Path | None = None) -> None:
     from freshstack_dspy.recipes.requests import answer_requests
 
     settings = load_judging(config)
-    with asking("live", log) as (options, bars):
+    with asking(Asking(log=log)) as (options, bars):
         found = answer_requests(settings, bars, options.get("callback"))
     say(str(found))
     _print_reasons([f"{count} x {why}" for why, count in found.failed.items()])

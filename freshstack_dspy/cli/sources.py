@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from freshstack_dspy.cli.command import command, complain, say
-from freshstack_dspy.cli.options import AtLeastOne, check_out, judging
+from freshstack_dspy.cli.options import Asking, AtLeastOne, check_out, judging
 from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def synthesize(
     from freshstack_dspy.recipes.pieces import synthesize as harvest
 
     check_out(out, replace=replace)
-    with judging(config, log=log, out=out) as session:
+    with judging(config, Asking(log=log), out) as session:
         _write(harvest(session, path, limit=limit), out, "questions")
 
 
@@ -140,7 +140,7 @@ def decontextualize(
     from freshstack_dspy.recipes.pieces import decontextualize as harvest
 
     check_out(out, replace=replace)
-    with judging(config, log=log, out=out) as session:
+    with judging(config, Asking(log=log), out) as session:
         _write(harvest(session, path, limit=limit), out, "passages")
 
 

@@ -30,33 +30,16 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
     collection = Collection.load(tmp_path / "collection")
 
     assert done.code == 0
-    lines = done.out.splitlines()
-    assert " ".join(done.out.split()).startswith(f"small: {tmp_path / 'collection'} ")
+    lines, text = done.out.splitlines(), " ".join(done.out.split())
     steps = [line.split()[1] for line in lines if line.startswith("│")]
     assert steps == ["nuggets", "sub_questions", "closed_book_answer", "support", "contamination"]
     assert "3 queries" in done.out
-    assert "5 chunks" in done.out
-    assert f"1 file skipped (1 binary); see {tmp_path / 'collection/skipped.jsonl'}" in " ".join(
-        done.out.split()
-    )
+    assert f"1 file skipped (1 binary); see {tmp_path / 'collection/skipped.jsonl'}" in text
     assert f"content hash {collection.manifest.content_hash}" in lines
     assert lines[-1].endswith(f"freshstack retrieve {tmp_path / 'collection'}")
-    assert [line.split("  ")[0] for line in done.err.splitlines()] == [
-        "questions",
-        "files",
-        "chunks",
-        "index: terms",
-        "index: bm25",
-        "index: lsa",
-        "index: table",
-        "corpus overlap",
-        "nuggets",
-        "sub-questions",
-        "closed-book answers",
-        "pool",
-        "support judgments",
-        "contamination",
-    ]
+    shown = [line.split("  ")[0] for line in done.err.splitlines()]
+    assert shown[:3] == ["questions", "files", "chunks"]
+    assert shown[-2:] == ["support judgments", "contamination"]
 
 
 def test_deferred_requests_are_written_answered_imported_and_built_from(

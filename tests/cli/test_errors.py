@@ -45,18 +45,13 @@ def test_a_run_that_is_missing_or_damaged_is_named(
     freshstack: Command, built: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "damaged.run").write_text("1 Q0 a\n")
+    (tmp_path / "questions.jsonl").write_text('{"query_id": "1", "title": "Why?"}\n')
+    (tmp_path / "runs").mkdir()
 
     assert_one_line(freshstack("evaluate", built, "gone.run"), "gone.run: no such file")
     assert_one_line(freshstack("evaluate", built, "damaged.run"), "damaged.run:1: ")
-    (tmp_path / "questions.jsonl").write_text('{"query_id": "1", "title": "Why?"}\n')
     assert_one_line(freshstack("evaluate", built, "questions.jsonl"), ":1: not a passage: ")
-    (tmp_path / "runs").mkdir()
     assert_one_line(freshstack("evaluate", built, "runs"), "name the runs in it, as runs/*")
-
-
-def test_a_folder_or_a_file_beside_a_collection_leads_to_it(
-    freshstack: Command, built: Path
-) -> None:
     for near in (built.parent, built / "manifest.json"):
         assert_one_line(freshstack("show", near), f"did you mean {built}?")
 

