@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import mode
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import dspy
@@ -52,24 +51,24 @@ CHUNKS = 5
 """Most chunks in one example of the judge."""
 
 
-class LabelledExample(NamedTuple):
-    """One call of a program with the answer that people gave."""
+class LabelledExample(dspy.Example):
+    """A call of a program: its inputs as records, and what people said, `people`.
 
-    query_id: str
-    question: ShownQuestion
-    example: dspy.Example
-    """Inputs and answer by the fields of its signature; or an example of one's own."""
-    inputs: Mapping[str, Any] = MappingProxyType({})
-    """What the program itself takes, as records; none of an example of one's own."""
+    `people` is JSON by the fields of the program's signature, those of the question among them, so
+    that it is a demonstration too; optimizers that show examples to a model show it alone.
+    """
+
+    def __repr__(self) -> str:
+        return repr(self.get("people") or dict(self.items()))
 
 
 class Examples(NamedTuple):
-    """Examples, those for DSPy or our own, divided by query: no query is on both sides."""
+    """Examples for DSPy, divided by query: no query is on both sides."""
 
-    train: list[Any]
-    dev: list[Any]
+    train: list[dspy.Example]
+    dev: list[dspy.Example]
     """What an optimizer chooses by, its `valset`."""
-    test: list[Any]
+    test: list[dspy.Example]
     """What no optimizer sees."""
 
 
@@ -116,8 +115,7 @@ def examples(
     if lost:
         warnings.warn("; ".join(lost_lines(lost)), stacklevel=2)
     scale = scale or (collection.manifest.scale if collection else SUPPORT)
-    split = split_by_query(labelled_examples(records, collection, scale, limit))
-    return Examples(*([_public(one, scale) for one in part] for part in split))
+    return split_by_query(labelled_examples(records, collection, scale, limit))
 
 
 def followed(labels: Any, collection: Collection | None) -> tuple[Any, Mapping[str, Sequence[Any]]]:
@@ -130,9 +128,11 @@ def followed(labels: Any, collection: Collection | None) -> tuple[Any, Mapping[s
     return found, lost
 
 
-def _public(labelled: LabelledExample, scale: Scale) -> dspy.Example:
-    people = plain(dict(labelled.example.labels().items()))
-    return dspy.Example(**labelled.inputs, people=people, scale=scale).with_inputs(*labelled.inputs)
+def _labelled(scale: Scale, inputs: Mapping[str, Any], **people: Any) -> LabelledExample:
+    made: LabelledExample = LabelledExample(
+        **inputs, people=plain(people), scale=scale
+    ).with_inputs(*inputs)
+    return made
 
 
 def labelled_examples(
@@ -224,9 +224,8 @@ def _judged(
     shown = [whole(chunk) for chunk in chunks]  # as in a build
     asked = judge_inputs(query, nuggets, shown)
     verdicts = verdicts_on(scale.name).validate_python(said)
-    example = dspy.Example(**asked, verdicts=verdicts).with_inputs(*asked)
     inputs = {"query": query, "nuggets": nuggets, "chunks": shown}
-    return LabelledExample(query_id, example.question, example, inputs)
+    return _labelled(scale, inputs, **asked, verdicts=verdicts)
 
 
 def _records(
@@ -305,14 +304,15 @@ def nugget_examples(
             )
             for each, match in zip(texts.values(), matches, strict=True)
         ]
-        example = dspy.Example(
+        example = _labelled(
+            SUPPORT,
+            {"query": query},
             question=ShownQuestion.of(query),
             answer=query.answer,
             limit=max(limit, len(nuggets)),
             nuggets=nuggets,
-        ).with_inputs("question", "answer", "limit")
-        inputs = {"query": query}
-        examples.append(LabelledExample(one.query_id, example.question, example, inputs))
+        )
+        examples.append(example)
     return examples
 
 
@@ -347,40 +347,36 @@ def answer_examples(
                 f"the label of the answer of {one.run_id!r} to query {one.query_id!r} lacks texts: "
                 "give its 'answer' and 'gold_answer', and its 'question' or the collection"
             )
-        example = dspy.Example(
+        example = _labelled(
+            SUPPORT,
+            {"query": query, "references": [one.gold_answer], "answer": one.answer},
             question=ShownQuestion.of(query),
             references=[ReferenceAnswer(number=1, text=one.gold_answer)],
             answer=one.answer,
             reason=one.note or "A person compared them.",
             agrees="yes" if one.agrees else "no",
-        ).with_inputs("question", "references", "answer")
-        inputs = {"query": query, "references": [one.gold_answer], "answer": one.answer}
-        examples.append(LabelledExample(one.query_id, example.question, example, inputs))
+        )
+        examples.append(example)
     return examples
 
 
-def own_examples(examples: Sequence[dspy.Example]) -> list[LabelledExample]:
-    """Name the query of each example: its `query`, or else its `query_id`, or else its inputs.
+def query_of(example: dspy.Example) -> tuple[str, ShownQuestion]:
+    """The id and the question of an example: its `query`, or else its `query_id`, or its inputs.
 
     Raises:
-        ConfigError: An example does not say which of its fields are inputs.
+        ConfigError: The example does not say which of its fields are inputs.
     """
-    found = []
-    for example in examples:
-        try:
-            inputs = example.inputs()
-        except ValueError:
-            raise ConfigError(
-                "an example does not say what its inputs are: dspy.Example(…).with_inputs('query')"
-            ) from None
-        query = example.get("query")
-        if isinstance(query, Query):
-            query_id, question = query.query_id, ShownQuestion.of(query)
-        else:
-            question = ShownQuestion(body=as_text(inputs))
-            query_id = str(example.get("query_id", question.body))
-        found.append(LabelledExample(query_id, question, example))
-    return found
+    try:
+        inputs = example.inputs()
+    except ValueError:
+        raise ConfigError(
+            "an example does not say what its inputs are: dspy.Example(…).with_inputs('query')"
+        ) from None
+    query = example.get("query")
+    if isinstance(query, Query):
+        return query.query_id, ShownQuestion.of(query)
+    question = ShownQuestion(body=as_text(inputs))
+    return str(example.get("query_id", question.body)), question
 
 
 def read_examples(path: Path, collection: Collection | None) -> list[dspy.Example]:
@@ -410,7 +406,7 @@ def as_text(example: Any) -> str:
     return dumped.decode()
 
 
-def split_by_query(examples: Sequence[LabelledExample]) -> Examples:
+def split_by_query(examples: Sequence[dspy.Example]) -> Examples:
     """Divide examples by query, 40 % to train, 20 to dev, 40 to test, the same on every machine.
 
     Queries that ask nearly the same are on one side, or the test would be on what was trained.
@@ -418,7 +414,7 @@ def split_by_query(examples: Sequence[LabelledExample]) -> Examples:
     Raises:
         CollectionError: There are fewer than three queries that differ.
     """
-    questions = {example.query_id: example.question for example in examples}
+    questions = dict(map(query_of, examples))
     queries = sorted(
         questions,
         key=lambda query_id: hashlib.sha256(f"0\n{query_id}".encode()).hexdigest(),
@@ -433,9 +429,9 @@ def split_by_query(examples: Sequence[LabelledExample]) -> Examples:
     tested = _taken(groups, round(len(queries) * _TEST_SHARE), leaving=2)
     rest = [group for group in groups if not tested.issuperset(group)]
     dev = _taken(rest, round(len(queries) * _DEV_SHARE), leaving=1)
-    sides: dict[str, list[LabelledExample]] = {"train": [], "dev": [], "test": []}
+    sides: dict[str, list[dspy.Example]] = {"train": [], "dev": [], "test": []}
     for example in examples:
-        id_ = example.query_id
+        id_, _ = query_of(example)
         sides["test" if id_ in tested else "dev" if id_ in dev else "train"].append(example)
     return Examples(**sides)
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
@@ -21,7 +20,6 @@ from freshstack_dspy.measures.kappa import (
     share_of,
     table_of,
 )
-from freshstack_dspy.records import Scale
 
 MetricName = Literal["kappa", "agreement", "f1"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
@@ -82,7 +80,12 @@ class AgreementMetric(MeanMetric):
 
     def tally(self, example: Any, answer: Any) -> Any:
         """The table of the pairs, program x person."""
-        return table_of(self.pairs(example, answer), 2)
+        return table_of(self.pairs(*self._read(example, answer)), 2)
+
+    def _read(self, example: Any, prediction: Any) -> tuple[Any, Any]:
+        """What people said and what a program answered, both by the fields of our signature."""
+        said = dspy.Example(**example.people, scale=example.scale)
+        return said, dspy.Prediction(**self.answer_of(example, prediction))
 
     def size(self, tally: Any) -> int:
         """How many pairs a table has."""
@@ -100,37 +103,39 @@ class AgreementMetric(MeanMetric):
         }
         return {name: values[name] for name in dict.fromkeys((self.name, *self.shown))}
 
-    def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:
-        """What a program made of its inputs, as JSON by the fields of our signature.
+    def answer_of(self, example: Any, prediction: Any) -> dict[str, Any]:
+        """What a program made of an example's inputs, as JSON by the fields of our signature.
 
         Raises:
             ReplyError: A part of it has no valid answer.
         """
         return {"agrees": "yes" if prediction.agrees else "no", "reason": prediction.reason}
 
-    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
+    def pairs(self, said: Any, answer: Any) -> list[LabelPair]:
         """What program and person say, 1 or 0, of each part of an answer."""
-        return [(int(answer.agrees == "yes"), int(example.agrees == "yes"))]
+        return [(int(answer.agrees == "yes"), int(said.agrees == "yes"))]
 
-    def faults(self, example: Any, answer: Any) -> Iterable[str]:
+    def faults(self, said: Any, answer: Any) -> Iterable[str]:
         """What a person finds wrong with an answer."""
-        if answer.agrees != example.agrees:
-            yield f"A person says {example.agrees}, and not {answer.agrees}, as {answer.reason}"
+        if answer.agrees != said.agrees:
+            yield f"A person says {said.agrees}, and not {answer.agrees}, as {answer.reason}"
 
     def feedback(
-        self, example: Any, answer: Any, trace: Any = None, of: str | None = None, _: Any = None
+        self, example: Any, prediction: Any, trace: Any = None, of: str | None = None, _: Any = None
     ) -> Any:
         """The share of pairs agreed on and the faults, as DSPy's optimizers take them.
 
         While demonstrations are collected (`trace` of all predictors), whether it is at least 0.8.
         """
-        if answer is None:
+        try:
+            said, answer = self._read(example, prediction)
+        except (AttributeError, ReplyError):
             return dspy.Prediction(score=0.0, feedback="There was no valid answer.")
-        pairs = self.pairs(example, answer)
+        pairs = self.pairs(said, answer)
         share = fmean(program == person for program, person in pairs) if pairs else 1.0
         if trace is not None and of is None:
             return share >= GOOD_ENOUGH
-        faults = "\n".join(self.faults(example, answer)) or "All of it is right."
+        faults = "\n".join(self.faults(said, answer)) or "All of it is right."
         return dspy.Prediction(score=share, feedback=faults)
 
 
@@ -143,9 +148,9 @@ class NuggetAgreement(AgreementMetric):
     names = ("f1",)
     shown = ("f1", "precision", "recall")
 
-    def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:
+    def answer_of(self, example: Any, prediction: Any) -> dict[str, Any]:
         """The nuggets, with what they quote of the answer."""
-        answer = inputs["query"].answer
+        answer = example.query.answer
         return {
             "nuggets": [
                 {
@@ -156,37 +161,33 @@ class NuggetAgreement(AgreementMetric):
             ]
         }
 
-    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
+    def pairs(self, said: Any, answer: Any) -> list[LabelPair]:
         """For each nugget, whether the program wrote it and whether a person listed it."""
-        written, listed, same = self._matched(example, answer)
+        written, listed, same = self._matched(said, answer)
         missed, invented = len(listed) - len(same), len(written) - len(same)
         return [*[(1, 1)] * len(same), *[(0, 1)] * missed, *[(1, 0)] * invented]
 
-    def faults(self, example: Any, answer: Any) -> Iterable[str]:
+    def faults(self, said: Any, answer: Any) -> Iterable[str]:
         """The nuggets that are missing, and those that are not wanted."""
-        written, listed, same = self._matched(example, answer)
+        written, listed, same = self._matched(said, answer)
         yield from (f"Missing: {text}" for n, text in enumerate(listed) if n not in same.values())
         yield from (f"Not wanted: {text}" for n, text in enumerate(written) if n not in same)
 
-    def _matched(self, example: Any, answer: Any) -> tuple[list[str], list[str], dict[int, int]]:
-        written, listed = ([one["text"] for one in each.nuggets] for each in (answer, example))
+    def _matched(self, said: Any, answer: Any) -> tuple[list[str], list[str], dict[int, int]]:
+        written, listed = ([one["text"] for one in each.nuggets] for each in (answer, said))
         return written, listed, same_facts(written, listed)
 
 
 class JudgeAgreement(AgreementMetric):
     """Labels of (nugget, chunk) pairs, read as support, from the threshold on, or none."""
 
-    def __init__(self, scale: Scale, metric: MetricName | None = None) -> None:
-        super().__init__(metric)
-        self._scale = scale
-
-    def answer_of(self, inputs: Mapping[str, Any], prediction: Any) -> dict[str, Any]:
+    def answer_of(self, example: Any, prediction: Any) -> dict[str, Any]:
         """The verdict on each chunk, with the quotes that are in it."""
         given = {(one.nugget_id, one.chunk_id): one for one in prediction.judgments}
         verdicts = []
-        for number, passage in enumerate(inputs["chunks"], 1):
+        for number, passage in enumerate(example.chunks, 1):
             grades, quotes, reasons = [], [], [""]
-            for nugget in inputs["nuggets"]:
+            for nugget in example.nuggets:
                 judged = given.get((nugget.nugget_id, passage.chunk_id))
                 if judged is None:
                     missing = f"no judgment of chunk {number}"
@@ -198,21 +199,21 @@ class JudgeAgreement(AgreementMetric):
                 quotes.append([passage.chunk.text_at(*span) for span in judged.evidence])
                 reasons.append(judged.reason)
             reason = reasons[:2][-1]  # of the first nugget, as of all
-            verdicts.append(verdict_on(self._scale.name, number, reason, grades, quotes))
+            verdicts.append(verdict_on(example.scale.name, number, reason, grades, quotes))
         return {"verdicts": verdicts}
 
-    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
+    def pairs(self, said: Any, answer: Any) -> list[LabelPair]:
         """The judge's and the person's label of each pair, as support or none."""
-        threshold = self._scale.threshold
-        labels = self._labels(example, answer)
+        threshold = said.scale.threshold
+        labels = self._labels(said, answer)
         return [
             (binary(judge, threshold), binary(person, threshold)) for *_, judge, person in labels
         ]
 
-    def faults(self, example: Any, answer: Any) -> Iterable[str]:
+    def faults(self, said: Any, answer: Any) -> Iterable[str]:
         """The pairs that they do not agree on, with the judge's reason and quotes."""
-        threshold = self._scale.threshold
-        for number, verdict, judge, person in self._labels(example, answer):
+        threshold = said.scale.threshold
+        for number, verdict, judge, person in self._labels(said, answer):
             if binary(judge, threshold) != binary(person, threshold):
                 quoted = _graded(verdict).get(number, {}).get("quotes", ())
                 quotes = "".join(f' "{quote}"' for quote in quoted)
@@ -222,13 +223,13 @@ class JudgeAgreement(AgreementMetric):
                     f"Its quotes:{quotes or ' none'}"
                 )
 
-    def _labels(self, example: Any, answer: Any) -> Iterable[tuple[int, Any, int, int]]:
+    def _labels(self, said: Any, answer: Any) -> Iterable[tuple[int, Any, int, int]]:
         """Number of the nugget, verdict on the chunk, its grade, and the person's."""
         judged = {verdict["chunk"]: verdict for verdict in answer.verdicts}
-        for said in example.verdicts:
-            verdict = judged[said["chunk"]]
-            for number in range(1, len(example.nuggets) + 1):
-                grades = (_graded(one).get(number, {}).get("grade", 0) for one in (verdict, said))
+        for person in said.verdicts:
+            verdict = judged[person["chunk"]]
+            for number in range(1, len(said.nuggets) + 1):
+                grades = (_graded(one).get(number, {}).get("grade", 0) for one in (verdict, person))
                 yield number, verdict, *grades
 
 
@@ -256,18 +257,12 @@ def agreement(
         A `dspy.Prediction` of `score`, from 0 to 1, and `feedback`, what people find wrong. While
         demonstrations are collected (`trace` of all predictors), whether the share is at least 0.8.
     """
-    people, inputs = example.people, dict(example.inputs().items())
-    measure: AgreementMetric
-    if "verdicts" in people:
-        measure = JudgeAgreement(example.scale)
-    else:
-        measure = NuggetAgreement() if "nuggets" in people else AgreementMetric()
-    answer = None
-    if prediction is not None:
-        with suppress(ReplyError):
-            answer = dspy.Prediction(**measure.answer_of(inputs, prediction))
-    said = dspy.Example(**{**inputs, **people})
-    return measure.feedback(said, answer, trace, pred_name, pred_trace)
+    measure = AgreementMetric
+    if "verdicts" in example.people:
+        measure = JudgeAgreement
+    elif "nuggets" in example.people:
+        measure = NuggetAgreement
+    return measure().feedback(example, prediction, trace, pred_name, pred_trace)
 
 
 def own_name(own: Any) -> str:

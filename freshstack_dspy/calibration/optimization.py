@@ -8,7 +8,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -22,7 +21,7 @@ from freshstack_dspy.calibration.examples import (
     as_text,
     followed,
     labelled_examples,
-    own_examples,
+    query_of,
     split_by_query,
 )
 from freshstack_dspy.calibration.metrics import (
@@ -185,8 +184,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         metric: Of labels `kappa` (the default), `agreement` (the share of pairs) or `f1`; of nuggets
             `f1`. Optimizers then credit each example with the share of its pairs on
             which program and person agree. Or a function, see `Metric`, whose mean counts: of an
-            example and the program's prediction, with labels both as JSON, by the fields of our
-            signature.
+            example, with labels as `examples` makes it, and the program's prediction.
         collection: Where texts are looked up first; the nuggetizer needs one.
         scale: Of the judge, and the lowest label, also of people, that is support; by default
             `support` from 1 on. There, labels that are all 0 or 1 mean no and yes.
@@ -208,11 +206,11 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     writer = lm if prompt_model is None else as_recorded(prompt_model)
     _check_optimizer(optimizer, writer.model)
     labels, lost = followed(labels, collection)
-    tuned, call, examples, measure = _task(labels, program, metric, collection, scale, limit)
+    tuned, examples, measure = _task(labels, program, metric, collection, scale, limit)
     split = split_by_query(examples)
     with showing(progress) as shown:
         run = _Run(lm, writer, measure, shown)
-        student = _Student(tuned, dspy.settings.adapter or TypedAdapter(), call)
+        student = _Student(tuned, dspy.settings.adapter or TypedAdapter())
         for predictor in student.predictors():
             if predictor.lm is not None:
                 predictor.lm = run.guarded(predictor.lm)
@@ -237,7 +235,10 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         model=", ".join(sorted({(one.lm or lm).model for one in tuned.predictors()})),
         metric=measure.name,
         labels=sha256("\n".join(sorted(map(as_text, labels))).encode()).hexdigest(),
-        queries={part: len({one.query_id for one in of}) for part, of in split._asdict().items()},
+        queries={
+            part: len({query_of(example)[0] for example in of})
+            for part, of in split._asdict().items()
+        },
         examples={part: len(of) for part, of in split._asdict().items()},
         **chosen,
         demonstrations=sum(len(one["demos"]) for one in best_state.values()),
@@ -255,10 +256,6 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
 # What is optimized
 
 
-_Call = Callable[[Any, dict[str, Any]], Any]
-"""From a program and the inputs of an example to a prediction."""
-
-
 def _task(
     labels: Any,
     program: Any,
@@ -266,8 +263,8 @@ def _task(
     collection: Collection | None,
     scale: Scale | None,
     limit: int,
-) -> tuple[Any, _Call, list[LabelledExample], MeanMetric]:
-    """The program, how it is run on an example's inputs, examples of these, and the metric."""
+) -> tuple[Any, Sequence[dspy.Example], MeanMetric]:
+    """The program, examples of its inputs, and the metric."""
     if not labels:
         raise CollectionError("there are no labels; give those of at least three queries")
     if isinstance(labels[0], dspy.Example):
@@ -276,7 +273,7 @@ def _task(
                 "examples of your own need a program, the dspy.Module to optimize, and a metric, a "
                 f"function of an example and a prediction, not {program!r:.40} and {metric!r:.40}"
             )
-        return program.deepcopy(), _as_called, own_examples(labels), MeanMetric(metric)
+        return program.deepcopy(), labels, MeanMetric(metric)
     scale = scale or Scale(name=getattr(program, "scale", SUPPORT.name))
     made = _PROGRAMS.get(type(labels[0]))
     if made is None:
@@ -284,7 +281,8 @@ def _task(
             f"nothing is optimized on a {type(labels[0]).__name__}; give HumanLabel, NuggetList or "
             "AnswerLabel records, or dspy.Example objects"
         )
-    own, agreement = made(scale, limit)
+    make, agreement = made
+    own = make(scale, limit)
     if isinstance(labels[0], HumanLabel):
         _check_scales(labels, collection, scale)
     if program is None:
@@ -296,45 +294,16 @@ def _task(
     else:
         check_takes(program, own, f"the program for {type(labels[0]).__name__} records")
         program = program.deepcopy()
-    reader: AgreementMetric = agreement(None if callable(metric) else metric)
-    examples = [_plain(one) for one in labelled_examples(labels, collection, scale, limit)]
-    measure = MeanMetric(metric) if callable(metric) else reader
-    return program, _on_records(examples, reader), examples, measure
+    measure = MeanMetric(metric) if callable(metric) else agreement(metric)
+    return program, labelled_examples(labels, collection, scale, limit), measure
 
 
-def _as_called(program: Any, inputs: dict[str, Any]) -> Any:
-    return program(**inputs)
-
-
-_Agreement = Callable[[Any], AgreementMetric]
-_PROGRAMS: dict[type, Callable[[Scale, int], tuple[Program, _Agreement]]] = {
-    HumanLabel: lambda scale, _: (SupportJudge(scale.name), partial(JudgeAgreement, scale)),
-    NuggetList: lambda _, limit: (Nuggetizer(limit), NuggetAgreement),
-    AnswerLabel: lambda *_: (AnswerComparer(), AgreementMetric),
+_PROGRAMS: dict[type, tuple[Callable[[Scale, int], Program], type[AgreementMetric]]] = {
+    HumanLabel: (lambda scale, _: SupportJudge(scale.name), JudgeAgreement),
+    NuggetList: (lambda _, limit: Nuggetizer(limit), NuggetAgreement),
+    AnswerLabel: (lambda *_: AnswerComparer(), AgreementMetric),
 }
 """By the kind of labels: the program that is tuned on them, and how it is measured."""
-
-
-def _plain(labelled: LabelledExample) -> LabelledExample:
-    """An example of plain JSON, which optimizers can show a model."""
-    example = labelled.example
-    values = dspy.Example(**plain(dict(example.items())))
-    return labelled._replace(example=values.with_inputs(*example.inputs().keys()))
-
-
-def _on_records(examples: Sequence[LabelledExample], reader: AgreementMetric) -> _Call:
-    """Run a program on the records that an example's JSON stands for; it answers as JSON."""
-
-    def key(inputs: Any) -> str:
-        return json.dumps(dict(inputs.items()), sort_keys=True)
-
-    records = {key(one.example.inputs()): one.inputs for one in examples}
-
-    def call(program: Any, inputs: dict[str, Any]) -> Any:
-        given = records[key(inputs)]
-        return dspy.Prediction(**reader.answer_of(given, program(**given)))
-
-    return call
 
 
 def _check_scales(
@@ -358,22 +327,24 @@ class _Student(dspy.Module):
     """A program as optimizers see it, which copy it and change its predictors.
 
     It asks by its own adapter, and not by that of the optimizers' questions. Its traces, of which
-    they make demonstrations and what they show a model, are plain JSON, without keys of replies.
+    they make demonstrations and what they show a model, are plain JSON, without keys of replies;
+    of examples that are demonstrations what people said is shown.
     """
 
-    def __init__(self, program: Any, adapter: Any, call: _Call) -> None:
+    def __init__(self, program: Any, adapter: Any) -> None:
         super().__init__()
-        self.program, self._adapter, self._call = program.deepcopy(), adapter, call
+        self.program, self._adapter = program.deepcopy(), adapter
 
     def named_parameters(self) -> Any:
         """Those of the program, by its own names."""
         return self.program.named_parameters()
 
     def forward(self, **inputs: Any) -> Any:
+        _show_people(self.program)
         outer = [] if dspy.settings.trace is None else dspy.settings.trace
         with dspy.context(adapter=self._adapter, trace=[]):
             try:
-                return self._call(self.program, inputs)
+                return self.program(**inputs)
             finally:
                 for predictor, given, reply in dspy.settings.trace or ():
                     said = {k: v for k, v in reply.items() if k not in ("call_id", "call_ids")}
@@ -381,6 +352,14 @@ class _Student(dspy.Module):
 
 
 # How programs are measured
+
+
+def _show_people(program: Any) -> None:
+    for predictor in program.predictors():
+        predictor.demos = [
+            dspy.Example(**demo.people) if isinstance(demo, LabelledExample) else demo
+            for demo in predictor.demos
+        ]
 
 
 class _Answers(NamedTuple):
@@ -454,18 +433,18 @@ class _Run:
             "cost": None if None in costs else sum(cost or 0.0 for cost in costs),
         }
 
-    def answers(self, part: str, program: Any, examples: Sequence[LabelledExample]) -> _Answers:
+    def answers(self, part: str, program: Any, examples: Sequence[dspy.Example]) -> _Answers:
         """Run a program on a part of the examples."""
         self.progress.start(part, len(examples))
 
-        def run(labelled: LabelledExample) -> Any:
+        def run(example: dspy.Example) -> Any:
             try:
-                answer = program(**labelled.example.inputs())
+                answer = program(**example.inputs())
             except (ReplyError, AdapterParseError, FatalModelError) as error:
                 self.raise_if_ended()  # the model itself; else it is about this example
                 self.lm.ledger.enter(failed=1)
                 return error
-            return self.measure.tally(labelled.example, answer)
+            return self.measure.tally(example, answer)
 
         def advance() -> None:
             self.progress.advance(part, self.account(part).spent)
@@ -614,7 +593,7 @@ def _raise_if_unanswered(parts: Sequence[_Answers]) -> None:
 
 
 def _on_test(
-    examples: Sequence[LabelledExample],
+    examples: Sequence[dspy.Example],
     before: _Answers,
     after: _Answers,
     measure: MeanMetric,
@@ -623,11 +602,12 @@ def _on_test(
 
     by_query: dict[str, Any] = {}
     answered: dict[str, Any] = {}
-    for one, *sides in zip(examples, before.tallies, after.tallies, strict=True):
+    for example, *sides in zip(examples, before.tallies, after.tallies, strict=True):
+        query_id, _ = query_of(example)
         counts = np.array([[float(side is not None), 1.0] for side in sides])
-        answered[one.query_id] = answered.get(one.query_id, 0) + counts
+        answered[query_id] = answered.get(query_id, 0) + counts
         if all(side is not None for side in sides):
-            by_query[one.query_id] = by_query.get(one.query_id, 0) + np.stack(sides)
+            by_query[query_id] = by_query.get(query_id, 0) + np.stack(sides)
     share = _paired(
         [*answered.values()], lambda sums: {"answered": share_of(sums[..., 0], sums[..., 1])}
     )
@@ -685,15 +665,14 @@ def _candidates(
     options: Mapping[str, Any],
 ) -> list[Any]:
     """The programs that an optimizer makes, its best first, without the plain one."""
-    train, dev = ([one.example for one in part] for part in (split.train, split.dev))
     try:
-        optimizer = _prepared(optimizer, student, train, run)
+        optimizer = _prepared(optimizer, student, split.train, run)
         given: dict[str, Any] = {}
         if "valset" in inspect.signature(optimizer.compile).parameters:
-            given["valset"] = dev
+            given["valset"] = split.dev
         if isinstance(optimizer, dspy.MIPROv2):
             given["program_aware_proposer"] = False  # it would show the source of our student
-        compiled = optimizer.compile(student, trainset=train, **{**given, **options})
+        compiled = optimizer.compile(student, trainset=split.train, **{**given, **options})
     finally:  # also where DSPy goes on after an error
         run.raise_if_ended()
     if not isinstance(compiled, _Student) or "forward" in vars(compiled):
@@ -731,6 +710,7 @@ def _distinct(programs: Sequence[Any]) -> list[Any]:
     distinct: dict[str, Any] = {}
     models = {name: predict.lm for name, predict in programs[0].named_predictors()}
     for program in programs:
+        _show_people(program)
         for name, predict in program.named_predictors():
             predict.lm = models[name]
             predict.signature = predict.signature.with_instructions(predict.signature.instructions)
@@ -751,7 +731,8 @@ def _by_name(name: str, student: _Student, train: list[Any], run: _Run) -> Any:
 
     # Examples are demonstrations where they have all that a predictor was asked and answered.
     asked: Any = student.predictors()
-    shown = all(set(one.signature.fields) <= set(train[0].keys()) for one in asked)
+    given = train[0].people if isinstance(train[0], LabelledExample) else train[0]
+    shown = all(set(one.signature.fields) <= set(given.keys()) for one in asked)
     credit: dict[str, Any] = {
         "metric": measure.metric,
         "metric_threshold": GOOD_ENOUGH,

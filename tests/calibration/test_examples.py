@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -17,7 +18,7 @@ from freshstack_dspy.calibration.examples import LabelledExample, judge_examples
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import AnswerLabel, ListedNugget, NuggetList, Scale
-from freshstack_dspy.signatures.checks import ShownQuestion
+from freshstack_dspy.signatures.judge_support import verdicts_on
 from tests.collection.small import A, write_small
 
 from .people import FACTS, Pupil, label, synthetic_labels
@@ -30,11 +31,18 @@ def with_texts(one: HumanLabel, **texts: str) -> HumanLabel:
     return one.model_copy(update=given | texts)
 
 
+def said(example: LabelledExample) -> Any:
+    """What people said, as the records of the judge's signature."""
+    people = dict(example.people)
+    people["verdicts"] = verdicts_on(example.scale.name).validate_python(people["verdicts"])
+    return SimpleNamespace(**people)
+
+
 def verdicts(example: LabelledExample) -> dict[str, set[str]]:
     """By the text of each chunk, the texts of the nuggets that it supports."""
-    content = example.example
-    nuggets = {nugget.number: nugget.text for nugget in content.nuggets}
-    chunks = {chunk.number: chunk.text for chunk in content.chunks}
+    content = said(example)
+    nuggets = {nugget["number"]: nugget["text"] for nugget in content.nuggets}
+    chunks = {chunk["number"]: chunk["text"] for chunk in content.chunks}
     return {
         chunks[verdict.chunk]: {nuggets[number] for number in nuggets if verdict.label_of(number)}
         for verdict in content.verdicts
@@ -44,12 +52,12 @@ def verdicts(example: LabelledExample) -> dict[str, set[str]]:
 def test_an_example_is_a_call_of_the_judge_with_what_people_said() -> None:
     (example,) = judge_examples(synthetic_labels(1), None)
 
-    assert example.query_id == "q0"
-    assert example.example.question == ShownQuestion(body="What is new in version 0?")
-    assert [nugget.text for nugget in example.example.nuggets] == list(FACTS)
-    assert [chunk.path for chunk in example.example.chunks] == ["c0a", "c0b", "c0c"]
+    assert example.query.query_id == "q0"
+    assert example.people["question"] == {"body": "What is new in version 0?"}
+    assert [nugget["text"] for nugget in example.people["nuggets"]] == list(FACTS)
+    assert [chunk["path"] for chunk in example.people["chunks"]] == ["c0a", "c0b", "c0c"]
     assert list(verdicts(example).values()) == [{FACTS[0]}, {FACTS[1]}, set()]
-    assert example.example.inputs().keys() == ["question", "nuggets", "chunks"]
+    assert example.inputs().keys() == ["query", "nuggets", "chunks"]
 
 
 def test_the_majority_counts_and_a_tie_is_left_out() -> None:
@@ -80,16 +88,16 @@ def test_the_majority_counts_and_a_tie_is_left_out() -> None:
 def test_what_people_said_is_what_the_judge_of_a_scale_says(
     values: tuple[int, ...], scale: Scale, label: int
 ) -> None:
-    said = [
+    given = [
         with_texts(
             label_of("1", "n", "a", value, f"annotator {number}"), chunk="No. It is a fact n."
         )
         for number, value in enumerate(values)
     ]
 
-    (example,) = judge_examples(said, None, scale, batch=9)
+    (example,) = judge_examples(given, None, scale, batch=9)
 
-    (verdict,) = example.example.verdicts
+    (verdict,) = said(example).verdicts
     assert verdict.label_of(1) == label
     quotes = ["No. It is a fact n."] if label and scale.name == "support" else []
     assert verdict.quotes_of(1) == quotes
@@ -101,7 +109,7 @@ def test_chunks_go_together_that_were_labelled_for_the_same_nuggets() -> None:
     labels = [with_texts(label("1", nugget_id, chunk_id, 1)) for nugget_id, chunk_id in pairs]
 
     found = [
-        ([nugget.text for nugget in one.example.nuggets], [c.path for c in one.example.chunks])
+        ([nugget.text for nugget in one.nuggets], [c["path"] for c in one.people["chunks"]])
         for one in judge_examples(labels, None, batch=9)
     ]
 
@@ -132,11 +140,12 @@ def test_the_collections_texts_go_before_the_labels_and_what_people_marked_is_qu
 
     (example,) = judge_examples(given, collection)
 
-    question = ShownQuestion(title="How?", body="It fails.", asked="2026-01-02", tags=("api",))
-    assert example.example.question == question
-    assert [chunk.path for chunk in example.example.chunks] == ["docs/x"]
+    assert example.people["question"] == {
+        "title": "How?", "body": "It fails.", "asked": "2026-01-02", "tags": ["api"],
+    }  # fmt: skip
+    assert [chunk["path"] for chunk in example.people["chunks"]] == ["docs/x"]
     assert verdicts(example) == {"alpha": {"fact 12_0", "fact 12_1"}}
-    (verdict,) = example.example.verdicts
+    (verdict,) = said(example).verdicts
     assert [verdict.quotes_of(number) for number in (1, 2)] == [["alp"], ["alpha"]]
 
 
@@ -150,13 +159,13 @@ def test_a_split_is_by_query_never_empty_and_the_same_however_the_labels_stand(
     chance.shuffle(shuffled)
 
     split, again = split_by_query(examples), split_by_query(shuffled)
-    train, dev, test = sides = [{one.query_id for one in part} for part in split]
+    train, dev, test = sides = [{one.query.query_id for one in part} for part in split]
 
     assert all(sides)
     assert len(train | dev | test) == len(train) + len(dev) + len(test) == queries
     assert (len(test), len(dev)) == (max(1, round(queries * 0.4)), max(1, round(queries * 0.2)))
     assert sorted([*split.train, *split.dev, *split.test], key=examples.index) == examples
-    assert [{one.query_id for one in part} for part in again] == sides
+    assert [{one.query.query_id for one in part} for part in again] == sides
 
 
 def test_questions_that_ask_nearly_the_same_are_on_one_side() -> None:
@@ -173,7 +182,7 @@ def test_questions_that_ask_nearly_the_same_are_on_one_side() -> None:
             for query_id, question in asked.items()
         ]
         split = split_by_query(judge_examples(labels, None, batch=2))
-        sides = [{one.query_id for one in part} for part in split]
+        sides = [{one.query.query_id for one in part} for part in split]
 
         assert all(sides)
         assert any({f"{prefix}1", f"{prefix}2"} <= side for side in sides)
@@ -233,8 +242,8 @@ def test_examples_of_compared_answers_and_of_lists_of_nuggets() -> None:
     ]
     example = fs.examples(answers).train[0]
     assert example.inputs().keys() == ["query", "references", "answer"]
-    said = dspy.Prediction(agrees=True, reason="so it seems")
-    assert fs.agreement(example, said).score == 0
+    answer = dspy.Prediction(agrees=True, reason="so it seems")
+    assert fs.agreement(example, answer).score == 0
 
     collection = fs.Collection.of(
         queries=[

@@ -29,10 +29,11 @@ from freshstack_dspy.errors import (
 )
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.engine import Provider
-from freshstack_dspy.lm.typed import messages_of, name_of, plain
+from freshstack_dspy.lm.typed import messages_of, name_of
 from freshstack_dspy.measures.kappa import table_of
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.records import SCALES, AnswerLabel, ListedNugget, NuggetList, Scale, ScaleName
+from tests.collection.small import judgment
 from tests.recipes.scripted import Inputs, ScriptedProvider, judge
 
 from .people import Pupil, synthetic_labels
@@ -82,7 +83,7 @@ def test_demonstrations_are_of_train_queries_and_both_programs_are_measured(
     roles = [message["role"] for message in messages]
     assert roles == ["system", *["user", "assistant"] * 3, "user"]
     shown = json.dumps(messages, ensure_ascii=False)
-    train, dev, test = ({one.query_id for one in part} for part in split)
+    train, dev, test = ({one.query.query_id for one in part} for part in split)
     assert all(text in shown for text in texts_of(labels, train))
     assert not any(text in shown for text in texts_of(labels, dev | test))
     own_words = "whether the words are there" in shown
@@ -157,7 +158,7 @@ def test_a_judge_that_overrides_ask_and_forward_is_run_as_it_is(lm_to: Connect) 
 def test_examples_without_a_valid_reply_are_counted_and_in_no_metric(lm_to: Connect) -> None:
     """The plain judge does not answer for one query; a demonstration lets it."""
     labels = synthetic_labels(12)
-    number = split_by_query(judge_examples(labels, None)).test[0].query_id.removeprefix("q")
+    number = split_by_query(judge_examples(labels, None)).test[0].query.query_id.removeprefix("q")
 
     class Shaky(Pupil):
         def complete(self, request: Any) -> Any:
@@ -353,17 +354,21 @@ def _graded(name: ScaleName, demonstrated: bool) -> Callable[[Inputs], Any]:
 
 
 def test_the_credit_of_an_example_is_the_share_of_pairs_agreed_on() -> None:
-    (labelled,) = judge_examples(synthetic_labels(1), None, Scale(name="binary"))
-    example = dspy.Example(**plain(dict(labelled.example.items())))
-    task = JudgeAgreement(Scale(name="binary"))
+    (example,) = judge_examples(synthetic_labels(1), None, Scale(name="binary"))
 
-    def verdicts(*supported: list[int]) -> Any:
-        given = enumerate(supported, 1)
+    def judged(*supported: str) -> Any:
+        """A prediction in which the chunks with these ends support the two nuggets."""
+        ids = [one.nugget_id for one in example.nuggets]
         return dspy.Prediction(
-            verdicts=[{"chunk": n, "reason": "Why.", "supported": one} for n, one in given]
+            judgments=[
+                judgment(id_, one.chunk_id, int(one.chunk_id[-1] in supported[place]))
+                for one in example.chunks
+                for place, id_ in enumerate(ids)
+            ]
         )
 
-    right, half = verdicts([1], [2], []), verdicts([1, 2], [], [1])
+    task = JudgeAgreement()
+    right, half = judged("a", "b"), judged("ac", "a")
     assert [task.metric(example, one).score for one in (right, half)] == [1, 3 / 6]
     assert [task.metric(example, one, []) for one in (right, half)] == [True, False]
     assert len(task.feedback(example, half).feedback.splitlines()) == 3
@@ -378,7 +383,7 @@ def test_nuggets_are_matched_one_to_one_by_their_words() -> None:
     )
 
     assert sorted(task.pairs(example, answer)) == [(0, 1), (0, 1), (1, 0), (1, 0), (1, 1)]
-    assert "Missing: Reset needs 2 calls." in task.feedback(example, answer).feedback
+    assert "Missing: Reset needs 2 calls." in task.faults(example, answer)
     assert task.values(table_of(task.pairs(example, answer), 2))["f1"] == pytest.approx(2 / 6)
 
 
