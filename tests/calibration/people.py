@@ -1,5 +1,7 @@
 """Labels of two people, over chunks that either hold a nugget's words or do not."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from freshstack_dspy import HumanLabel
@@ -47,6 +49,34 @@ def synthetic_labels(queries: int = QUERIES) -> tuple[HumanLabel, ...]:
     return tuple(labels)
 
 
+def reply(request: Any, text: str) -> Any:
+    """A model's reply of so many tokens as that of a `ScriptedProvider`."""
+    from dspy.lm15 import Message, Response, Usage
+
+    return Response(
+        id=None,
+        model=request.model,
+        message=Message.assistant(text),
+        finish_reason="stop",
+        usage=Usage(input_tokens=100, output_tokens=10),
+    )
+
+
+class Taught(ScriptedProvider):
+    """Answers by functions of the inputs and of whether it was shown demonstrations."""
+
+    def __init__(self, **scripts: Callable[..., Any]) -> None:
+        super().__init__()
+        self._taught = scripts
+
+    def complete(self, request: Any) -> Any:
+        shown = len(request.messages) > 1
+        self._scripts = {
+            name: partial(script, shown=shown) for name, script in self._taught.items()
+        }
+        return super().complete(request)
+
+
 class Pupil(ScriptedProvider):
     """A judge that finds nothing unless it is told to be careful or shown demonstrations.
 
@@ -54,8 +84,6 @@ class Pupil(ScriptedProvider):
     """
 
     def complete(self, request: Any) -> Any:
-        from dspy.lm15 import Message, Response, Usage
-
         if (request.config.response_format or {}).get("name") in SCRIPTS:
             careful = len(request.messages) > 1 or "Be careful" in str(request.system)
             self._scripts = {"JudgeSupportLevel": judge if careful else _nothing}
@@ -71,13 +99,7 @@ class Pupil(ScriptedProvider):
         )
         said = "".join(f"[[ ## {name} ## ]]\nBe careful.\n\n" for name in fields)
         said += '[[ ## module_advice ## ]]\n{"predict": "Be careful."}\n\n[[ ## completed ## ]]'
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(said),
-            finish_reason="stop",
-            usage=Usage(input_tokens=100, output_tokens=10),
-        )
+        return reply(request, said)
 
 
 def _nothing(inputs: Inputs) -> Any:

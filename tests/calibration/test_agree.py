@@ -73,13 +73,6 @@ def test_the_metrics_by_hand(report: AgreementReport) -> None:
     assert (report.failed, report.unjudged) == ((("123", "123_0", D),), (("5", "5_0", B),))
 
 
-def test_a_graded_label_is_read_as_support(collection: Collection) -> None:
-    report = agree(collection, [label("12", "12_1", B, 5), label("12", "12_1", A, 0)])
-
-    assert values(report)["share agreed"] == 1
-    assert not any("grade" in name for name in report.metrics)
-
-
 def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) -> None:
     """Bob says as Ada, but of (12_0, B): exact match 3/4, by chance 8/16 → κ 1/2.
 
@@ -295,13 +288,3 @@ def test_several_annotators_among_themselves(graded: Collection) -> None:
     assert found["nominal alpha of grades"] == pytest.approx(1 - 7 * 2 / 23)
     assert found["ordinal alpha of grades"] == pytest.approx(1 - 7 * (1.5**2 + 2.5**2) / 312)
     assert found["interval alpha of grades"] == pytest.approx(1 - 7 * 2 / 60)
-
-
-def test_a_failed_judgment_is_no_zero(graded: Collection) -> None:
-    """UMBRELA reads a reply that it cannot parse as 0, and so agrees with every 0 of a person."""
-    labels = [*GRADES, label("123", "123_0", A, 0)]
-
-    report = agree(graded, labels)
-
-    assert report.confusion == agree(graded, GRADES).confusion
-    assert (report.pairs, len(report.unjudged + report.failed)) == (4, 1)

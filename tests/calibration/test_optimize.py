@@ -36,7 +36,7 @@ from freshstack_dspy.records import SCALES, AnswerLabel, ListedNugget, NuggetLis
 from tests.collection.small import judgment
 from tests.recipes.scripted import Inputs, ScriptedProvider, judge
 
-from .people import Pupil, synthetic_labels
+from .people import Pupil, Taught, synthetic_labels
 
 Connect = Callable[..., RecordedLM]
 
@@ -313,20 +313,23 @@ def test_what_cannot_be_done_is_said_before_anything_is_asked(
 def test_the_judge_of_every_scale_is_optimized_and_saved(
     lm_to: Connect, name: ScaleName, tmp_path: Path
 ) -> None:
+    """It finds nothing where there is no demonstration."""
     top = SCALES[name].highest
     labels = [one.model_copy(update={"label": one.label * top}) for one in synthetic_labels()]
 
-    class Strict(ScriptedProvider):
-        """Finds nothing where there is no demonstration."""
+    def verdicts(inputs: Inputs, shown: bool) -> Any:
+        said = judge(inputs)["verdicts"]
+        for verdict in said:
+            found = verdict.pop("supported") if shown else verdict.pop("supported")[:0]
+            if name in ("binary", "support"):
+                verdict["supported"] = found
+                continue
+            numbers = (nugget["number"] for nugget in inputs["nuggets"])
+            verdict["grades"] = [{"nugget": n, "grade": top * (n in found)} for n in numbers]
+        return {"verdicts": said}
 
-        def complete(self, request: Any) -> Any:
-            demonstrated = len(request.messages) > 1
-            self._scripts = {type_.__name__: _graded(name, demonstrated) for type_ in [task]}
-            return super().complete(request)
-
-    task = SupportJudge(name).predict.signature
-
-    optimized = optimize(labels, lm_to(Strict()), optimizer="labeled", scale=Scale(name=name))
+    strict = Taught(**{SupportJudge(name).predict.signature.__name__: verdicts})
+    optimized = optimize(labels, lm_to(strict), optimizer="labeled", scale=Scale(name=name))
 
     save_program(optimized.program, tmp_path / "judge.json", optimized.report)
     loaded = load_program(SupportJudge(name), tmp_path / "judge.json")
@@ -334,23 +337,6 @@ def test_the_judge_of_every_scale_is_optimized_and_saved(
     assert optimized.report.test["kappa"].after.value == 1
     saved = json.loads((tmp_path / "judge.json").read_text())
     assert saved["freshstack_dspy"]["report"]["labels"] == optimized.report.labels
-
-
-def _graded(name: ScaleName, demonstrated: bool) -> Callable[[Inputs], Any]:
-    def verdicts(inputs: Inputs) -> Any:
-        said = judge(inputs)["verdicts"]
-        for verdict in said:
-            found = verdict.pop("supported") if demonstrated else verdict.pop("supported")[:0]
-            if name in ("binary", "support"):
-                verdict["supported"] = found
-                continue
-            verdict["grades"] = [
-                {"nugget": n, "grade": SCALES[name].highest * (n in found)}
-                for n in (nugget["number"] for nugget in inputs["nuggets"])
-            ]
-        return {"verdicts": said}
-
-    return verdicts
 
 
 def test_the_credit_of_an_example_is_the_share_of_pairs_agreed_on() -> None:
@@ -420,24 +406,14 @@ def test_the_nuggetizer_is_optimized_on_peoples_lists(lm_to: Connect) -> None:
         for one in queries
     ]
 
-    def nuggets(inputs: Inputs, texts: list[str]) -> Any:
-        return [
-            {"quote": text, "text": text, "importance": "vital", "doubtful": False}
-            for text in texts
-        ]
-
-    class Pupil(ScriptedProvider):
-        def complete(self, request: Any) -> Any:
-            most = 1 if len(request.messages) > 1 else 2
-            self._scripts = {
-                "NuggetizeAnswer": lambda inputs: {
-                    "nuggets": nuggets(inputs, inputs["answer"].rstrip(".").split(". ")[:most])
-                }
-            }
-            return super().complete(request)
+    def nuggets(inputs: Inputs, shown: bool) -> Any:
+        texts = inputs["answer"].rstrip(".").split(". ")[: 1 if shown else 2]
+        about = {"importance": "vital", "doubtful": False}
+        return {"nuggets": [{"quote": text, "text": text, **about} for text in texts]}
 
     collection = type("Given", (), {"name": "given", "queries": queries})()
-    report = optimize(lists, lm_to(Pupil()), optimizer="labeled", collection=collection).report
+    lm = lm_to(Taught(NuggetizeAnswer=nuggets))
+    report = optimize(lists, lm, optimizer="labeled", collection=collection).report
 
     assert report.metric == "f1"
     assert list(report.test) == ["f1", "precision", "recall", "answered"]
@@ -445,7 +421,7 @@ def test_the_nuggetizer_is_optimized_on_peoples_lists(lm_to: Connect) -> None:
     assert f1.before.value == pytest.approx(2 / 3), "every second one is invented"
     assert f1.after.value == 1
     with pytest.raises(ConfigError):
-        optimize(lists, lm_to(Pupil()), metric="kappa", collection=collection)
+        optimize(lists, lm, metric="kappa", collection=collection)
 
 
 def test_the_comparer_is_optimized_on_labels_of_answers(lm_to: Connect) -> None:
@@ -463,18 +439,12 @@ def test_the_comparer_is_optimized_on_labels_of_answers(lm_to: Connect) -> None:
         for run_id in ("good", "bad")
     ]
 
-    class Pupil(ScriptedProvider):
-        def complete(self, request: Any) -> Any:
-            demonstrated = len(request.messages) > 1
+    def compare(inputs: Inputs, shown: bool) -> Any:
+        same = inputs["answer"] == inputs["references"][0]["text"]
+        return {"reason": "Why.", "agrees": "yes" if same and shown else "no"}
 
-            def compare(inputs: Inputs) -> Any:
-                same = inputs["answer"] == inputs["references"][0]["text"]
-                return {"reason": "Why.", "agrees": "yes" if same and demonstrated else "no"}
-
-            self._scripts = {"CompareAnswers": compare}
-            return super().complete(request)
-
-    optimized = optimize(labels, lm_to(Pupil()), optimizer="labeled", metric="agreement")
+    lm = lm_to(Taught(CompareAnswers=compare))
+    optimized = optimize(labels, lm, optimizer="labeled", metric="agreement")
 
     chosen = optimized.report.test["agreement"]
     assert (chosen.before.value, chosen.after.value) == (0.5, 1)

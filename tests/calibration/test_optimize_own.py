@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 import pytest
 from dspy.experimental import Noul, ReAnchor
-from dspy.lm15 import Message, Response, Usage
+from dspy.lm15 import Message
 from dspy.utils.exceptions import AdapterParseError
 
 from freshstack_dspy import (
@@ -33,6 +33,8 @@ from freshstack_dspy.programs.saved import load_program, save_program, state_of
 from tests.recipes.domain import domain
 from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider
 
+from .people import reply
+
 THINGS = ("dial", "moon", "ring", "bell", "hinge", "lamp", "valve", "drum")
 CAREFUL = "Be careful."
 
@@ -47,14 +49,7 @@ class Pupil(ScriptedProvider):
             return super().complete(request)
         self.calls["instructions"] += 1
         self.asked.append({"question": str(request.messages[-1].text)})
-        advice = {"new_instruction": CAREFUL}
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(json.dumps(advice)),
-            finish_reason="stop",
-            usage=Usage(input_tokens=100, output_tokens=10),
-        )
+        return reply(request, json.dumps({"new_instruction": CAREFUL}))
 
 
 def _nuggets(inputs: Inputs, most: int) -> Any:
@@ -242,10 +237,7 @@ def test_demonstrations_of_an_own_module_are_of_its_traces(
             if "rating" not in str(request.config.response_format):
                 return super().complete(request)
             right = len(request.messages) > 1 or "5 parts" in str(request.messages)
-            text = Message.assistant(json.dumps({"rating": int(right)}))
-            return Response(
-                id=None, model=request.model, message=text, finish_reason="stop", usage=Usage()
-            )
+            return reply(request, json.dumps({"rating": int(right)}))
 
     def rated(_: Any, prediction: Any, __: Any = None) -> Any:
         return prediction.rating
@@ -347,14 +339,7 @@ class Unsure(ScriptedProvider):
     def complete(self, request: Any) -> Any:
         self.calls["decide"] += 1
         (number,) = re.findall(r"of the (\d+)", str(request.messages[-1].text))
-        said = {"old": {"noul": int(number) / 100}}
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(json.dumps(said)),
-            finish_reason="stop",
-            usage=Usage(),
-        )
+        return reply(request, json.dumps({"old": {"noul": int(number) / 100}}))
 
 
 def test_the_threshold_that_reanchor_fits_is_kept_and_saved(
