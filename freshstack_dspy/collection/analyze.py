@@ -8,7 +8,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -25,16 +24,16 @@ from freshstack_dspy.measures.passage_labels import (
     judge_passages,
     read_run_of,
 )
-from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.qrels import ChunkLabels, NuggetQrels
 from freshstack_dspy.measures.run import UNPLACED, PassageRun
-from freshstack_dspy.measures.spans import shared, size
+from freshstack_dspy.measures.spans import Span, shared, size
 from freshstack_dspy.pages.html import html_fragment
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import DRY_RUN, Importance, Nugget, Record, SliceName, Spans, Technique
+from freshstack_dspy.records import DRY_RUN, Importance, Record, SliceName, Spans, Technique
 from freshstack_dspy.rows import load_pandas
 from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.passages import Files
+from freshstack_dspy.stored.passages import File, Files
 from freshstack_dspy.stored.record_files import rows
 
 if TYPE_CHECKING:
@@ -399,6 +398,8 @@ class _Known:
         for nugget_id, chunk_id, label, evidence in rows(collection.judgments, *fields):
             if label is not None and label >= self.rel:
                 self.supports[nugget_id][chunk_id] = _Label(label, evidence)
+        self._slices = {part.query_id: part.slice for part in collection.slices}
+        self._nuggets = {nugget.nugget_id: nugget for nugget in collection.nuggets}
         self._ranks: dict[tuple[str, str], dict[Technique, int]] = {
             (query_id, chunk_id): {by.technique: by.rank for by in chain(*ranked)}
             for query_id, chunk_id, *ranked in rows(
@@ -459,45 +460,42 @@ class _Known:
             return 1.0
         if not run.of_passages or document.startswith(UNPLACED):
             return 0.0
-        place = self.spans.place(document)
-        span = place.start, place.end
-        near = self.spans.labels(query).get((place.source, place.path), ())
+        span, near = self._near(query, document)
         judged = [chunk.span for chunk in near if chunk.labels.get(nugget) is not None]
-        return shared([span], judged) / (place.end - place.start)
+        return shared([span], judged) / (span[1] - span[0])
+
+    def _near(self, query: str, document: str) -> tuple[Span, Sequence[ChunkLabels]]:
+        """Give the span of a document, and the labels of the query in its file."""
+        place = self.spans.place(document)
+        labels = self.spans.labels(query).get((place.source, place.path), ())
+        return (place.start, place.end), labels
 
     def _chunk_of(self, run: _Looked, query: str, nugget: str, document: str) -> str:
         """The judged chunk by which a chunk or passage supports a nugget: itself, or the best."""
         if not run.of_passages:
             return document
-        place = self.spans.place(document)
-        by_file = self.spans.labels(query).get((place.source, place.path), ())
-        span = place.start, place.end
-        held = held_labels(chunks_under(span, by_file), nugget, span, self.covered)
-        return min(held, key=lambda one: (-one[1], one[0]))[0]
+        span, near = self._near(query, document)
+        held = held_labels(chunks_under(span, near), nugget, span, self.covered)
+        return min((-label, chunk_id) for chunk_id, label in held)[1]
 
     def _pieces(
         self, run: _Looked, query: str, nugget: str, documents: Sequence[str]
     ) -> Pieces | None:
         """Give the passages that hold most of the evidence of one chunk, if half of it or more."""
-        places = [
-            (rank, self.spans.place(one))
-            for rank, one in enumerate(documents, 1)
-            if run.of_passages and not one.startswith(UNPLACED)
-        ]
-        found = []
-        for (source, path), chunks in self.spans.labels(query).items() if places else ():
-            spans = [
-                (rank, (one.start, one.end))
-                for rank, one in places
-                if (one.source, one.path) == (source, path)
-            ]
-            for chunk in chunks if spans else ():
+        by_file: defaultdict[File, list[tuple[int, Span]]] = defaultdict(list)
+        for rank, document in enumerate(documents, 1):
+            if run.of_passages and not document.startswith(UNPLACED):
+                place = self.spans.place(document)
+                by_file[place.source, place.path].append((rank, (place.start, place.end)))
+        pieces = []
+        for file, spans in by_file.items():
+            for chunk in self.spans.labels(query).get(file, ()):
                 if chunk.chunk_id in self.supports[nugget]:
                     evidence = chunk.evidence[nugget]
                     held = shared([span for _, span in spans], evidence) / size(evidence)
                     ranks = tuple(rank for rank, span in spans if shared([span], evidence))
-                    found.append(Pieces(chunk_id=chunk.chunk_id, ranks=ranks, held=held))
-        best = min(found, key=lambda one: (-one.held, one.ranks, one.chunk_id), default=None)
+                    pieces.append(Pieces(chunk_id=chunk.chunk_id, ranks=ranks, held=held))
+        best = min(pieces, key=lambda each: (-each.held, each.ranks, each.chunk_id), default=None)
         return best if best and best.held >= min(self.covered, 0.5) else None
 
     def _order(self, query: str, nugget: str, chunk_id: str) -> tuple[float, float, str]:
@@ -508,13 +506,9 @@ class _Known:
 
     def techniques(self, query: str, nugget: str) -> dict[Technique, int]:
         """By blind technique, the first rank at which its list has a chunk that supports a nugget."""
-        found: dict[Technique, int] = {}
-        for technique in BLIND:
-            lists = (self._ranks.get((query, id_), {}) for id_ in self.supports[nugget])
-            ranks = [of[technique] for of in lists if technique in of]
-            if ranks:
-                found[technique] = min(ranks)
-        return found
+        lists = [self._ranks.get((query, id_), {}) for id_ in self.supports[nugget]]
+        ranks = {name: [of[name] for of in lists if name in of] for name in BLIND}
+        return {name: min(of) for name, of in ranks.items() if of}
 
     def analysis(
         self, query_id: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
@@ -547,14 +541,6 @@ class _Known:
                 for nugget_id, one in seen.items()
             ),
         )
-
-    @cached_property
-    def _slices(self) -> dict[str, SliceName]:
-        return {one.query_id: one.slice for one in self.collection.slices}
-
-    @cached_property
-    def _nuggets(self) -> dict[str, Nugget]:
-        return {one.nugget_id: one for one in self.collection.nuggets}
 
     def _result(self, run: _Looked, query: str, rank: int, document: str) -> Result:
         labels = {

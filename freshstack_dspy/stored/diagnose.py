@@ -5,7 +5,7 @@ from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from math import comb
 from pathlib import Path
 from statistics import fmean
@@ -63,15 +63,14 @@ def self_agreement(
 
     `query_ids` are those of the queries whose pairs count; None: of all.
     """
-    votes = [
-        each
-        for query_id, given in rows(judgments, "query_id", "votes")
-        if given
-        and len(each := _labels_of(given)) > 1
-        and (query_ids is None or query_id in query_ids)
+    voted = [
+        labels
+        for query_id, votes in rows(judgments, "query_id", "votes")
+        if votes and (query_ids is None or query_id in query_ids)
+        if len(labels := _labels_of(votes)) > 1
     ]
-    labels = [[label for label in each if label is not None] for each in votes]
-    several = [each for each in labels if len(each) > 1]
+    labelled = ([label for label in labels if label is not None] for labels in voted)
+    several = [labels for labels in labelled if len(labels) > 1]
     unanimous = Estimate(reason="nothing was judged twice")
     if several:
         unanimous = Estimate(value=sum(len(set(each)) == 1 for each in several) / len(several))
@@ -79,19 +78,16 @@ def self_agreement(
         pairs=len(several),
         agreement=vote_agreement(several),
         unanimous=unanimous,
-        failed_votes=sum(each.count(None) for each in votes),
+        failed_votes=sum(labels.count(None) for labels in voted),
     )
 
 
 def _labels_of(votes: Sequence[Vote]) -> list[int | None]:
     """The label of each vote: the highest of its parts, None where one of them failed."""
-    by_vote: dict[int, list[int | None]] = {}
+    by_vote: defaultdict[int, list[int | None]] = defaultdict(list)
     for vote in votes:
-        by_vote.setdefault(vote.vote, []).append(vote.label)
-    return [
-        None if None in parts else max(label for label in parts if label is not None)
-        for _, parts in sorted(by_vote.items())
-    ]
+        by_vote[vote.vote].append(vote.label)
+    return [None if None in of else max(filter(None, of), default=0) for of in by_vote.values()]
 
 
 QueryChunk = tuple[str, str]
@@ -246,23 +242,13 @@ def finders(pool: Pooled) -> tuple[Finder, ...]:
     """Count the relevant chunks that each retriever found; by technique, then retriever."""
     found: Counter[tuple[Technique, str]] = Counter()
     alone: Counter[tuple[Technique, str]] = Counter()
-    top_k = pool.top_k
     for candidate in pool.relevant.values():
-        near_top: set[tuple[Technique, str]] = {
-            (by.technique, by.retriever) for by in candidate.found_by if by.rank <= top_k
-        }
-        for finder in near_top:
-            found[finder] += 1
-            alone[finder] += len(near_top) == 1
+        near = {(by.technique, by.retriever) for by in candidate.found_by if by.rank <= pool.top_k}
+        found.update(near)
+        alone.update(near if len(near) == 1 else ())
     return tuple(
-        Finder(
-            technique=technique,
-            retriever=retriever,
-            found=found[technique, retriever],
-            alone=alone[technique, retriever],
-        )
-        for technique in pool.techniques
-        for retriever in pool.retrievers
+        Finder(technique=pair[0], retriever=pair[1], found=found[pair], alone=alone[pair])
+        for pair in product(pool.techniques, pool.retrievers)
     )
 
 
@@ -294,35 +280,32 @@ def leave_one_out(pool: Pooled) -> tuple[Loss, ...]:
         The techniques in their order, then the retrievers by name.
     """
     supporting = Counter(chain.from_iterable(pool.support.values()))
+    lost: defaultdict[tuple[Literal["technique", "retriever"], str], set[QueryChunk]]
+    lost = defaultdict(set)
+    for pair, candidate in pool.candidates.items():
+        techniques = {by.technique for by in candidate.pooled_by}
+        if len(techniques) == 1:
+            lost["technique", techniques.pop()].add(pair)
+        for retriever in candidate.lost_without:
+            lost["retriever", retriever].add(pair)
 
-    def loss(without: str, kind: Literal["technique", "retriever"], lost: set[QueryChunk]) -> Loss:
-        relevant = [
-            (query_id, pool.support[query_id, chunk_id])
-            for query_id, chunk_id in lost & pool.support.keys()
-        ]
-        missing = Counter(nugget for _, nuggets in relevant for nugget in nuggets)
+    def loss(kind: Literal["technique", "retriever"], without: str) -> Loss:
+        relevant = {pair: pool.support[pair] for pair in lost[kind, without] & pool.support.keys()}
+        missing = Counter(chain.from_iterable(relevant.values()))
         gone = {nugget for nugget, chunks in missing.items() if chunks == supporting[nugget]}
-        queries = {query_id for query_id, nuggets in relevant if nuggets & gone}
+        queries = {query_id for (query_id, _), nuggets in relevant.items() if nuggets & gone}
         return Loss(
             without=without,
             kind=kind,
-            chunks=len(lost),
+            chunks=len(lost[kind, without]),
             relevant=len(relevant),
             nuggets=len(gone),
             queries=len(queries & pool.answerable),
         )
 
-    by_technique: defaultdict[str, set[QueryChunk]] = defaultdict(set)
-    by_retriever: defaultdict[str, set[QueryChunk]] = defaultdict(set)
-    for pair, candidate in pool.candidates.items():
-        techniques = {by.technique for by in candidate.pooled_by}
-        if len(techniques) == 1:
-            by_technique[techniques.pop()].add(pair)
-        for retriever in candidate.lost_without:
-            by_retriever[retriever].add(pair)
     return (
-        *(loss(name, "technique", by_technique[name]) for name in pool.techniques),
-        *(loss(name, "retriever", by_retriever[name]) for name in pool.retrievers),
+        *(loss("technique", name) for name in pool.techniques),
+        *(loss("retriever", name) for name in pool.retrievers),
     )
 
 
@@ -352,16 +335,20 @@ def pooling_results(
     Returns:
         By technique, then retriever, the fusion last; none where nothing was pooled.
     """
-    by_query: defaultdict[str, set[str]] = defaultdict(set)
-    for query_id, chunk_id in pool.candidates:
-        by_query[query_id].add(chunk_id)
     labels = dict(pool.qrels.labels)
+    lists: _Lists = defaultdict(lambda: defaultdict(dict))
+    pooled_ids: defaultdict[str, set[str]] = defaultdict(set)
+    for (query_id, chunk_id), candidate in pool.candidates.items():
+        pooled_ids[query_id].add(chunk_id)
+        for by in (*candidate.pooled_by, *candidate.ranked_below):
+            lists[by.technique, None][query_id][by.rank] = chunk_id
+        for found in candidate.found_by:
+            lists[found.technique, found.retriever][query_id][found.rank] = chunk_id
     for query_id, nuggets in pool.qrels.nuggets.items():
         for nugget in nuggets:
-            if outside := labels[nugget].keys() - by_query[query_id]:
+            if outside := labels[nugget].keys() - pooled_ids[query_id]:
                 labels[nugget] = {id_: n for id_, n in labels[nugget].items() if id_ not in outside}
     qrels = replace(pool.qrels, labels=labels)
-    lists = _lists(pool)
     return tuple(
         PoolingResult(
             technique=technique,
@@ -369,23 +356,12 @@ def pooling_results(
             retriever=retriever or "fusion",
             means=_means(qrels, lists[technique, retriever], parse_measures(measures)),
         )
-        for technique in pool.techniques
-        for retriever in (*pool.retrievers, None)
+        for technique, retriever in product(pool.techniques, (*pool.retrievers, None))
     )
 
 
 _Lists = defaultdict[tuple[Technique, str | None], defaultdict[str, dict[int, str]]]
-
-
-def _lists(pool: Pooled) -> _Lists:
-    """The pooled chunks of every list by query and rank; None: of all retrievers, fused."""
-    lists: _Lists = defaultdict(lambda: defaultdict(dict))
-    for (query_id, chunk_id), one in pool.candidates.items():
-        for by in (*one.pooled_by, *one.ranked_below):
-            lists[by.technique, None][query_id][by.rank] = chunk_id
-        for found in one.found_by:
-            lists[found.technique, found.retriever][query_id][found.rank] = chunk_id
-    return lists
+"""The pooled chunks of every list by query and rank; None: of all retrievers, fused."""
 
 
 def _means(
@@ -397,12 +373,10 @@ def _means(
     values: defaultdict[str, list[float]] = defaultdict(list)
     for query_id in qrels.nuggets:
         by_rank = by_query.get(query_id, {})
-        depth = max(by_rank, default=0)
-        ranking = list(map(by_rank.get, ranks[:depth], others))
+        ranking = list(map(by_rank.get, ranks[: max(by_rank, default=0)], others))
         for measure in measures:
-            value = measure(ranking, qrels.judged(query_id, measure.rel))
-            values[measure.name].append(value or 0.0)
-    return {name: fmean(of) for name, of in values.items()}
+            values[measure.name].append(measure(ranking, qrels.judged(query_id, measure.rel)) or 0)
+    return {name: fmean(each) for name, each in values.items()}
 
 
 class FromPassages(Record):
