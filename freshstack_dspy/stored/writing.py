@@ -47,11 +47,8 @@ COLLECTION_FILES = frozenset(
     )
 )
 """All that a collection's folder holds."""
-_NAMES_A_CALL = ("call_id", "votes", "relevance")
+_NAMES_A_CALL = frozenset(("call_id", "votes", "relevance"))
 """Fields that name a reply, or hold what names one."""
-_WITH_CALL_ID = [
-    file for file in RECORD_FILES if not file.record.model_fields.keys().isdisjoint(_NAMES_A_CALL)
-]
 
 
 def write_folder(
@@ -159,14 +156,10 @@ def file_sha256(path: Path) -> str:
 
 def call_ids_of(contents: Contents) -> frozenset[str]:
     """The keys of the replies that records name."""
-    return frozenset().union(*(_call_ids(getattr(contents, file.name)) for file in _WITH_CALL_ID))
-
-
-def _call_ids(records: Sequence[Any]) -> set[str]:
-    found: set[Any] = set()
-    for name in _NAMES_A_CALL if records else ():
-        if name in type(records[0]).model_fields:
-            for (value,) in rows(records, name):
-                named = value if name == "votes" else (value,)
-                found.update(getattr(one, "call_id", one) for one in named)
-    return found - {None}
+    keys: set[Any] = set()
+    for file in RECORD_FILES:
+        for name in _NAMES_A_CALL & file.record.model_fields.keys():
+            for (value,) in rows(getattr(contents, file.name), name):
+                each = value if isinstance(value, tuple) else (value,)
+                keys.update(getattr(part, "call_id", part) for part in each)
+    return frozenset(keys - {None})
