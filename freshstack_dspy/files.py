@@ -331,13 +331,21 @@ def replace_folder(path: Path) -> Iterator[Path]:
         CollectionError: The folder cannot be written; what was at `path` still is.
     """
     path = Path(os.path.realpath(path))
-    partial = _partial(path)
+    partial, previous = _partial(path), _previous(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
         partial.mkdir()
         yield partial
-        _swap(partial, path)
+        _finish(path)
+        if path.exists():
+            _discard(previous, partial)
+            path.replace(previous)
+        try:
+            partial.replace(path)
+        finally:
+            _finish(path)
+        _discard(previous, partial)
     except OSError as error:
         busy = error.errno in (errno.EBUSY, errno.EXDEV)
         why = _mounted(path) if busy else error.strerror or error
@@ -350,19 +358,6 @@ def existing_folder(path: Path) -> Path:
     """Give the folder for `path`: itself, or the whole one if a replacement was cut short."""
     previous = _previous(path)
     return previous if previous.exists() and not path.exists() else path
-
-
-def _swap(partial: Path, path: Path) -> None:
-    _finish(path)
-    previous = _previous(path)
-    if path.exists():
-        _discard(previous, partial)
-        path.replace(previous)
-    try:
-        partial.replace(path)
-    finally:
-        _finish(path)
-    _discard(previous, partial)
 
 
 def _finish(path: Path) -> None:
@@ -394,12 +389,7 @@ def _mounted(path: Path) -> str:
 def _remove_abandoned(path: Path) -> None:
     """Remove what killed writers of a file or folder have left next to it."""
     for entry in path.parent.iterdir():
-        if not entry.name.startswith(f".{path.name}.") or entry.suffix not in (".partial", ".old"):
-            continue
+        left = entry.name.startswith(f".{path.name}.") and entry.suffix in (".partial", ".old")
         with suppress(OSError):
-            if time.time() - entry.stat().st_mtime < _ABANDONED:
-                continue
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+            if left and time.time() - entry.stat().st_mtime >= _ABANDONED:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
