@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.collection.leaderboard.boards import write_lists, write_small_board
 from tests.collection.small import write_small
+from tests.collection.test_leaderboard import write_lists, write_small_board
 from tests.formats.odd import write_odd
 
 

@@ -126,23 +126,6 @@ def test_a_second_retrieval_by_words_needs_no_table_of_vectors(
     assert subprocess.run([sys.executable, "-c", names + code], check=False).returncode == 0
 
 
-def test_an_index_is_not_taken_for_that_of_chunks_that_changed_since(tmp_path: Path) -> None:
-    collection = write_small(tmp_path / "c")
-    for _ in range(2):
-        retrieve(collection, "bm25", index_path=tmp_path / "i")
-    other = write_collection(
-        tmp_path / "c",
-        CONTENTS,
-        [each.model_copy(update={"text": "alpha"}) for each in collection.chunks()],
-        PROVENANCE,
-    )
-
-    run = retrieve(other, "bm25", index_path=tmp_path / "i")
-
-    assert run != retrieve(collection, "bm25", index_path=tmp_path / "elsewhere")
-    assert run == retrieve(other, "bm25", index_path=tmp_path / "elsewhere")
-
-
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_index_of_a_build_is_opened_where_it_holds_the_same_chunks_and_never_changed(
     tmp_path: Path, whole: bool

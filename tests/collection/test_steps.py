@@ -125,32 +125,6 @@ def test_passages_by_hand(tmp_path: Path) -> None:
         evaluate({"q": {"lib/one.md_0_11": 1}}, file)
 
 
-def test_texts_of_chunks_are_worth_what_their_ids_are(tmp_path: Path) -> None:
-    """Also in spans with ids of another store; the second has other white space."""
-    collection = passages_of(tmp_path / "c")
-    texts = {chunk.chunk_id: chunk.text for chunk in collection.chunks()}
-    ids = ["lib/two.md_0_8", "lib/one.md_11_23"]
-    files = [tmp_path / f"{name}.jsonl" for name in ("ids", "texts", "spans")]
-    documents = [{"id": f"4f2{n}", "content": texts[id_]} for n, id_ in enumerate(ids)]
-    spans = [
-        span("t", 1, query_id="q"),
-        span("t", 2, gen_ai__operation__name="retrieval", gen_ai__retrieval__documents=documents),
-    ]
-    lines = [
-        {"query_id": "q", "results": ids},
-        {"query_id": "q", "results": [{"text": " ".join(texts[id_].split())} for id_ in ids]},
-        {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]},
-    ]
-    for file, one in zip(files, lines, strict=True):
-        file.write_text(json.dumps(one), encoding="utf-8")
-    by_id, *others = (steps(collection, file) for file in files)
-
-    assert by_id.placed_share is None
-    for other in others:
-        assert other.placed_share == 1
-        assert other.steps == by_id.steps
-
-
 def test_a_search_costs_what_was_paid_since_the_last_one(tmp_path: Path) -> None:
     """The agent's span sums up; what follows the last search writes the answer."""
 

@@ -16,7 +16,7 @@ from freshstack_dspy.records import Candidate, Expansion, ScoredChunk, Technique
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.diagnose import depth_curve, leave_one_out, pooled, pooling_results
 from tests.collection.small import judgment, query
-from tests.stored.diagnostics.pools import nugget, query_slice
+from tests.stored.test_diagnose import nugget, query_slice
 
 QUERY = Query(query_id="7", title="How?", body="It fails.", answer="Call it twice.")
 NUGGETS = [

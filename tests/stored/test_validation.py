@@ -12,14 +12,6 @@ from freshstack_dspy.formats.validate import validate
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, write_small
 
 
-def test_a_collection_as_it_was_written_has_no_fault(tmp_path: Path) -> None:
-    write_small(tmp_path / "c")
-    report = validate(tmp_path / "c")
-
-    assert (report.format, report.faults) == ("collection", ())
-    assert report.counts["judgments"] == 8
-
-
 def test_all_faults_are_found_and_not_the_first_alone(tmp_path: Path) -> None:
     write_small(tmp_path / "c")
     path = tmp_path / "c" / "judgments.jsonl"
