@@ -22,14 +22,9 @@ def query_groups(collection: StoredCollection, by: str, *, at: str | None = None
 
     Args:
         collection: A collection.
-        by: `tag`: a query with several tags is in several groups. `slice`: by answerability.
-            `date`: by the year in which it was asked, or up to `at` and after it. `cutoff`: asked
-            up to the model's cut-off, or after it. `contamination`: by the share of its nuggets
-            that the closed-book answer holds. `difficulty`: by the share of its supported nuggets
-            that the question alone found for the pool. `origin`: who asked it. `language`: that of
-            the question. `cross_language`: whether it is that of the chunks that support its
-            nuggets. Or a column of the table that the questions are from, as `product`
-            (`Query.fields`), or a kind of notes.
+        by: A name in `GROUPINGS`, which says what divides the queries; a column of the table that
+            they are from, as `product` (`Query.fields`); or a kind of notes. A query with several
+            tags is in several groups.
         at: With `date` only: an ISO 8601 date.
 
     Raises:
