@@ -1,8 +1,7 @@
 """Recall next to agreement: where they differ, and whose failure it is (LLM-retEval, cases A to F)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Mapping, Set
 
 from freshstack_dspy.answering.reteval import Answering
 from freshstack_dspy.collection.collection import Collection
@@ -22,12 +21,7 @@ RECALL_FAILS: tuple[Case, ...] = ("A", "C")
 
 
 def case_of(
-    *,
-    found: bool,
-    agrees: bool | None,
-    held: Set[str],
-    gold: Set[str],
-    retrieved: Set[str],
+    *, found: bool, agrees: bool | None, held: Set[str], gold: Set[str], retrieved: Set[str]
 ) -> Case | None:
     """Tell which case of failure an answer is, from the nuggets that are supported.
 
@@ -69,9 +63,9 @@ class FoundAndAgrees(Record):
     missed_agree: int
     """Here is where to look for relevant chunks that are not annotated, or of another version
     (cases A and B), and for what the model knows itself."""
+    missed_disagree: int
     cases: dict[Case, int]
     """How many queries are of which case of failure."""
-    missed_disagree: int
     phi: Estimate
     """Correlation of found with agreeing."""
     spearman: Estimate
@@ -106,42 +100,33 @@ def found_and_agrees(
         cases: By query id, those that are failures; see `case_of`.
     """
     cases = cases or {}
-    decided = {query: agrees for query, agrees in verdicts.items() if agrees is not None}
-    both = sorted(decided.keys() & values.keys())
-    given = {query: values[query] for query in both}
-    agrees = {query: float(decided[query]) for query in both}
-    refined = [query for query in both if cases.get(query) not in RECALL_FAILS]
-    cells = Counter((given[query] > 0, decided[query]) for query in both)
+    agrees = {query: float(verdict) for query, verdict in verdicts.items() if verdict is not None}
+    both = sorted(agrees.keys() & values.keys())
+    found = {query: float(values[query] > 0) for query in both}
+    cells = Counter((found[query], agrees[query]) for query in both)
+
+    def correlation(side: Mapping[str, float], *, without: tuple[Case, ...] = ()) -> Estimate:
+        queries = [query for query in both if cases.get(query) not in without]
+        return spearman_rho(*({query: of[query] for query in queries} for of in (side, agrees)))
+
     return FoundAndAgrees(
         measure=measure,
         queries=len(both),
-        found_agree=cells[True, True],
-        found_disagree=cells[True, False],
-        missed_agree=cells[False, True],
-        missed_disagree=cells[False, False],
-        phi=_pearson([float(value > 0) for value in given.values()], agrees),
+        found_agree=cells[1, 1],
+        found_disagree=cells[1, 0],
+        missed_agree=cells[0, 1],
+        missed_disagree=cells[0, 0],
         cases=dict(sorted(Counter(cases.values()).items())),
-        spearman=spearman_rho(given, agrees),
-        refined=spearman_rho(
-            {query: given[query] for query in refined}, {query: agrees[query] for query in refined}
-        ),
-        without_value=tuple(sorted(decided.keys() - values.keys())),
-        without_verdict=tuple(sorted(values.keys() - decided.keys())),
+        phi=correlation(found),  # of two that are yes or no, every correlation is phi
+        spearman=correlation(values),
+        refined=correlation(values, without=RECALL_FAILS),
+        without_value=tuple(sorted(agrees.keys() - values.keys())),
+        without_verdict=tuple(sorted(values.keys() - agrees.keys())),
     )
 
 
-def _pearson(values: Sequence[float], agrees: Mapping[str, float]) -> Estimate:
-    """Compute Pearson's correlation of two that are yes or no, which is phi."""
-    from scipy.stats import pearsonr
-
-    if len(values) < 2 or min(len(set(values)), len(set(agrees.values()))) < 2:
-        return Estimate(reason="all queries have the same value, or all answers the same verdict")
-    found: Any = pearsonr(values, list(agrees.values()))
-    return Estimate(value=float(found.statistic))
-
-
 def failure_cases(
-    found: Answering,
+    answering: Answering,
     collection: Collection,
     scale: Scale,
     recalls: Mapping[str, Mapping[str, float]],
@@ -151,58 +136,57 @@ def failure_cases(
     An answer is left out if it, its gold answer or their nuggets failed.
 
     Args:
-        found: The answers.
+        answering: The answers.
         collection: Over which they are.
         scale: Of the judge of nuggets.
         recalls: By run, query id -> recall; of other runs there are no cases.
     """
     qrels = collection.qrels()
-    answers = {(one.run_id, one.topic_id): one for one in found.answers}
-    golds = {one.topic_id: one for one in found.gold_answers if one.sample == 1}
-    supported = {(one.run_id, one.qid): _held(one, scale) for one in found.assignments}
-    supported_by_gold = {one.qid: _held(one, scale) for one in found.gold_assignments}
+    answers = {(answer.run_id, answer.topic_id): answer for answer in answering.answers}
+    golds = {gold.topic_id: gold for gold in answering.gold_answers if gold.sample == 1}
+    supported = {(one.run_id, one.qid): _held(one, scale) for one in answering.assignments}
+    supported_by_gold = {one.qid: _held(one, scale) for one in answering.gold_assignments}
     cases = []
-    for one in found.agreements:
-        key = one.run_id, one.query_id
-        answer, judged = answers[key], qrels.judged(one.query_id)
-        recall = recalls.get(one.run_id, {}).get(one.query_id)
-        held, held_by_gold = supported[key], supported_by_gold[one.query_id]
-        if recall is None or held is None or held_by_gold is None:
+    for agreement in answering.agreements:
+        run_id, query_id = key = agreement.run_id, agreement.query_id
+        answer, judged = answers[key], qrels.judged(query_id)
+        recall = recalls.get(run_id, {}).get(query_id)
+        held, gold = supported[key], supported_by_gold[query_id]
+        if recall is None or held is None or gold is None:
             continue
-        if one.status not in ("ok", "no_gold_answer"):
+        if agreement.status not in ("ok", "no_gold_answer"):
             continue
         nuggets = [*judged.labels]
+        shown = (judged.supported.get(chunk_id, ()) for chunk_id in answer.references)
         case = case_of(
             found=recall > 0,
-            agrees=one.agrees,
+            agrees=agreement.agrees,
             held=held,
-            gold=held_by_gold,
-            retrieved={
-                nuggets[n] for id_ in answer.references for n in judged.supported.get(id_, ())
-            },
+            gold=gold,
+            retrieved={nuggets[place] for places in shown for place in places},
         )
         if case is not None:
             cases.append(
                 FailureCase(
                     case=case,
-                    run_id=one.run_id,
-                    query_id=one.query_id,
+                    run_id=run_id,
+                    query_id=query_id,
                     question=answer.topic,
                     recall=recall,
-                    agrees=one.agrees,
-                    reason=one.reason,
+                    agrees=agreement.agrees,
+                    reason=agreement.reason,
                     answer=answer.text,
-                    gold_answer=golds[one.query_id].text,
+                    gold_answer=golds[query_id].text,
                     nuggets=tuple(sorted(held)),
-                    gold_nuggets=tuple(sorted(held_by_gold)),
+                    gold_nuggets=tuple(sorted(gold)),
                 )
             )
-    return sorted(cases, key=lambda one: (one.case, one.run_id, one.query_id))
+    return sorted(cases, key=lambda case: (case.case, case.run_id, case.query_id))
 
 
 def _held(answer: AssignedAnswer, scale: Scale) -> frozenset[str] | None:
     """The ids of the nuggets that an answer supports; None where one has no label."""
-    labels = {one.nugget_id: one.label for one in answer.nuggets}
+    labels = {nugget.nugget_id: nugget.label for nugget in answer.nuggets}
     if None in labels.values():
         return None
     return frozenset(id_ for id_, label in labels.items() if (label or 0) >= scale.threshold)

@@ -5,11 +5,7 @@ from typing import Literal
 
 from freshstack_dspy.formats.nuggetizer import assignment
 from freshstack_dspy.programs.support_judge import as_chunk
-from freshstack_dspy.recipes.judge import (
-    ToJudge,
-    grouped,
-    judge,
-)
+from freshstack_dspy.recipes.judge import ToJudge, grouped, judge
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Answer,
@@ -21,10 +17,8 @@ from freshstack_dspy.records import (
     JudgedAnswer,
     JudgedCitation,
     JudgedSentence,
-    Judgment,
     Nugget,
     Query,
-    Scale,
 )
 
 _SUPPORT: dict[Assignment, Literal[-1, 0, 1, 2]] = {
@@ -41,94 +35,129 @@ def assign(
     queries: Mapping[str, Query],
     nuggets: Mapping[str, Sequence[Nugget]],
 ) -> tuple[list[AssignedAnswer], list[AnsweringFailure]]:
-    """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote."""
-    scale = session.config.judge.graded
+    """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote.
+
+    An answer that says that there is none supports nothing. Of one that failed, or whose run
+    retrieved nothing, every nugget is `failed`.
+    """
     pairs = [
-        ToJudge(queries[one.topic_id], nuggets[one.topic_id], [as_chunk(one.run_id, one.text)])
-        for one in answers
-        if one.is_answered
+        ToJudge(
+            queries[answer.topic_id],
+            nuggets[answer.topic_id],
+            [as_chunk(answer.run_id, answer.text)],
+        )
+        for answer in answers
+        if answer.is_answered
     ]
-    found = judge(session, session.recipe.support_judge, pairs, step="assignment", once=True)
-    judged = {(one.chunk_id, one.nugget_id): one for one in found.judgments}
-    assigned = [
+    judgments = judge(session, session.recipe.support_judge, pairs, step="assignment", once=True)
+    by_pair = {(one.chunk_id, one.nugget_id): one for one in judgments.judgments}
+
+    def assigned(answer: Answer, nugget: Nugget) -> AssignedNugget:
+        """A nugget with nuggetizer's word for its label, or what is known without the judge."""
+        judgment = by_pair.get((answer.run_id, nugget.nugget_id))
+        if judgment is not None:
+            label, reason = judgment.label, judgment.reason
+        elif answer.status == "ok":
+            label, reason = 0, "there is no answer"
+        else:
+            label, reason = None, f"the answer is {answer.status}"
+        return AssignedNugget(
+            text=nugget.text,
+            importance=nugget.importance or "vital",
+            assignment=assignment(label, session.config.judge.graded),
+            nugget_id=nugget.nugget_id,
+            rated=nugget.importance is not None,
+            label=label,
+            reason=reason,
+            call_id=judgment and judgment.call_id,
+            evidence=judgment.evidence if judgment else (),
+        )
+
+    answered = [
         AssignedAnswer(
             query=queries[answer.topic_id].text,
             qid=answer.topic_id,
             answer_text=answer.text,
             response_length=answer.response_length,
             run_id=answer.run_id,
-            nuggets=tuple(
-                _assigned(one, answer, judged.get((answer.run_id, one.nugget_id)), scale)
-                for one in nuggets[answer.topic_id]
-            ),
+            nuggets=tuple(assigned(answer, nugget) for nugget in nuggets[answer.topic_id]),
             status=answer.status,
         )
         for answer in answers
     ]
     failures = [
         AnsweringFailure(**{**dict(failure), "chunk_ids": ()}, run_id=failure.chunk_ids[0])
-        for failure in found.failures
+        for failure in judgments.failures
     ]
-    return assigned, failures
-
-
-def _assigned(
-    nugget: Nugget, answer: Answer, judged: Judgment | None, scale: Scale
-) -> AssignedNugget:
-    """A nugget with nuggetizer's word for its label, or what is known without the judge.
-
-    An answer that says that there is none supports nothing. Of one that failed, or whose run
-    retrieved nothing, every nugget is `failed`.
-    """
-    if judged is not None:
-        label, reason, call_id = judged.label, judged.reason, judged.call_id
-    elif answer.status == "ok":
-        label, reason, call_id = 0, "there is no answer", None
-    else:
-        label, reason, call_id = None, f"the answer is {answer.status}", None
-    return AssignedNugget(
-        text=nugget.text,
-        importance=nugget.importance or "vital",
-        assignment=assignment(label, scale),
-        nugget_id=nugget.nugget_id,
-        rated=nugget.importance is not None,
-        label=label,
-        reason=reason,
-        call_id=call_id,
-        evidence=() if judged is None else judged.evidence,
-    )
+    return answered, failures
 
 
 def judge_citations(
     session: Session,
     answers: Sequence[Answer],
     queries: Mapping[str, Query],
-    chunks: Mapping[str, Mapping[str, Chunk]],
+    chunks: Mapping[str, Chunk],
 ) -> tuple[list[JudgedAnswer], list[AnsweringFailure]]:
     """Judge how far each cited chunk supports its sentence, as if that were a nugget.
 
-    The chunks of an answer that the same sentences cite are in one call. `chunks` has those of each
-    query by id; a citation of another has no label.
+    The chunks of an answer that the same sentences cite are in one call. A citation of a chunk
+    that `chunks` lacks has no label.
     """
-    answers = [one for one in answers if one.is_answered]
+    answers = [answer for answer in answers if answer.is_answered]
     pairs: list[ToJudge] = []
     runs: dict[str, str] = {}
-    for one in answers:
+    for answer in answers:
         sentences = [
-            Nugget(query_id=one.topic_id, nugget_id=id_, text=sentence.text, call_id=one.call_id)
-            for id_, sentence in zip(_sentence_ids(one), one.answer, strict=True)
+            Nugget(
+                query_id=answer.topic_id,
+                nugget_id=_sentence_id(answer, place),
+                text=sentence.text,
+                call_id=answer.call_id,
+            )
+            for place, sentence in enumerate(answer.answer)
         ]
-        runs |= {sentence.nugget_id: one.run_id for sentence in sentences}
+        runs |= {sentence.nugget_id: answer.run_id for sentence in sentences}
         cited = {
-            (nugget.nugget_id, one.references[number])
-            for nugget, sentence in zip(sentences, one.answer, strict=True)
+            (nugget.nugget_id, answer.references[number])
+            for nugget, sentence in zip(sentences, answer.answer, strict=True)
             for number in sentence.citations
         }
-        of = chunks.get(one.topic_id, {})
-        shown = [of[id_] for id_ in one.references if id_ in of]
-        pairs += grouped(queries[one.topic_id], sentences, shown, cited)
-    found = judge(session, session.recipe.support_judge, pairs, step="citation", once=True)
-    judged = {(one.nugget_id, one.chunk_id): one for one in found.judgments}
+        shown = [chunks[chunk_id] for chunk_id in answer.references if chunk_id in chunks]
+        pairs += grouped(queries[answer.topic_id], sentences, shown, cited)
+    judgments = judge(session, session.recipe.support_judge, pairs, step="citation", once=True)
+    by_pair = {(one.nugget_id, one.chunk_id): one for one in judgments.judgments}
+
+    def judged(answer: Answer, sentence: int, citation: int) -> JudgedCitation:
+        reference = answer.references[answer.answer[sentence].citations[citation]]
+        judgment = by_pair.get((_sentence_id(answer, sentence), reference))
+        label = judgment.label if judgment else None  # without a text, or deferred
+        return JudgedCitation(
+            citationID=citation,
+            reference=reference,
+            support=_SUPPORT[assignment(label, session.config.judge.graded)],
+            reason=judgment.reason if judgment else "not judged, for its text is not there",
+            call_id=judgment and judgment.call_id,
+            evidence=judgment.evidence if judgment else (),
+        )
+
+    labelled = [
+        JudgedAnswer(
+            topic_id=answer.topic_id,
+            run_id=answer.run_id,
+            references=answer.references,
+            sentences=tuple(
+                JudgedSentence(
+                    sentenceID=place,
+                    text=sentence.text,
+                    citations=tuple(
+                        judged(answer, place, number) for number in range(len(sentence.citations))
+                    ),
+                )
+                for place, sentence in enumerate(answer.answer)
+            ),
+        )
+        for answer in answers
+    ]
     failures = {
         (runs[one.nugget_id], one.query_id, one.call_id): AnsweringFailure(
             query_id=one.query_id,
@@ -138,45 +167,11 @@ def judge_citations(
             call_id=one.call_id,
             run_id=runs[one.nugget_id],
         )
-        for one in found.judgments
+        for one in judgments.judgments
         if one.status != "ok"
     }
-    scale = session.config.judge.graded
-    return [_cited(one, judged, scale) for one in answers], [*failures.values()]
+    return labelled, [*failures.values()]
 
 
-def _cited(
-    answer: Answer, judged: Mapping[tuple[str, str], Judgment], scale: Scale
-) -> JudgedAnswer:
-    """An answer with the judgments of its citations, by sentence and chunk."""
-    sentences = []
-    for number, (id_, sentence) in enumerate(
-        zip(_sentence_ids(answer), answer.answer, strict=True)
-    ):
-        citations = []
-        for place, cited in enumerate(sentence.citations):
-            reference = answer.references[cited]
-            found = judged.get((id_, reference))  # None: without a text, or deferred
-            citations.append(
-                JudgedCitation(
-                    citationID=place,
-                    reference=reference,
-                    support=_SUPPORT[assignment(found.label if found else None, scale)],
-                    reason=found.reason if found else "not judged, for its text is not there",
-                    call_id=found.call_id if found else None,
-                    evidence=found.evidence if found else (),
-                )
-            )
-        sentences.append(
-            JudgedSentence(sentenceID=number, text=sentence.text, citations=tuple(citations))
-        )
-    return JudgedAnswer(
-        topic_id=answer.topic_id,
-        run_id=answer.run_id,
-        references=answer.references,
-        sentences=tuple(sentences),
-    )
-
-
-def _sentence_ids(answer: Answer) -> list[str]:
-    return [f"{answer.run_id}/{answer.topic_id}/{place}" for place in range(len(answer.answer))]
+def _sentence_id(answer: Answer, place: int) -> str:
+    return f"{answer.run_id}/{answer.topic_id}/{place}"

@@ -130,8 +130,7 @@ def answer_from_runs(
     assigned, unassigned = assign(session, [*firsts, *answers], queries, nuggets)
     wanted = {id_ for one in (*firsts, *answers) for id_ in one.references}
     chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
-    texts = dict.fromkeys(queries, chunks)
-    cited, uncited = judge_citations(session, [*firsts, *answers], queries, texts)
+    cited, uncited = judge_citations(session, [*firsts, *answers], queries, chunks)
     of_query: dict[str, list[Answer]] = {}
     for one in gold_records:
         of_query.setdefault(one.topic_id, []).append(one)

@@ -226,8 +226,8 @@ class Draft:
                 done += len(batch)
                 self.report("table", 0.7 * done / size)
 
-        table.write(schema, rows())
-        table.index(approximate=[each.name for each in self.embedders] if self.approximate else [])
+        names = [each.name for each in self.embedders] if self.approximate else []
+        table.write(schema, rows(), approximate=names)
         self.report("table", 1)
 
     def _vectors(self, embedder: Embedder, known: Known = _nothing) -> Vectors:

@@ -6,6 +6,7 @@ normalised to length 1 (Deerwester et al., 1990).
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -27,8 +28,6 @@ MOST_CHUNKS = 200_000
 _NEGLIGIBLE = 1e-4
 """Directions of a singular value below this share of the largest are left out."""
 _ROWS_AT_ONCE = 4_096
-_PRODUCTS = 3
-"""Products with the matrix that ARPACK takes for a direction, about: to report progress by."""
 
 
 class LsaModel(NamedTuple):
@@ -46,9 +45,16 @@ class LsaModel(NamedTuple):
 
         Those without a known term have the length 0.
         """
-        known = self.features
-        rows = [[known[term] for term in text if term in known] for text in texts]
-        return self.embed_counts(_counts(rows, len(known)))
+        from scipy.sparse import csr_array
+
+        columns = [
+            [self.features[term] for term in text if term in self.features] for text in texts
+        ]
+        ends = np.cumsum([0, *map(len, columns)])
+        flat = np.fromiter(chain.from_iterable(columns), np.int32, int(ends[-1]))
+        counts = csr_array((np.ones(len(flat)), flat, ends), (len(texts), len(self.features)))
+        counts.sum_duplicates()
+        return self.embed_counts(counts)
 
     def embed_counts(self, counts: "csr_array") -> NDArray[np.float64]:
         """Embed rows of counts of the features."""
@@ -102,7 +108,8 @@ def fit_lsa(
     report(0.1)
     with threadpool_limits(limits=1):
         weights = _weighed(counts[sample], idf)
-        directions = _directions(weights, dimensions, lambda done: report(0.1 + 0.7 * done))
+        directions = _directions(weights, dimensions)
+        report(0.8)
         features = {term: column for column, (term, _) in enumerate(chosen)}
         model = LsaModel(features, idf, directions)
         vectors = np.empty((size, directions.shape[1]), np.float32)
@@ -113,9 +120,7 @@ def fit_lsa(
     return model, vectors
 
 
-def _directions(
-    weights: "csr_array", dimensions: int, report: Callable[[float], None]
-) -> NDArray[np.float32]:
+def _directions(weights: "csr_array", dimensions: int) -> NDArray[np.float32]:
     """The leading right singular vectors, shape (columns, directions)."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -124,36 +129,19 @@ def _directions(
     if min(rows, columns) <= 2 * dimensions:  # ARPACK is for a few of many
         squares, left = np.linalg.eigh((weights @ transposed).toarray())
     else:
-        products = 0
-
-        def multiply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-            nonlocal products
-            products += 1
-            report(min(1.0, products / (_PRODUCTS * dimensions)))
-            return np.asarray(weights @ (transposed @ vector))
-
         operator: Any = LinearOperator
         squares, left = eigsh(
-            operator((rows, rows), matvec=multiply, dtype=float),
+            operator(
+                (rows, rows), matvec=lambda vector: weights @ (transposed @ vector), dtype=float
+            ),
             k=dimensions,
             v0=np.random.RandomState(0).uniform(-1, 1, rows),
             ncv=min(rows, dimensions * 3 // 2 + 20),
         )
-    report(1)
     order = np.argsort(-squares, kind="stable")[:dimensions]
     order = order[squares[order] > squares.max() * _NEGLIGIBLE**2]
     right = (transposed @ left[:, order]) / np.sqrt(squares[order])
     return np.ascontiguousarray(right, np.float32)
-
-
-def _counts(rows: Sequence[Sequence[int]], width: int) -> "csr_array":
-    from scipy.sparse import csr_array
-
-    ends = np.cumsum([0, *map(len, rows)])
-    columns = np.fromiter((number for row in rows for number in row), np.int32, int(ends[-1]))
-    counts = csr_array((np.ones(len(columns)), columns, ends), shape=(len(rows), width))
-    counts.sum_duplicates()
-    return counts
 
 
 def _weighed(counts: "csr_array", idf: NDArray[np.float64]) -> "csr_array":

@@ -121,6 +121,11 @@ class Role(NamedTuple):
     input_type: str | None
     room: int | None
 
+    def prepared(self, text: str) -> str:
+        """Put the prefix before a text, and cut the text to what the model takes."""
+        text = encodable(text)
+        return self.prefix + (text if self.room is None else cut(text, self.room))
+
 
 class HostedEmbedder(EmbeddingClient):
     """A LiteLLM embedding model; see `Embedder`."""
@@ -132,9 +137,8 @@ class HostedEmbedder(EmbeddingClient):
         query, passage = input_types_of(config.model)
         self.passages = self._role(config.passage_prefix, passage)
         self.queries = self._role(config.query_prefix, query)
-        model = _hosted_model(config, "[[embedder]]")
         super().__init__(
-            model,
+            _hosted_model(config, "[[embedder]]"),
             access,
             dimensions=config.dimensions,
             batch=config.batch,
@@ -158,25 +162,19 @@ class HostedEmbedder(EmbeddingClient):
         """Embed what is searched for."""
         return self._embedded(texts, self.queries, lambda _: None)
 
-    def prepared(self, text: str, role: Role) -> str:
-        """Put the prefix before a text, and cut the text to what the model takes."""
-        text = encodable(text)
-        return role.prefix + (text if role.room is None else cut(text, role.room))
-
     def wanted(self, passages: Iterable[str], queries: Iterable[str]) -> dict[str, Wanted]:
         """The texts whose vectors are needed, prepared, each once, by the key of its vector."""
-        wanted: dict[str, Wanted] = {}
-        for texts, role in ((passages, self.passages), (queries, self.queries)):
-            for text in texts:
-                prepared = self.prepared(text, role)
-                request = self.request_of(prepared, role.input_type)
-                wanted[request.key] = Wanted(request, prepared)
-        return wanted
+        wanted = [
+            Wanted(self.request_of(prepared, role.input_type), prepared)
+            for texts, role in ((passages, self.passages), (queries, self.queries))
+            for prepared in map(role.prepared, texts)
+        ]
+        return {each.request.key: each for each in wanted}
 
     def _embedded(
         self, texts: Sequence[str], role: Role, progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
-        ready = [self.prepared(text, role) for text in texts]
+        ready = [role.prepared(text) for text in texts]
         shortened = sum(
             len(sent) < len(role.prefix + encodable(text))
             for sent, text in zip(ready, texts, strict=True)
@@ -403,28 +401,29 @@ def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
             else FolderEmbedder(each, config.engine)
             for each in config.embedder
         ]
-        reranker: Reranker | None = None
-        if config.reranker is not None and config.reranker.path is not None:
-            reranker = FolderReranker(config.reranker)
-        elif config.reranker is not None:
-            reranker = opened.enter_context(closing(HostedReranker(config.reranker, access)))
-        models = Models(embedders, reranker, engine=config.engine)
-        depth = config.reranker.depth if config.reranker else models.rerank_depth
-        yield models._replace(rerank_depth=depth)
+        models = Models(embedders, engine=config.engine)
+        if (settings := config.reranker) is not None:
+            reranker = (
+                opened.enter_context(closing(HostedReranker(settings, access)))
+                if settings.path is None
+                else FolderReranker(settings)
+            )
+            models = models._replace(reranker=reranker, rerank_depth=settings.depth)
+        yield models
 
 
 class EmbeddingEstimate(Record):
     """What one embedder would be asked for."""
 
     name: str
-    texts: int = Field(ge=0)
+    texts: int = Field(default=0, ge=0)
     """Different texts whose vectors are not recorded."""
-    recorded: int = Field(ge=0)
+    recorded: int = Field(default=0, ge=0)
     """Different texts whose vectors are."""
-    requests: int = Field(ge=0)
-    tokens: int = Field(ge=0)
+    requests: int = Field(default=0, ge=0)
+    tokens: int = Field(default=0, ge=0)
     """Tokens of the texts, as cl100k_base counts; other tokenizers make up to a third more of them."""
-    dollars: float | None
+    dollars: float | None = 0.0
     """None where no price is known; 0 of a model in a folder."""
 
 
@@ -437,17 +436,15 @@ def estimate_embedding(
 ) -> EmbeddingEstimate:
     """Find which texts a hosted embedder would be asked for, and what that costs.
 
-    `recorded` are the store and the bundles that may hold vectors. A model in a folder costs nothing.
+    `recorded` are the store and the bundles that may hold vectors.
     """
     if config.model is None:
-        return EmbeddingEstimate(
-            name=config.name, texts=0, recorded=0, requests=0, tokens=0, dollars=0.0
-        )
-    known = FirstOf(*recorded)
+        return EmbeddingEstimate(name=config.name)
+    store = FirstOf(*recorded)
     embedder = HostedEmbedder(config, Access(mode="replay"))
     wanted = embedder.wanted(passages, queries)
-    missing = [one for key, one in wanted.items() if known.read(key) is None]
-    tokens = sum(count_tokens(one.text) for one in missing)
+    missing = [each for key, each in wanted.items() if store.read(key) is None]
+    tokens = sum(count_tokens(each.text) for each in missing)
     return EmbeddingEstimate(
         name=config.name,
         texts=len(missing),

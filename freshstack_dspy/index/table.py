@@ -54,19 +54,20 @@ class ChunkTable:
         with reaching(self.database):
             return connected(self.database).open_table(self.name)
 
-    def write(self, schema: "pa.Schema", batches: Iterable["pa.RecordBatch"]) -> None:
-        """Write the rows of a new table, which come as a stream in the order of their ids."""
+    def write(
+        self,
+        schema: "pa.Schema",
+        batches: Iterable["pa.RecordBatch"],
+        *,
+        approximate: Sequence[str] = (),
+    ) -> None:
+        """Write a new table, and index its ids, hashes and terms, and the vectors of some embedders.
+
+        The rows come as a stream in the order of their ids.
+        """
         import pyarrow as pa
-
-        rows = pa.RecordBatchReader.from_batches(schema, batches)
-        with reaching(self.database):
-            connected(self.database).create_table(self.name, data=rows)
-
-    def index(self, *, approximate: Sequence[str]) -> None:
-        """Index ids, hashes and terms, and the vectors of some embedders, once all rows are there."""
         from lancedb.index import FTS, BTree, IvfRq
 
-        names = self._table.schema.names
         as_they_are = dict.fromkeys(
             ("lower_case", "stem", "remove_stop_words", "ascii_folding", "with_position"), False
         )
@@ -76,14 +77,16 @@ class ChunkTable:
             memory_limit=_WORDS_MEMORY,
             **as_they_are,
         )
-        configs: dict[str, Any] = {ID: BTree(), TERMS: words}
-        if any(name.startswith(_VECTOR) for name in names):
-            configs[HASH] = BTree()
-        configs |= {column_of(name): IvfRq(distance_type="cosine") for name in approximate}
+        indexes: dict[str, Any] = {ID: BTree(), TERMS: words}
+        if any(name.startswith(_VECTOR) for name in schema.names):
+            indexes[HASH] = BTree()
+        indexes |= {column_of(name): IvfRq(distance_type="cosine") for name in approximate}
+        rows = pa.RecordBatchReader.from_batches(schema, batches)
         with reaching(self.database):
-            for name, config in configs.items():
-                if name in names:
-                    self._table.create_index(name, config=config)
+            table = connected(self.database).create_table(self.name, data=rows)
+            for name, index in indexes.items():
+                if name in schema.names:
+                    table.create_index(name, config=index)
 
     def batches(self, columns: Sequence[str]) -> Iterator["pa.RecordBatch"]:
         """Read columns, in the order of the rows."""
@@ -92,8 +95,8 @@ class ChunkTable:
 
     def chunks(self, chunk_ids: Sequence[str]) -> Iterator[Chunk]:
         """Read those of these chunks that are there, in any order."""
-        for found in self._with(ID, chunk_ids, list(Chunk.model_fields)):
-            yield from chunks_in(found)
+        for rows in self._with(ID, chunk_ids, list(Chunk.model_fields)):
+            yield from chunks_in(rows)
 
     def frequency(self, term: str) -> int:
         """How many rows have a term; of common ones, at least one row in fifty, not all are counted."""
@@ -126,19 +129,19 @@ class ChunkTable:
                 ids.append(batch[ID])
                 yield matrix_of(batch[column])
 
-        found = nearest(queries, blocks(), depth)
+        rankings = nearest(queries, blocks(), depth)
         all_ids = pa.chunked_array(ids, pa.string())
-        return [[ScoredChunk(all_ids[row].as_py(), score) for row, score in of] for of in found]
+        return [
+            [ScoredChunk(all_ids[row].as_py(), score) for row, score in rows] for rows in rankings
+        ]
 
     def vectors(self, name: str, hashes: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Give the vectors of an embedder for contents that are there, by their hashes."""
         column = column_of(name)
         return {
             digest: vector
-            for found in self._with(HASH, hashes, [HASH, column])
-            for digest, vector in zip(
-                found[HASH].to_pylist(), matrix_of(found[column]), strict=True
-            )
+            for rows in self._with(HASH, hashes, [HASH, column])
+            for digest, vector in zip(rows[HASH].to_pylist(), matrix_of(rows[column]), strict=True)
         }
 
     def _vectors(self, column: str) -> Iterable["pa.RecordBatch"]:
@@ -153,7 +156,7 @@ class ChunkTable:
     @cached_property
     def _indexed(self) -> set[str]:
         with reaching(self.database):
-            return {column for one in self._table.list_indices() for column in one.columns}
+            return {column for index in self._table.list_indices() for column in index.columns}
 
     @cached_property
     def _size(self) -> int:
@@ -184,14 +187,12 @@ class ChunkTable:
             return []
         most = depth + _IDS_AT_ONCE // 10
         while True:
-            found = self._matches(words, most, [ID])
+            rows = self._matches(words, most, [ID])
             # LanceDB's formula has a factor of k1 + 1 in each term.
-            scores = np.round(
-                found["_score"].to_numpy().astype(np.float64) / (K1 + 1), _TERM_DECIMALS
-            )
+            exact = rows["_score"].to_numpy().astype(np.float64) / (K1 + 1)
+            scores = np.round(exact, _TERM_DECIMALS)
             if len(scores) < most or scores[depth - 1] > scores[-1]:
-                ids = found[ID].to_pylist()
-                return ranked(dict(zip(ids, scores.tolist(), strict=True)), depth)
+                return ranked(dict(zip(rows[ID].to_pylist(), scores.tolist(), strict=True)), depth)
             most *= 4
 
     def _approximate(
@@ -203,9 +204,9 @@ class ChunkTable:
         with reaching(self.database):
             search = self._table.search(query.astype(np.float32), vector_column_name=column)
             search = search.distance_type("cosine").nprobes(_PROBES).refine_factor(_REFINED)
-            found = search.limit(depth).select([ID, column, "_distance"]).to_arrow()
-        scores = np.round(cosines(query, matrix_of(found[column])), SCORE_DECIMALS)
-        pairs = zip(found[ID].to_pylist(), scores.tolist(), strict=True)
+            rows = search.limit(depth).select([ID, column, "_distance"]).to_arrow()
+        scores = np.round(cosines(query, matrix_of(rows[column])), SCORE_DECIMALS)
+        pairs = zip(rows[ID].to_pylist(), scores.tolist(), strict=True)
         return ranked({chunk_id: score for chunk_id, score in pairs if score > 0}, depth)
 
 
@@ -231,13 +232,9 @@ def table_schema(vectors: Mapping[str, int], *, lexical: bool) -> "pa.Schema":
 
     fields = [*chunk_schema(), pa.field(HASH, pa.string())]
     fields += [pa.field(TERMS, pa.large_string())] * lexical
-    sizes = vectors.items()
-    return pa.schema(
-        [
-            *fields,
-            *(pa.field(column_of(name), pa.list_(pa.float32(), size)) for name, size in sizes),
-        ]
-    )
+    for name, size in vectors.items():
+        fields.append(pa.field(column_of(name), pa.list_(pa.float32(), size)))
+    return pa.schema(fields)
 
 
 def vector_array(matrix: NDArray[np.floating]) -> "pa.Array":
@@ -277,7 +274,7 @@ def connected(database: Path | Uri) -> Any:
     return lancedb.connect(database)
 
 
-_SAID: dict[str, str] = {
+_REMEDIES: dict[str, str] = {
     "NoSuchBucket": "there is no such bucket; make it, or name another",
     "ConnectError": "nothing answers at its endpoint; look at AWS_ENDPOINT_URL and the network",
     "redentials": "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of "
@@ -294,10 +291,11 @@ def reaching(database: Path | Uri) -> Iterator[None]:
     try:
         yield
     except (ValueError, RuntimeError, OSError) as error:
-        said = str(error)
-        if isinstance(database, Path) and "LanceError(IO)" not in said:
+        message = str(error)
+        if isinstance(database, Path) and "LanceError(IO)" not in message:
             raise
-        why = next((text for part, text in _SAID.items() if part in said), said.splitlines()[0])
+        first = message.splitlines()[0]
+        why = next((why for part, why in _REMEDIES.items() if part in message), first)
         raise IndexingError(f"{database}: cannot be used as an index: {why[:300]}") from None
 
 

@@ -9,6 +9,7 @@ import pytest
 from freshstack_dspy import Collection, build, read_run
 from freshstack_dspy.answering.metrics import (
     AnsweringAccount,
+    AnswerMetrics,
     answer_metrics,
     answering_account,
     write_answers,
@@ -66,12 +67,21 @@ def written(folder: Path, found: Answering, config: Path, collection: Path) -> P
     return folder
 
 
-def test_a_run_is_right_where_its_answer_agrees_with_the_gold_one(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    model = provider()
+@pytest.fixture(scope="module")
+def plain(
+    domain: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Answering, ScriptedProvider, AnswerMetrics]:
+    """Both runs answered as the scripts answer; no test changes it."""
+    folder, model = tmp_path_factory.mktemp("plain"), provider()
+    files, collection = [domain / "good.run", domain / "bad.run"], domain / "collection"
+    found = answering(collection, files, model, folder)
+    account = accounted(found, folder / "answer.toml", collection)
+    read = [read_run(file) for file in files]
+    return found, model, answer_metrics(found, account, Collection.load(collection), read)
 
-    found = answering(collection, files, model, tmp_path)
+
+def test_a_run_is_right_where_its_answer_agrees_with_the_gold_one(plain: Any) -> None:
+    found, model, _ = plain
 
     assert agreed(found) == {
         ("bad", "10"): (None, "not_retrieved"),
@@ -88,10 +98,10 @@ def test_a_run_is_right_where_its_answer_agrees_with_the_gold_one(
     ]
 
 
-def test_sentences_cite_the_chunks_that_were_shown(
-    collection: Path, files: list[Path], tmp_path: Path
+def test_sentences_cite_the_chunks_that_were_shown_and_answers_are_held_against_the_nuggets(
+    plain: Any,
 ) -> None:
-    found = answering(collection, files, provider(), tmp_path)
+    found, model, _ = plain
 
     (one,) = (one for one in found.answers if (one.run_id, one.topic_id) == ("good", "10"))
     assert [Path(id_).name.rsplit("_", 2)[0] for id_ in one.references] == ["dial.md", "reset.md"]
@@ -99,17 +109,7 @@ def test_sentences_cite_the_chunks_that_were_shown(
         ("call reset twice.", (1,)),
         ("phase of the moon.", (0,)),
     ]
-    assert one.response_length == 7
-    assert len(one.call_id or "") == 64
-
-
-def test_answers_are_held_against_the_nuggets(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    model = provider()
-
-    found = answering(collection, files, model, tmp_path)
-
+    assert (one.response_length, len(one.call_id or "")) == (7, 64)
     held = {
         (one.run_id, one.qid): [nugget.assignment for nugget in one.nuggets]
         for one in (*found.assignments, *found.gold_assignments)
@@ -124,6 +124,18 @@ def test_answers_are_held_against_the_nuggets(
     }
     shown = [chunk.get("path") for asked in model.asked for chunk in asked.get("chunks", ())]
     assert shown.count(None) == 3  # the two equal answers are one question
+
+
+def test_what_a_run_has_nothing_for_is_no_answer(plain: Any) -> None:
+    """The generator was not asked: it cannot have disagreed, or supported nothing."""
+    found, _, metrics = plain
+
+    (one,) = (one for one in found.answers if (one.run_id, one.topic_id) == ("bad", "10"))
+    assert (one.status, one.call_id, one.answer) == ("not_retrieved", None, ())
+    bad = next(run for run in metrics.agreement.runs if run.run == "bad")
+    assert (len(bad.per_query), bad.absent, bad.total["disagree"]) == (1, ("10",), 1)
+    assert bad.means["agreement"] == 0
+    assert metrics.coverage["gold"].groups == 2
 
 
 def test_citations_are_judged_with_evidence(
@@ -379,23 +391,6 @@ def test_what_cannot_be_answered_is_said_before_anything_is_asked(
         with pytest.raises(CollectionError, match=said):
             answering(collection, found, model, tmp_path)
     assert not model.asked
-
-
-def test_what_a_run_has_nothing_for_is_no_answer(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    """The generator was not asked: it cannot have disagreed, or supported nothing."""
-    found = answering(collection, files, provider(), tmp_path)
-
-    (one,) = (one for one in found.answers if (one.run_id, one.topic_id) == ("bad", "10"))
-    assert (one.status, one.call_id, one.answer) == ("not_retrieved", None, ())
-    account = accounted(found, tmp_path / "answer.toml", collection)
-    read = [read_run(file) for file in files]
-    metrics = answer_metrics(found, account, Collection.load(collection), read)
-    bad = next(run for run in metrics.agreement.runs if run.run == "bad")
-    assert (len(bad.per_query), bad.absent, bad.total["disagree"]) == (1, ("10",), 1)
-    assert bad.means["agreement"] == 0
-    assert metrics.coverage["gold"].groups == 2
 
 
 LABELS = {

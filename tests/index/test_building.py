@@ -17,7 +17,6 @@ from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import FatalModelError, IndexingError
 from freshstack_dspy.index.models import EmbeddingError, Models
 from freshstack_dspy.index.storage import Settings
-from tests.collection.test_collection import needs_mounts
 from tests.heard import Heard
 from tests.index.builds import AFTER, BEFORE, DIMENSIONS, NAME
 from tests.index.pieces import Letters, many, piece, rankings
@@ -72,29 +71,20 @@ def test_progress_goes_through_all_stages(tmp_path: Path) -> None:
 
 
 def test_vectors_of_known_content_are_used_again_by_the_same_model_only(tmp_path: Path) -> None:
+    """Also at a new commit, which is another index."""
     letters = Letters()
     build(tmp_path, BEFORE, models=Models([letters]))
     assert len(letters.embedded) == len(BEFORE)
 
-    moved = [chunk.model_copy(update={"source": "moved"}) for chunk in AFTER]
-    build(tmp_path, moved, models=Models([letters]))
+    moved = [chunk.model_copy(update={"source": "moved", "revision": "2"}) for chunk in AFTER]
+    index = build(tmp_path, moved, models=Models([letters]))
 
     assert letters.embedded[len(BEFORE) :] == ["new file.py\nzebra crossing wordb2"]
+    assert index.manifest.revisions == {"moved": "2"}
+    assert {chunk.revision for chunk in HybridIndex.open(tmp_path / NAME).chunks()} == {"2"}
     other = Letters(letters="xyz")
     build(tmp_path, moved, models=Models([other]))
     assert len(other.embedded) == len(AFTER)
-
-
-def test_a_new_commit_is_another_index_that_embeds_nothing_again(tmp_path: Path) -> None:
-    letters = Letters()
-    build(tmp_path, BEFORE, models=Models([letters]))
-    now = [chunk.model_copy(update={"revision": "2"}) for chunk in BEFORE]
-
-    index = build(tmp_path, now, models=Models([letters]))
-
-    assert len(letters.embedded) == len(BEFORE)
-    assert index.manifest.revisions == {"repo": "2"}
-    assert {chunk.revision for chunk in HybridIndex.open(tmp_path / NAME).chunks()} == {"2"}
 
 
 def test_an_index_with_more_embedders_is_used_and_the_one_before_is_taken_up_again(
@@ -166,51 +156,6 @@ def test_a_build_killed_at_any_moment_leaves_the_old_index_or_the_new(tmp_path: 
         if not killed:
             return
     raise AssertionError("it was killed every time")
-
-
-FULL = """
-import subprocess, sys
-from contextlib import suppress
-from pathlib import Path
-
-from freshstack_dspy.errors import FreshstackError
-from tests.index.builds import AFTER, BEFORE
-from tests.index.pieces import piece
-from tests.index.test_building import build
-
-place, lexical = Path(sys.argv[1]), sys.argv[2]
-place.mkdir()
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], check=True)
-folder = Path(build(place, BEFORE, lexical=lexical).path)
-for round_ in range(0, 1024, 48):
-    with (place / "filler").open("wb", buffering=0) as file, suppress(OSError):
-        file.write(bytes(1024 * round_))
-    chunks = [*AFTER, piece("more.py", f"more {round_}")]
-    try:
-        build(place, chunks, lexical=lexical)
-    except FreshstackError as error:
-        assert "full" in str(error) or "No space" in str(error), error
-        print("full")
-    (place / "filler").unlink()
-    assert len(list(folder.glob("*/chunks.parquet"))) <= 2
-    assert build(place, chunks, lexical=lexical).search("bm25", ["more"], 1)[0]
-"""
-
-
-@pytest.mark.slow
-@needs_mounts
-@pytest.mark.parametrize("lexical", ["bm25s", "lance"])
-def test_on_a_full_disk_a_build_is_one_line_and_leaves_nothing(
-    tmp_path: Path, lexical: str
-) -> None:
-    """A tmpfs of 1 MiB, filled more and more."""
-    script = [sys.executable, "-c", FULL, str(tmp_path / "disk"), lexical]
-
-    done = subprocess.run(
-        ["unshare", "-m", *script], check=True, timeout=300, stdout=subprocess.PIPE
-    )
-
-    assert done.stdout.count(b"full") > 5
 
 
 def test_a_build_that_fails_leaves_no_piece_of_an_index(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from freshstack_dspy import (
     QuerySynthesizer,
     QuestionDecomposer,
     RelevanceGrader,
+    SupportJudge,
 )
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.programs.support_judge import whole
@@ -45,20 +46,26 @@ def said(text: str, quote: str = "", importance: str = "vital") -> dict[str, Any
     return {"quote": quote, "text": text, "importance": importance, "doubtful": text == "first"}
 
 
-def test_programs_take_a_question_and_passages_as_plain_texts(answering: Answering) -> None:
+def test_programs_take_plain_texts(answering: Answering) -> None:
+    verdict = {"nugget": 1, "grade": 2, "quotes": ["width"]}
     model = answering(
         GradeRelevance={"grades": [{"passage": 1, "reason": "It says so.", "grade": 3}]},
         UpdateNuggets={"found": [{"text": "Use width.", "nuggets": [], "passages": [1]}]},
         RateImportance={"ratings": [{"nugget": 1, "importance": "vital"}]},
         DecomposeQuestion={"sub_questions": ["By what?"]},
         CompareAnswers={"reason": "Equal.", "agrees": "yes"},
+        JudgeSupportLevel={"verdicts": [{"chunk": 1, "reason": "", "supported": [verdict]}]},
+        NuggetizeAnswer={"nuggets": [said("By width.", "width")]},
     )
+    question, passages = "Widths?", ["Use width."]
 
-    [grade] = RelevanceGrader()("Widths?", ["Use width."]).grades
-    [nugget] = NuggetUpdater()("Widths?", [], ["Use width."]).nuggets
-    rated = ImportanceRater()("Widths?", [nugget])
-    parts = QuestionDecomposer()("Widths?").expansion
-    compared = AnswerComparer()("Widths?", ["Use width."], "By width.")
+    [grade] = RelevanceGrader()(question=question, passages=passages).grades
+    [nugget] = NuggetUpdater()(question, ["Of rings."], passages).nuggets
+    rated = ImportanceRater()(question, ["Use width."])
+    parts = QuestionDecomposer()(question=question).expansion
+    compared = AnswerComparer()(question, ["Use width."], "By width.")
+    [judged] = SupportJudge()(question=question, nuggets=["By width."], chunks=passages).judgments
+    [made] = Nuggetizer()(question=question, answer="Its width.").nuggets
 
     assert grade is not None
     assert grade.grade == 3
@@ -66,7 +73,9 @@ def test_programs_take_a_question_and_passages_as_plain_texts(answering: Answeri
     assert rated.importances == ["vital"]
     assert parts.texts == ("By what?",)
     assert compared.agrees
-    assert {inputs["question"]["title"] for inputs in model.inputs} == {"Widths?"}
+    assert (judged.nugget_id, judged.chunk_id, judged.label) == ("nugget 1", "chunk 1", 2)
+    assert (made.text, made.answer_span) == ("By width.", (4, 9))
+    assert {inputs["question"]["title"] for inputs in model.inputs} == {question}
 
 
 def test_plain_chunks_are_graded_make_nuggets_and_these_are_rated(answering: Answering) -> None:

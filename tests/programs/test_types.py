@@ -1,17 +1,11 @@
-"""Programs called alone with plain texts, and the types that checkers know of what they return."""
+"""The types that checkers know of what programs take and return."""
 
 import re
 import sys
 from pathlib import Path
 from subprocess import run
-from typing import Any
 
 import pytest
-
-from freshstack_dspy import Nuggetizer, RelevanceGrader, SupportJudge
-
-from .conftest import Answering
-from .test_programs import said
 
 CALLS = """
 from freshstack_dspy import AnswerComparer, AnswerGenerator, Nuggetizer, RelevanceGrader, SupportJudge
@@ -58,24 +52,3 @@ def test_a_type_checker_knows_what_programs_take_and_return(tmp_path: Path) -> N
     lines = CALLS.splitlines()
     wrong = [line for number, line in enumerate(lines, 1) if str(number) in errors]
     assert wrong == lines[-4:], checked.stdout
-
-
-def test_a_question_and_its_answer_are_plain_texts_too(answering: Answering) -> None:
-    verdict = {"nugget": 1, "grade": 2, "quotes": ["red"]}
-    model = answering(
-        JudgeSupportLevel={"verdicts": [{"chunk": 1, "reason": "", "supported": [verdict]}]},
-        NuggetizeAnswer={"nuggets": [said("It is red.", "The red")]},
-        GradeRelevance={"grades": [{"passage": 1, "reason": "So.", "grade": 3}]},
-    )
-
-    judged = SupportJudge()(question="Which?", nuggets=["red"], chunks=["It is red."])
-    graded = RelevanceGrader()(question="Which?", passages=["It is red."])
-    made = Nuggetizer()(question="Which?", answer="The red.")
-
-    assert [(one.nugget_id, one.chunk_id, one.label) for one in judged.judgments] == [
-        ("nugget 1", "chunk 1", 2)
-    ]
-    assert [one and one.grade for one in graded.grades] == [3]
-    assert [(one.text, one.answer_span) for one in made.nuggets] == [("It is red.", (0, 7))]
-    asked: list[Any] = [inputs["question"] for inputs in model.inputs]
-    assert asked == [{"title": "Which?"}] * 3
