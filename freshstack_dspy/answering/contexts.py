@@ -7,8 +7,8 @@ people wrote; and the oracle retrieval, a report from the oracle context Z*.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 
-from freshstack_dspy.answering.comparing import Outcome
 from freshstack_dspy.answering.judging import assign
 from freshstack_dspy.answering.reteval import Context, answered, shown_contexts
 from freshstack_dspy.collection.collection import Collection
@@ -28,11 +28,10 @@ from freshstack_dspy.records import (
     Answer,
     AnswerStatus,
     AssignedAnswer,
-    CitedSentence,
     OmittedChunk,
-    Query,
     Record,
     Scale,
+    ScoredChunk,
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
 
@@ -109,45 +108,41 @@ def evaluate_contexts(
     """
     qrels = collection.qrels()
     judged = {query_id: qrels.judged(query_id) for query_id in sorted(qrels.nuggets)}
-    queries = {one.query_id: one for one in collection.queries if one.query_id in judged}
-    rows = {RETRIEVAL: {query_id: oracle_context(of) for query_id, of in judged.items()}}
+    rows = {RETRIEVAL: {query_id: oracle_context(judged[query_id]) for query_id in judged}}
     for run in sorted(runs, key=lambda run: run.name):
         if run.name in rows or run.name in BOUNDS:
             raise CollectionError(f"two rows would be named {run.name!r}; rename the run")
         rows[run.name] = {
-            query_id: _cut([one.chunk_id for one in run.rankings.get(query_id, ())], of, k, tokens)
-            for query_id, of in judged.items()
+            query_id: _cut(run.rankings.get(query_id, ()), judged[query_id], k, tokens)
+            for query_id in judged
         }
-    of_contexts = dict(_OF_CONTEXTS)
-    contexts = ((of, ids[query_id]) for ids in rows.values() for query_id, of in judged.items())
-    if not all(chunk in (of.tokens or {}) for of, ids in contexts for chunk in ids):
+    measures = dict(_OF_CONTEXTS)
+    lengths = {query_id: of_query.tokens or {} for query_id, of_query in judged.items()}
+    shown = [(query, chunk) for row in rows.values() for query, ids in row.items() for chunk in ids]
+    if not all(chunk in lengths[query] for query, chunk in shown):
         if session is not None:
             raise CollectionError(
                 "a chunk of a context has no text to write a report from; add the corpus, or "
                 "measure contexts alone, without a configuration"
             )
-        del of_contexts["Den(Z)"]  # of an import without texts
-    named = [*rows] if session is None else [*BOUNDS, *(run for run in rows if run != RETRIEVAL)]
-    columns: dict[str, dict[str, dict[str, float]]] = {row: {} for row in named}
+        del measures["Den(Z)"]  # of an import without texts
+    names = [*rows] if session is None else [*BOUNDS, *(run for run in rows if run != RETRIEVAL)]
+    columns: dict[str, dict[str, dict[str, float]]] = {name: {} for name in names}
     unjudged = {}
-    for row, of_row in rows.items():
+    for name, row in rows.items():
         scores = {
-            query_id: {chunk: -float(rank) for rank, chunk in enumerate(ids)}
-            for query_id, ids in of_row.items()
+            query: {chunk: -rank for rank, chunk in enumerate(ids)} for query, ids in row.items()
         }
-        found = evaluate(qrels, Run.from_scores(scores, name=row), list(of_contexts.values()))
-        columns[row] = {name: found.values(of) for name, of in of_contexts.items()}
-        shown = [(judged[query_id], one) for query_id, ids in of_row.items() for one in ids]
-        without = sum(chunk not in of.chunks for of, chunk in shown)
-        unjudged[row] = without / len(shown) if shown else 0.0
-    reports: list[ContextReport] = []
-    if session is not None:
-        reports = _rated(session, collection, queries, judged, rows)
-    for one in reports:
-        for name, value in (("Cov(y)", one.coverage), ("Den(y)", one.density)):
+        evaluation = evaluate(qrels, Run.from_scores(scores, name=name), [*measures.values()])
+        columns[name] = {column: evaluation.values(of) for column, of in measures.items()}
+        missing = [chunk not in judged[query].chunks for query, ids in row.items() for chunk in ids]
+        unjudged[name] = fmean(missing) if missing else 0.0
+    reports = [] if session is None else _rated(session, collection, judged, rows)
+    for report in reports:
+        for column, value in (("Cov(y)", report.coverage), ("Den(y)", report.density)):
             if value is not None:
-                columns[one.run_id].setdefault(name, {})[one.query_id] = value
-    values = {row: Values.of(row, of_row) for row, of_row in columns.items()}
+                columns[report.run_id].setdefault(column, {})[report.query_id] = value
+    values = {name: Values.of(name, of_row) for name, of_row in columns.items()}
     return ContextTable(
         tuple(reports),
         values,
@@ -170,68 +165,52 @@ def _agreements(values: Mapping[str, Values], runs: Sequence[str]) -> tuple[Rank
     )
 
 
-def _cut(ids: Sequence[str], judged: Judged, k: int | None, tokens: int | None) -> list[str]:
+def _cut(
+    ranking: Sequence[ScoredChunk], judged: Judged, k: int | None, tokens: int | None
+) -> list[str]:
     """The context that is taken from a ranking."""
+    ids = [entry.chunk_id for entry in ranking]
     if tokens is not None:
         return list(judged.within(ids, tokens))
-    return list(ids[: len(oracle_context(judged)) if k is None else k])
-
-
-def _written(
-    session: Session,
-    collection: Collection,
-    queries: Mapping[str, Query],
-    rows: Mapping[str, Mapping[str, Sequence[str]]],
-) -> list[Outcome]:
-    """The reports of all rows, in their order, by query; those that people wrote as they are."""
-    writer = ReportWriter()
-
-    def write(context: Context) -> Answer:
-        text, call_id = context.query.answer, None
-        if context.run_id != RESULT:
-            reply = writer(query=context.query, chunks=context.chunks)
-            text, call_id = reply.report, reply.call_id
-        return Answer(
-            run_id=context.run_id,
-            topic_id=context.query.query_id,
-            topic=context.query.text,
-            references=tuple(chunk.chunk_id for chunk in context.chunks),
-            response_length=len(text.split()),
-            answer=(CitedSentence(text=text, citations=()),) if text else (),
-            status="ok",
-            call_id=call_id,
-        )
-
-    tops = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
-    contexts = shown_contexts(session, collection, tops, queries, writer, writer_inputs)
-    found = session.each("answer", partial(answered, write), contexts)
-    session.stop_if_deferred()
-    return found
+    return ids[: len(oracle_context(judged)) if k is None else k]
 
 
 def _rated(
     session: Session,
     collection: Collection,
-    queries: Mapping[str, Query],
     judged: Mapping[str, Judged],
     rows: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> list[ContextReport]:
-    """Write every report, and rate it by the answerable sub-questions of its query."""
-    written = _written(session, collection, queries, rows)
-    measured = {id_ for of in judged.values() for id_ in of.labels}
+    """Write every report, and rate it by the answerable sub-questions of its query.
+
+    They come by row, and then by query; those that people wrote are taken as they are.
+    """
+    queries = {query.query_id: query for query in collection.queries if query.query_id in judged}
+    writer = ReportWriter()
+
+    def write(context: Context) -> Answer:
+        if context.run_id == RESULT:
+            return context.answer(context.query.answer, call_id=None)
+        reply = writer(context.query, context.chunks)
+        return context.answer(reply.report, call_id=reply.call_id)
+
+    tops = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
+    contexts = shown_contexts(session, collection, tops, queries, writer, writer_inputs)
+    outcomes = session.each("answer", partial(answered, write), contexts)
+    session.stop_if_deferred()
+    measured = {nugget_id for of_query in judged.values() for nugget_id in of_query.labels}
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in measured)
-    answers = [one.record for one in written]
+    answers = [outcome.record for outcome in outcomes]
     assigned, unassigned = assign(session, answers, queries, nuggets)
     session.stop_if_deferred()
-    failures = [*unassigned, *(one.failure for one in written if one.failure is not None)]
-    reasons = {(one.run_id, one.query_id): one.message for one in failures}
+    failures = [*unassigned, *(each.failure for each in outcomes if each.failure is not None)]
+    reasons = {(failure.run_id, failure.query_id): failure.message for failure in failures}
     reports = []
     for answer, rated in zip(answers, assigned, strict=True):
-        run_id, query_id = answer.run_id, answer.topic_id
-        density, of = None, judged[query_id]
-        coverage = coverage_of(rated, of, session.config.judge.graded)
+        run_id, query_id, density = answer.run_id, answer.topic_id, None
+        coverage = coverage_of(rated, judged[query_id], session.config.judge.graded)
         if coverage is not None:
-            density = answer_density(coverage, count_tokens(answer.text), of)
+            density = answer_density(coverage, count_tokens(answer.text), judged[query_id])
         reports.append(
             ContextReport(
                 run_id=run_id,
@@ -272,9 +251,9 @@ def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
 def coverage_of(answer: AssignedAnswer, judged: Judged, scale: Scale) -> float | None:
     """Compute Cov(y) of an answer whose nuggets were judged on a scale, perhaps another."""
     ratings = {
-        one.nugget_id: judged.rel * (one.label >= scale.threshold)
-        for one in answer.nuggets
-        if one.label is not None
+        nugget.nugget_id: judged.rel * (nugget.label >= scale.threshold)
+        for nugget in answer.nuggets
+        if nugget.label is not None
     }
     return answer_coverage(ratings, judged)
 

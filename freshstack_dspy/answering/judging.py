@@ -96,12 +96,12 @@ def judge_citations(
     session: Session,
     answers: Sequence[Answer],
     queries: Mapping[str, Query],
-    chunks: Mapping[str, Chunk],
+    chunks: Mapping[str, Mapping[str, Chunk]],
 ) -> tuple[list[JudgedAnswer], list[AnsweringFailure]]:
     """Judge how far each cited chunk supports its sentence, as if that were a nugget.
 
-    The chunks of an answer that the same sentences cite are in one call. A citation of a chunk
-    that `chunks` lacks has no label.
+    The chunks of an answer that the same sentences cite are in one call. `chunks` has those of each
+    query by id; a citation of another has no label.
     """
     answers = [answer for answer in answers if answer.is_answered]
     pairs: list[ToJudge] = []
@@ -122,7 +122,8 @@ def judge_citations(
             for nugget, sentence in zip(sentences, answer.answer, strict=True)
             for number in sentence.citations
         }
-        shown = [chunks[chunk_id] for chunk_id in answer.references if chunk_id in chunks]
+        texts = chunks.get(answer.topic_id, {})
+        shown = [texts[chunk_id] for chunk_id in answer.references if chunk_id in texts]
         pairs += grouped(queries[answer.topic_id], sentences, shown, cited)
     judgments = judge(session, session.recipe.support_judge, pairs, step="citation", once=True)
     by_pair = {(one.nugget_id, one.chunk_id): one for one in judgments.judgments}

@@ -26,8 +26,10 @@ from freshstack_dspy.records import (
     Agreement,
     Answer,
     AnsweringFailure,
+    AnswerStatus,
     AssignedAnswer,
     Chunk,
+    CitedSentence,
     JudgedAnswer,
     OmittedChunk,
     Query,
@@ -50,6 +52,20 @@ class Context(NamedTuple):
     omitted: tuple[OmittedChunk, ...] = ()
     sample: int = 1
     temperature: float | None = None
+
+    def answer(self, text: str = "", *, status: AnswerStatus = "ok", call_id: str | None) -> Answer:
+        """An answer from it that cites nothing."""
+        return Answer(
+            run_id=self.run_id,
+            topic_id=self.query.query_id,
+            topic=self.query.text,
+            references=tuple(chunk.chunk_id for chunk in self.chunks),
+            response_length=len(text.split()),
+            answer=(CitedSentence(text=text, citations=()),) if text else (),
+            sample=self.sample,
+            status=status,
+            call_id=call_id,
+        )
 
 
 class Answering(NamedTuple):
@@ -109,42 +125,49 @@ def answer_from_runs(
     check_comparers(comparers)
 
     generator = AnswerGenerator()
+
+    def generate(context: Context) -> Answer:
+        run_id, query, chunks, _, sample, temperature = context
+        options: Any = {"run_id": run_id, "sample": sample, "temperature": temperature}
+        return generator(query, chunks, **options).answer
+
     show = partial(shown_contexts, program=generator, inputs=passage_inputs)
     golds = show(session, collection, {GOLD: gold}, queries, samples=gold_answers)
     contexts = show(session, collection, tops, queries)
-    ask = partial(answered, partial(_generated, generator))
-    found = session.each("gold_answer", ask, golds) + session.each("answer", ask, contexts)
+    ask = partial(answered, generate)
+    outcomes = session.each("gold_answer", ask, golds) + session.each("answer", ask, contexts)
     session.stop_if_deferred()
-    failures = [one.failure for one in found if one.failure is not None]
-    asked = sum(one.record.status != "not_retrieved" for one in found)
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    asked = sum(outcome.record.status != "not_retrieved" for outcome in outcomes)
     if failures and len(failures) == asked:
         raise FatalModelError(
             f"none of the {asked} answers came, so nothing was written; the first: "
             f"{failures[0].message}"
         )
-    gold_records = [one.record for one in found[: len(golds)]]
-    answers = [one.record for one in found[len(golds) :]]
+    records: list[Answer] = [outcome.record for outcome in outcomes]
+    of_gold, answers = records[: len(golds)], records[len(golds) :]
+    judged = [*(answer for answer in of_gold if answer.sample == 1), *answers]
 
-    firsts = [one for one in gold_records if one.sample == 1]
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
-    assigned, unassigned = assign(session, [*firsts, *answers], queries, nuggets)
-    wanted = {id_ for one in (*firsts, *answers) for id_ in one.references}
+    assigned, unassigned = assign(session, judged, queries, nuggets)
+    wanted = {chunk_id for answer in judged for chunk_id in answer.references}
     chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
-    cited, uncited = judge_citations(session, [*firsts, *answers], queries, chunks)
-    of_query: dict[str, list[Answer]] = {}
-    for one in gold_records:
-        of_query.setdefault(one.topic_id, []).append(one)
-    agreements, uncompared = agree(session, comparers, answers, queries, of_query)
+    texts = dict.fromkeys(queries, chunks)
+    cited, uncited = judge_citations(session, judged, queries, texts)
+    by_query: dict[str, list[Answer]] = {}
+    for answer in of_gold:
+        by_query.setdefault(answer.topic_id, []).append(answer)
+    agreements, uncompared = agree(session, comparers, answers, queries, by_query)
     session.stop_if_deferred()
     failures += [*unassigned, *uncited, *uncompared]
     return Answering(
         answers=tuple(answers),
-        gold_answers=tuple(gold_records),
+        gold_answers=tuple(of_gold),
         agreements=tuple(agreements),
-        assignments=tuple(assigned[len(firsts) :]),
-        gold_assignments=tuple(assigned[: len(firsts)]),
-        citations=tuple(one for one in cited if one.run_id != GOLD),
-        gold_citations=tuple(one for one in cited if one.run_id == GOLD),
+        assignments=tuple(answer for answer in assigned if answer.run_id != GOLD),
+        gold_assignments=tuple(answer for answer in assigned if answer.run_id == GOLD),
+        citations=tuple(answer for answer in cited if answer.run_id != GOLD),
+        gold_citations=tuple(answer for answer in cited if answer.run_id == GOLD),
         failures=tuple(failures),
     )
 
@@ -179,9 +202,8 @@ def shown_contexts(
     contexts = []
     for run_id, top in tops.items():
         for query_id, ids in top.items():
-            query = queries[query_id]
-            of = (chunks[chunk_id] for chunk_id in ids)
-            shown, omitted = window.packed(inputs(query, []), of)
+            query, ranked = queries[query_id], (chunks[chunk_id] for chunk_id in ids)
+            shown, omitted = window.packed(inputs(query, []), ranked)
             contexts += [
                 Context(run_id, query, shown, tuple(omitted), sample, temperature)
                 for sample in range(1, samples + 1)
@@ -191,47 +213,21 @@ def shown_contexts(
 
 def answered(make: Callable[[Context], Answer], context: Context) -> Outcome:
     """The answer that is made from a context, or the record that there is none."""
+    failure = None
     try:
-        _check_shown(context)
+        if context.omitted and not context.chunks:
+            why = (
+                f"none of the {len(context.omitted)} chunks of the context can be shown: they have "
+                "no text (freshstack import … --corpus PATH), or do not fit into the model's window "
+                "([model] context, max_tokens)"
+            )
+            raise ReplyError(why, status="failed", call_id=None)  # noqa: TRY301
         answer = make(context)
     except ReplyError as error:
-        answer = Answer(
-            run_id=context.run_id,
-            topic_id=context.query.query_id,
-            topic=context.query.text,
-            references=tuple(chunk.chunk_id for chunk in context.chunks),
-            response_length=0,
-            answer=(),
-            sample=context.sample,
-            omitted=context.omitted,
-            status=error.status,
-            call_id=error.call_id,
-        )
+        answer = context.answer(status=error.status, call_id=error.call_id)
         step: StepName = "gold_answer" if context.run_id == GOLD else "answer"
-        return Outcome(answer, AnsweringFailure.of(answer, step, error))
-    return Outcome(answer.model_copy(update={"omitted": context.omitted}))
-
-
-def _check_shown(context: Context) -> None:
-    if context.omitted and not context.chunks:
-        raise ReplyError(
-            f"none of the {len(context.omitted)} chunks of the context can be shown: they have no "
-            "text (freshstack import … --corpus PATH), or do not fit into the model's window "
-            "([model] context, max_tokens)",
-            status="failed",
-            call_id=None,
-        )
-
-
-def _generated(generator: AnswerGenerator, context: Context) -> Answer:
-    answer: Answer = generator(
-        query=context.query,
-        chunks=context.chunks,
-        run_id=context.run_id,
-        sample=context.sample,
-        temperature=context.temperature,
-    ).answer
-    return answer
+        failure = AnsweringFailure.of(answer, step, error)
+    return Outcome(answer.model_copy(update={"omitted": context.omitted}), failure)
 
 
 class RunAtDepth(NamedTuple):

@@ -74,20 +74,17 @@ class Scores(Record, Shown):
 
 
 class _Scored(NamedTuple):
-    """The scores of one answer."""
+    """The scores of one answer; without any, nothing was retrieved to answer from."""
 
     run: str
     query_id: str
-    values: Mapping[str, Estimate]
+    values: Mapping[str, Estimate] | None = None
     counts: Mapping[str, int] = {}
 
 
-def _summarise(
-    measures: Sequence[str],
-    answers: Iterable[_Scored],
-    not_retrieved: Iterable[tuple[str, str]] = (),
-) -> Scores:
-    """Put the scores of each run together; of `not_retrieved` (run, query) nothing was retrieved."""
+def _summarise(measures: Iterable[str], answers: Iterable[_Scored]) -> Scores:
+    """Put the scores of each run together."""
+    measures = tuple(measures)
     by_run: dict[str, dict[str, _Scored]] = {}
     for answer in answers:
         own = by_run.setdefault(answer.run, {})
@@ -96,47 +93,43 @@ def _summarise(
                 f"run {answer.run!r} has two answers to query {answer.query_id!r}; remove one"
             )
         own[answer.query_id] = answer
-    if not by_run:
+    if not any(answer.values is not None for own in by_run.values() for answer in own.values()):
         raise CollectionError("there are no answers to score")
     queries = {query for own in by_run.values() for query in own}
-    for run, query in not_retrieved:
-        by_run.setdefault(run, {})
-        queries.add(query)
     about = About(name="answers", measured=len(queries), query_ids=frozenset(queries))
     runs = []
     for run, own in sorted(by_run.items()):
-        per_query: dict[str, dict[str, float]] = {query: {} for query in sorted(own)}
+        scored = {query: own[query] for query in sorted(own) if own[query].values is not None}
+        estimates = {query: answer.values or {} for query, answer in scored.items()}
         without: dict[str, dict[str, str]] = {}
-        for query, values in per_query.items():
-            for name, of in own[query].values.items():
-                if of.value is None:
-                    without.setdefault(name, {})[query] = of.reason or ""
-                else:
-                    values[name] = of.value
+        for query, values in estimates.items():
+            for name, estimate in values.items():
+                if estimate.value is None:
+                    without.setdefault(name, {})[query] = estimate.reason or ""
         runs.append(
             RunScores(
                 run=run,
-                measures=tuple(measures),
-                per_query=per_query,
+                measures=measures,
+                per_query={
+                    query: {name: of.value for name, of in values.items() if of.value is not None}
+                    for query, values in estimates.items()
+                },
                 without_value=without,
-                counts={query: dict(own[query].counts) for query in per_query},
-                absent=tuple(sorted(queries - own.keys())),
+                counts={query: dict(answer.counts) for query, answer in scored.items()},
+                absent=tuple(sorted(queries - scored.keys())),
                 about=about,
             )
         )
-    return Scores(measures=tuple(measures), runs=tuple(runs))
+    return Scores(measures=measures, runs=tuple(runs))
 
 
 def score_values(values: Mapping[tuple[str, str], Mapping[str, float]]) -> Scores:
     """Give scores of others, by run and query, with their means."""
-    measures = dict.fromkeys(name for of in values.values() for name in of)
-    return _summarise(
-        tuple(measures),
-        (
-            _Scored(run, query, {name: Estimate(value=value) for name, value in of.items()})
-            for (run, query), of in values.items()
-        ),
-    )
+    answers = [
+        _Scored(run, query, {name: Estimate(value=value) for name, value in of_answer.items()})
+        for (run, query), of_answer in values.items()
+    ]
+    return _summarise(dict.fromkeys(name for each in values.values() for name in each), answers)
 
 
 ALL = "all"
@@ -222,24 +215,26 @@ def score_assignments(answers: Iterable[AssignedAnswer]) -> Scores:
         CollectionError: There is no answer, a run answers a query twice, or a nugget of a query has
             two importances.
     """
-    every = tuple(answers)
-    given = [each for each in every if each.status != NOT_RETRIEVED]
-    known = _nuggets_by_query(given)
+    answers = tuple(answers)
+    nuggets_of = _nuggets_by_query([each for each in answers if each.status != NOT_RETRIEVED])
     scored = []
-    for one in given:
-        missing = known[one.qid].keys() - {each.nugget_id for each in one.nuggets}
-        nuggets = (*one.nuggets, *(known[one.qid][id_] for id_ in sorted(missing)))
-        assignments = [each.assignment for each in nuggets]
+    for answer in answers:
+        if answer.status == NOT_RETRIEVED:
+            scored.append(_Scored(answer.run_id, answer.qid))
+            continue
+        known = nuggets_of[answer.qid]
+        missing = known.keys() - {nugget.nugget_id for nugget in answer.nuggets}
+        nuggets = (*answer.nuggets, *(known[nugget_id] for nugget_id in sorted(missing)))
+        assignments = [nugget.assignment for nugget in nuggets]
         counts = {
             "nuggets": len(nuggets),
             **{name: assignments.count(name) for name in get_args(Assignment)},
             "missing": assignments.count(None),
-            "unrated": sum(not each.rated for each in nuggets),
+            "unrated": sum(not nugget.rated for nugget in nuggets),
         }
-        found = {name: nugget_recall(nuggets, name) for name in NUGGET_RECALLS}
-        scored.append(_Scored(one.run_id, one.qid, found, counts))
-    not_retrieved = ((one.run_id, one.qid) for one in every if one.status == NOT_RETRIEVED)
-    return _summarise(NUGGET_RECALLS, scored, not_retrieved)
+        values = {name: nugget_recall(nuggets, name) for name in NUGGET_RECALLS}
+        scored.append(_Scored(answer.run_id, answer.qid, values, counts))
+    return _summarise(NUGGET_RECALLS, scored)
 
 
 def _nuggets_by_query(answers: Sequence[AssignedAnswer]) -> dict[str, dict[str, AssignedNugget]]:
@@ -363,23 +358,23 @@ def score_agreement(
         comparers: The scores from which on answers agree; the rates of all but the first, which has
             decided, are given next to the agreement, by their names.
     """
-    scored, not_retrieved = [], []
+    scored = []
     others = dict([*(comparers or {}).items()][1:])
-    for one in answers:
-        if one.status == NOT_RETRIEVED:
-            not_retrieved.append((one.run_id, one.query_id))
+    for answer in answers:
+        if answer.status == NOT_RETRIEVED:
+            scored.append(_Scored(answer.run_id, answer.query_id))
             continue
         verdicts = {"agree": True, "disagree": False, "undecided": None}
-        counts = {name: int(one.agrees is verdict) for name, verdict in verdicts.items()}
-        if one.agrees is None:
-            why = one.reason or one.status or "no verdict, without a reason"
+        counts = {name: int(answer.agrees is verdict) for name, verdict in verdicts.items()}
+        if answer.agrees is None:
+            why = answer.reason or answer.status or "no verdict, without a reason"
             values = {"agreement": Estimate(reason=why)}
-            if one.status:
-                counts[f"undecided: {one.status}"] = 1
+            if answer.status:
+                counts[f"undecided: {answer.status}"] = 1
         else:
-            values = {"agreement": Estimate(value=float(one.agrees))}
+            values = {"agreement": Estimate(value=float(answer.agrees))}
         for name, least in others.items():
-            if name in one.scores:
-                values[name] = Estimate(value=float(one.scores[name] >= least))
-        scored.append(_Scored(one.run_id, one.query_id, values, counts))
-    return _summarise(("agreement", *others), scored, not_retrieved=not_retrieved)
+            if name in answer.scores:
+                values[name] = Estimate(value=float(answer.scores[name] >= least))
+        scored.append(_Scored(answer.run_id, answer.query_id, values, counts))
+    return _summarise(("agreement", *others), scored)

@@ -22,7 +22,6 @@ from freshstack_dspy.index.lexical import (
     K1,
     B,
     CorpusTerms,
-    CutTerms,
     LexicalIndex,
     cut_batch,
     indexed_text,
@@ -184,11 +183,11 @@ class Draft:
         """Write `bm25` and the model of `lsa`, and give the vectors of `lsa`, if it is made."""
         cut, done, size = partial(cut_batch, languages=self.settings.languages), 0, len(self.chunks)
 
-        def parts() -> Iterator[CutTerms]:
+        def parts() -> Iterator[CorpusTerms]:
             nonlocal done
             for part in self.map_batches(cut, self.chunks.batches()):
                 yield part
-                done += len(part.counts.indptr) - 1
+                done += part.rows
                 self.report("terms", done / size)
 
         corpus = CorpusTerms.of(parts())

@@ -42,40 +42,30 @@ def indexed_text(chunk: Chunk) -> str:
     return "\n".join([*([] if is_id else [chunk.path]), *chunk.headings, chunk.titled])
 
 
-class CutTerms(NamedTuple):
-    """The terms of some rows, as numbers of their own vocabulary: what a worker gives."""
-
-    vocabulary: list[str]
-    """In the order in which they first come."""
-    counts: "csr_array"
-    """How often each row has each term: shape (rows, terms)."""
-
-
 class CorpusTerms(NamedTuple):
-    """The terms of each row of a corpus, counted."""
+    """The terms of each row of a corpus, or of a part of it, counted."""
 
     counts: "csr_array"
-    """Shape (rows, terms), of integers."""
+    """How often each row has each term: shape (rows, terms), of integers."""
     vocabulary: dict[str, int]
     """Each term's number, in the order in which they first come."""
 
     @classmethod
-    def of(cls, parts: Iterable[CutTerms]) -> Self:
+    def of(cls, parts: Iterable[Self]) -> Self:
         """Put the terms of parts of a corpus together."""
         from scipy.sparse import csr_array, vstack
 
         vocabulary: dict[str, int] = {}
-        counts = []
+        arrays = []
         for part in parts:
             numbers = (vocabulary.setdefault(term, len(vocabulary)) for term in part.vocabulary)
             columns = np.fromiter(numbers, np.int32, len(part.vocabulary))
-            counts.append((part.counts.data, columns[part.counts.indices], part.counts.indptr))
+            arrays.append((part.counts.data, columns[part.counts.indices], part.counts.indptr))
+        rows = [len(ends) - 1 for *_, ends in arrays]
         if not vocabulary:
-            rows = sum(len(ends) - 1 for *_, ends in counts)
-            raise IndexingError(f"none of the {rows} chunks holds a word to find it by")
-        width = len(vocabulary)
-        parts_of = [csr_array(of, (len(of[2]) - 1, width)) for of in counts]
-        stacked = csr_array(vstack(parts_of, format="csr"))
+            raise IndexingError(f"none of the {sum(rows)} chunks holds a word to find it by")
+        shapes = ((number, len(vocabulary)) for number in rows)
+        stacked = csr_array(vstack([*map(csr_array, arrays, shapes)], format="csr"))
         stacked.sort_indices()
         return cls(stacked, vocabulary)
 
@@ -91,7 +81,7 @@ def terms_of(chunk: Chunk, languages: tuple[str, ...] = ENGLISH) -> list[str]:
     return terms(indexed_text(chunk), own)
 
 
-def cut_terms(rows: Iterable[Sequence[str]]) -> CutTerms:
+def cut_terms(rows: Iterable[Sequence[str]]) -> CorpusTerms:
     """Count the terms of rows."""
     from scipy.sparse import csr_array
 
@@ -104,11 +94,11 @@ def cut_terms(rows: Iterable[Sequence[str]]) -> CutTerms:
         columns += [vocabulary.setdefault(term, len(vocabulary)) for term in counted]
         data += counted.values()
         ends.append(len(data))
-    arrays = (np.array(of, np.int32) for of in (data, columns, ends))
-    return CutTerms(list(vocabulary), csr_array(tuple(arrays), (len(ends) - 1, len(vocabulary))))
+    arrays = tuple(np.array(values, np.int32) for values in (data, columns, ends))
+    return CorpusTerms(csr_array(arrays, (len(ends) - 1, len(vocabulary))), vocabulary)
 
 
-def cut_batch(batch: "pa.RecordBatch", languages: tuple[str, ...] = ENGLISH) -> CutTerms:
+def cut_batch(batch: "pa.RecordBatch", languages: tuple[str, ...] = ENGLISH) -> CorpusTerms:
     """Cut what each chunk of a batch is found by into terms."""
     return cut_terms(terms_of(chunk, languages) for chunk in chunks_in(batch))
 
