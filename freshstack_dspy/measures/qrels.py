@@ -3,7 +3,7 @@
 import csv
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.run import UNPLACED, PassageRun
+from freshstack_dspy.measures.run import UNPLACED, PassageRun, text_lines
 from freshstack_dspy.measures.spans import Hit, Place, Span
 from freshstack_dspy.records import Record
 from freshstack_dspy.rows import given_rows, rows_of
@@ -557,7 +557,7 @@ def read_qrels(
         CollectionError: With file and line, where a line cannot be understood or a document is
             there twice; or the file is empty or cannot be read.
     """
-    rows = _rows(Path(path))
+    rows = list(_rows(Path(path)))
     if subtopics is None:
         subtopics = len({"0" if row[2] in _ITERATION else row[2] for row in rows}) > 1
     graded: dict[str, dict[str, dict[str, int]]] = {}
@@ -575,29 +575,21 @@ def read_qrels(
     return NuggetQrels.from_qrels(whole, threshold=threshold)
 
 
-def _rows(path: Path) -> list[tuple[int, str, str, str, int]]:
+def _rows(path: Path) -> Iterator[tuple[int, str, str, str, int]]:
     """Give number, query, second column, document and grade of each line."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise CollectionError(f"{path}: the qrels are not UTF-8") from None
-    except OSError as error:
-        raise CollectionError(f"{path}: the qrels cannot be read: {error.strerror}") from None
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = list(text_lines(path, "file of qrels"))
     table = bool(lines) and lines[0][1].count("\t") == 2
     if table and not lines[0][1].strip()[-1].isdigit():  # names of the columns
         lines = lines[1:]
     if not lines:
         raise CollectionError(f"{path}: the qrels are empty; {_FORMS}")
-    rows = []
     for number, line in lines:
         try:
-            rows.append((number, *_fields(line.rstrip("\r"), table=table)))
+            yield number, *_fields(line.rstrip("\r\n"), table=table)
         except ValueError:
             raise CollectionError(
                 f"{path}:{number}: {line.strip()[:200]!r} is no line of qrels; {_FORMS}"
             ) from None
-    return rows
 
 
 def _fields(line: str, *, table: bool) -> tuple[str, str, str, int]:

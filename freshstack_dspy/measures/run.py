@@ -210,40 +210,43 @@ def read_run(path: Path | str) -> Run:
     """
     scores: dict[str, dict[str, float]] = {}
     run_name = ""
+    for number, line in text_lines(path, "run"):
+        try:
+            query_id, chunk_id, score, name = _fields(line)
+        except ValueError:
+            fault = f"{line.strip()[:200]!r} {_fault(line)}"
+            raise CollectionError(f"{path}:{number}: {fault}") from None
+        if run_name not in ("", name):
+            raise CollectionError(
+                f"{path}:{number}: run name {name!r} after {run_name!r}; a file holds one run: "
+                "split it"
+            )
+        ranking = scores.setdefault(query_id, {})
+        if chunk_id in ranking:
+            raise CollectionError(
+                f"{path}:{number}: chunk {chunk_id!r} is twice in query {query_id!r}"
+            )
+        ranking[chunk_id] = score
+        run_name = name
+    if not scores:
+        raise CollectionError(f"{path}: the run is empty; {_LINE}")
+    return Run.from_scores(scores, name=run_name)
+
+
+def text_lines(path: Path | str, what: str) -> Iterator[tuple[int, str]]:
+    """Give the lines of a UTF-8 file with their numbers, but blank ones, or a CollectionError."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    query_id, chunk_id, score, name = _fields(line)
-                except ValueError:
-                    fault = f"{line.strip()[:200]!r} {_fault(line)}"
-                    raise CollectionError(f"{path}:{number}: {fault}") from None
-                if run_name not in ("", name):
-                    raise CollectionError(
-                        f"{path}:{number}: run name {name!r} after {run_name!r}; a file holds one "
-                        "run: split it"
-                    )
-                ranking = scores.setdefault(query_id, {})
-                if chunk_id in ranking:
-                    raise CollectionError(
-                        f"{path}:{number}: chunk {chunk_id!r} is twice in query {query_id!r}"
-                    )
-                ranking[chunk_id] = score
-                run_name = name
+            yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
     except UnicodeDecodeError:
-        raise CollectionError(f"{path}: the run is not UTF-8; save it as UTF-8") from None
+        raise CollectionError(f"{path}: the {what} is not UTF-8; save it as UTF-8") from None
     except (FileNotFoundError, IsADirectoryError):
-        folder = f"a folder; name the runs in it, as {path}/*"
+        folder = f"a folder; name the files in it, as {path}/*"
         raise CollectionError(
             f"{path}: {folder if Path(path).is_dir() else 'no such file'}"
         ) from None
     except OSError as error:
-        raise CollectionError(f"{path}: the run cannot be read: {error.strerror}") from None
-    if not scores:
-        raise CollectionError(f"{path}: the run is empty; {_LINE}")
-    return Run.from_scores(scores, name=run_name)
+        raise CollectionError(f"{path}: the {what} cannot be read: {error.strerror}") from None
 
 
 def _fields(line: str) -> tuple[str, str, float, str]:
