@@ -245,8 +245,9 @@ def parse_measure(name: MeasureSource) -> Measure:
             "ir_measures, and functions of a ranking and its judgments"
         )
     word, given, k, budget = _take_apart(name)
-    own = (family for family in OTHER_FAMILIES.names() if family.casefold() == word)
-    family = _BY_ANY_NAME.get(word) or next(own, None)
+    family = _BY_ANY_NAME.get(word)
+    if family is None:  # of another package: looking for these takes a while
+        family = next((own for own in OTHER_FAMILIES.names() if own.casefold() == word), None)
     if family is None:
         raise ConfigError(f"there is no measure {name!r}; {_meant(word)}")
     of = family_of(family)
