@@ -14,18 +14,12 @@ import pytest
 from freshstack_autojudge.judges import (
     CITATION_SUPPORTS,
     Judge,
-    Response,
     Settings,
     asking,
-    merged,
-    of_documents,
-    of_responses,
     runner_config,
 )
-from freshstack_dspy import FreshStack, Nugget, Query
-from freshstack_dspy.config import load_judging
+from freshstack_dspy import Nugget, Query
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.recipes.without_answers import WithoutAnswers
 from freshstack_dspy.records import Importance
 from tests.formats.loading import lines_of, needs, stopwords
 
@@ -63,7 +57,7 @@ def nugget(text: str, importance: Importance = "vital", **fields: Any) -> Nugget
     )
 
 
-def test_nuggets_of_several_responses_are_merged() -> None:
+def test_nuggets_of_several_responses_are_merged(tmp_path: Path) -> None:
     """Vital ones first, then those that more responses state; one stated twice is there once."""
     first = [
         nugget("Snow is white.", "okay"),
@@ -77,7 +71,10 @@ def test_nuggets_of_several_responses_are_merged() -> None:
     ]
     old = nugget("A sea is deep!", nugget_id="q_7")
 
-    found = merged("q", [old], [first, second], 3)
+    runner = SimpleNamespace(model="extractive/baseline", base_url=None, cache_dir=tmp_path)
+    query = Query(query_id="q", title="What?", body="")
+    with asking(runner, Settings(limit=3)) as session:
+        found = session.merged(query, [old], [first, second])
 
     assert [(one.nugget_id, one.text) for one in found] == [
         ("q_r1", "In May grass is green."),
@@ -104,12 +101,11 @@ def test_the_runner_names_the_model(tmp_path: Path, model: str, base: str, name:
     assert config.cache.path == tmp_path / "freshstack"
 
 
-def test_a_configuration_goes_before_the_runner(tmp_path: Path) -> None:
-    (tmp_path / "judge.toml").write_text('[judge]\nscale = "graded_3"\n')
+def test_a_configuration_goes_before_the_runner() -> None:
     given = SimpleNamespace(model="gpt-4o", base_url=None, cache_dir=None)
-    config = runner_config(given, Settings(config=tmp_path / "judge.toml"))
+    config = runner_config(given, Settings(config=ROOT / "examples/quickstart/build.toml"))
 
-    assert (config.model.name, config.judge.scale) == ("extractive/baseline", "graded_3")
+    assert (config.model.name, config.name) == ("written/by-hand", "quickstart")
 
 
 class Sentences(dspy.Module):
@@ -119,47 +115,22 @@ class Sentences(dspy.Module):
         return dspy.Prediction(nuggets=[one.strip(" .") for one in query.answer.split(". ")])
 
 
-class Mine(FreshStack):
-    """A recipe of somebody's own."""
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.nuggetizer = Sentences()
-
-
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"programs": {"nuggetizer": "tests.autojudge.test_judges:Sentences"}},
-        {"programs": {"nuggetizer": Sentences()}},
-        {"recipe": "tests.autojudge.test_judges:Mine"},
-        {"recipe": Mine(load_judging(None))},
-    ],
+    "program", ["tests.autojudge.test_judges:Sentences", Sentences, Sentences()]
 )
-def test_nuggets_are_made_by_ones_own_program(tmp_path: Path, settings: Any) -> None:
-    given = SimpleNamespace(model="extractive/baseline", base_url=None, cache_dir=tmp_path)
-    queries = {"191": Query(query_id="191", title="Loops?", body="")}
-    responses = [Response("191", "good", [(LOOP, ())], {})]
+def test_nuggets_are_made_by_ones_own_program(tmp_path: Path, program: Any) -> None:
+    runner = SimpleNamespace(model="extractive/baseline", base_url=None, cache_dir=tmp_path)
+    query = Query(query_id="191", title="Loops?", body="", answer=LOOP)
+    settings = Settings.model_validate({"programs": {"nuggetizer": program}})
 
-    with asking(given, Settings.model_validate(settings)) as (session, recipe):
-        made, failures = of_responses(session, recipe, queries, responses)
+    with asking(runner, settings) as session:
+        (nuggets,) = session.each(session.cut, [query])
 
-    assert [one.text for one in made["191"][0]] == LOOP.rstrip(".").split(". ")
-    assert not failures
-
-
-def test_documents_need_a_recipe_without_answers(tmp_path: Path) -> None:
-    given = SimpleNamespace(model="extractive/baseline", base_url=None, cache_dir=tmp_path)
-    with asking(given, Settings(source="documents", limit=7)) as (session, recipe):
-        assert isinstance(recipe, WithoutAnswers)
-        assert session.config.nuggets.limit == 7
-    mine = Settings(source="documents", recipe="tests.autojudge.test_judges:Mine")
-    said = "recipe Mine makes no nuggets from documents"
-    with asking(given, mine) as (session, recipe), pytest.raises(ConfigError, match=said):
-        of_documents(session, recipe, {}, {})
-    wrong = Settings(programs={"nugetizer": "tests.autojudge.test_judges:Sentences"})
-    with pytest.raises(ConfigError, match=r"no such program; it has: nugg"), asking(given, wrong):
-        pass
+    assert [one.text for one in nuggets] == LOOP.rstrip(".").split(". ")
+    assert not session.failures
+    wrong = Settings.model_validate({"programs": {"nugetizer": program}})
+    with asking(runner, wrong) as session, pytest.raises(ConfigError, match="no program"):
+        session.each(session.cut, [query])
 
 
 @pytest.mark.formats

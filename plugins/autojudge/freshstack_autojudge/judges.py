@@ -4,79 +4,77 @@
     qrels_class: "freshstack_autojudge.judges:Qrels"      documents, by the nuggets that they support
     judge_class: "freshstack_autojudge.judges:Judge"      responses, by the nuggets that they support
 
-Every call goes through a `Session`: it is recorded, budgeted and replayed as those of a build are.
+Topics are run one by one through recipes of freshstack_dspy, with a model whose replies are recorded.
 `autojudge_base` is imported by the methods alone. See README.md.
 """
 
 import importlib
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain, zip_longest
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import Field, ValidationError
+import dspy
+from pydantic import BaseModel, ConfigDict, Field, ImportString, ValidationError
 
+import freshstack_dspy as fs
 from freshstack_autojudge.banks import BankNugget, bank, by_text, claim, read_bank
-from freshstack_dspy.answering.judging import assign, judge_citations
-from freshstack_dspy.answering.scores import (
-    NUGGET_RECALLS,
-    leaderboard_rows,
-    score_assignments,
-    score_citations,
-)
-from freshstack_dspy.config import (
-    BuildConfig,
-    Mode,
-    RecipeConfig,
-    Section,
-    load_judging,
-)
-from freshstack_dspy.corpus.parquet import ChunkFile
-from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.faults import first_fault
-from freshstack_dspy.files import encode_records, write_file
-from freshstack_dspy.formats.imported import DOCUMENT_IDS, DOCUMENT_TEXTS
-from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.recipes.corpus import ChunkedCorpora
-from freshstack_dspy.recipes.flow import Work, ask, by_query, run_stages
-from freshstack_dspy.recipes.freshstack import FreshStack, nuggets_in
-from freshstack_dspy.recipes.judge import ToJudge, judge
-from freshstack_dspy.recipes.opening import AskingOptions, open_session
-from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.recipes.without_answers import WithoutAnswers, grade, nuggets_of
+from freshstack_dspy import Chunk, Judgment, Nugget, Query
+from freshstack_dspy.config import CorpusConfig, QueriesConfig
+from freshstack_dspy.errors import ConfigError, FatalModelError
+from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.recipes.flow import Work
 from freshstack_dspy.records import (
-    Answer,
+    AssignedAnswer,
+    AssignedNugget,
     Candidate,
-    Chunk,
-    CitedSentence,
     Failure,
-    Judgment,
-    Nugget,
-    Query,
+    JudgedAnswer,
+    JudgedCitation,
+    JudgedSentence,
+    Scale,
 )
 from freshstack_dspy.rows import Row, read_rows
 from freshstack_dspy.stored.contents import Contents
 
+NUGGET_RECALLS = ("V_strict", "V", "A_strict", "A", "W_strict", "W")
+"""As the TREC 2024 RAG track calls them (arXiv 2411.09607, §3.3)."""
 CITATION_SUPPORTS = ("weighted_precision_first", "weighted_recall_first")
-"""As TREC RAG 2024 has them: of the first citation of each sentence."""
+"""As TREC RAG 2024 has them, of the first citation of each sentence (arXiv 2504.15205, §3.4)."""
+_WEIGHTS: dict[str, dict[str | None, float]] = {
+    "V": {"vital": 1.0},
+    "W": {"vital": 1.0, "okay": 0.5},
+    "A": {"vital": 1.0, "okay": 1.0, None: 1.0},
+}
+_WORDS: dict[int, Literal["not_support", "partial_support", "support"]] = {
+    0: "not_support",
+    1: "partial_support",
+    2: "support",
+}
+_WINDOW, _CREATED, _RELEVANT = 10, 30, 2
+"""Passages in a call, most nuggets while they are made, and the lowest grade of a passage that they are
+made from: as in TREC RAG's AutoNuggetizer."""
+_NUGGETIZE, _JUDGE = fs.FreshStack.stages[0][0], fs.FreshStack.stages[-1][0]
+_IDS, _TEXTS = ("_id", "id", "docid", "doc_id", "pid"), ("text", "contents", "segment", "body")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class Settings(Section):
+class Settings(BaseModel):
     """The settings of a workflow."""
 
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     config: Path | None = None
-    """A TOML file whose recipe, [model], [judge], [nuggets], [budget], [cache] and [programs] hold;
-    without one the model is the runner's, and all else as by default."""
-    recipe: Any = None
-    """In place of the file's: its name or table, as in TOML, or an object, as for `build`."""
-    programs: dict[str, Any] = Field(default_factory=dict)
-    """In place of the recipe's own: each as in TOML, or an object, as for `build`."""
-    mode: Mode = "live"
+    """The configuration of a build, whose [model], [judge], [nuggets], [budget], [cache] and [programs]
+    hold; without one the model is the runner's, and all else as by default."""
+    programs: dict[str, ImportString[Any]] = Field(default_factory=dict)
+    """In place of the recipe's own: objects, or `module:name`."""
+    mode: Literal["live", "replay", "rerecord"] = "live"
     limit: int = Field(default=20, ge=1, le=50)
     """Most nuggets of a topic."""
     source: Literal["responses", "documents"] = "responses"
@@ -107,9 +105,218 @@ class Response(NamedTuple):
         return "\n".join(text for text, _ in self.sentences)
 
     @property
-    def cited(self) -> frozenset[str]:
+    def cited(self) -> tuple[str, ...]:
         """The documents that it cites."""
-        return frozenset(id_ for _, ids in self.sentences for id_ in ids)
+        return tuple(sorted({id_ for _, ids in self.sentences for id_ in ids}))
+
+
+# Recipes
+
+
+class _Listed(dspy.Module):  # type: ignore[misc]  # DSPy is untyped
+    """A nuggetizer that has its nuggets already."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__()
+        self.texts = list(texts)
+
+    def forward(self, query: Query) -> dspy.Prediction:
+        return dspy.Prediction(nuggets=self.texts)
+
+
+class _Cutting(fs.FreshStack):
+    """Cuts the answer of a query into nuggets."""
+
+    stages: ClassVar[Any] = ((_NUGGETIZE,),)
+
+
+def _given(work: Work, made: Contents) -> Contents:
+    """Take nuggets and texts that are there, in place of a pool."""
+    (query,) = made.queries
+    texts = tuple(work.recipe.texts)
+    pool = tuple(
+        Candidate(query_id=query.query_id, chunk_id=text.chunk_id, origin="imported")
+        for text in texts
+    )
+    return replace(made, nuggets=tuple(work.recipe.nuggets), passages=texts, pool=pool)
+
+
+class _Judging(fs.FreshStack):
+    """Judges texts by nuggets."""
+
+    stages: ClassVar[Any] = ((_given,), (_JUDGE,))
+
+    def __init__(
+        self, config: fs.BuildConfig, nuggets: Sequence[Nugget], texts: Sequence[Chunk]
+    ) -> None:
+        super().__init__(config)
+        self.nuggets, self.texts = nuggets, texts
+
+
+class Asking:
+    """A configuration, a model whose replies are recorded, and what failed."""
+
+    def __init__(self, config: fs.BuildConfig, settings: Settings, lm: dspy.LM) -> None:
+        self.config, self.settings, self.lm = config, settings, lm
+        self.failures: list[Failure] = []
+
+    @property
+    def scale(self) -> Scale:
+        """That of the labels."""
+        return self.config.judge.graded
+
+    def supports(self, label: int | None) -> bool:
+        """Whether a label is support."""
+        return (label or 0) >= self.scale.threshold
+
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Run a function for every item, several at a time, with the model."""
+
+        def run(item: Item) -> Result:
+            with dspy.context(lm=self.lm):
+                return function(item)
+
+        with ThreadPoolExecutor(self.config.model.concurrency) as pool:
+            return list(pool.map(run, items))
+
+    def own(self, recipe: Any) -> Any:
+        """Put the programs of the settings into a recipe."""
+        for name, program in self.settings.programs.items():
+            if not isinstance(getattr(recipe, name, None), dspy.Module):
+                raise ConfigError(f"settings of the workflow: programs: no program {name!r}")
+            setattr(recipe, name, program() if isinstance(program, type) else program)
+        return recipe
+
+    def cut(self, query: Query) -> Sequence[Nugget]:
+        """Cut the answer of a query into nuggets; none where that fails."""
+        try:
+            made = self.own(_Cutting(self.config))(query=query, index=None)
+        except FatalModelError as error:
+            self._failed(query, "nuggets", error)
+            return ()
+        self.failures += made.failures
+        return tuple(made.nuggets)
+
+    def judge(
+        self, query: Query, nuggets: Sequence[Nugget], texts: Sequence[Chunk]
+    ) -> Sequence[Judgment]:
+        """Judge texts by nuggets; a pair that failed has no label."""
+        if not nuggets or not texts:
+            return ()
+        try:
+            recipe = self.own(_Judging(self.config, nuggets, texts))
+            made = recipe(query=query, index=None)
+        except FatalModelError as error:
+            self._failed(query, "support", error)
+            return ()
+        self.failures += made.failures
+        return tuple(made.judgments)
+
+    def read(self, query: Query, documents: Sequence[Chunk]) -> Sequence[Nugget]:
+        """Make nuggets from the relevant documents, as TREC RAG's AutoNuggetizer does."""
+        limit = self.settings.limit
+        grader, updater = fs.RelevanceGrader(), fs.NuggetUpdater(max(_CREATED, limit))
+        graded: list[tuple[int, Chunk]] = []
+        for window in _windows(documents):
+            grades = grader(query=query, passages=window).grades
+            pairs = zip(grades, window, strict=True)
+            graded += [(grade.grade, one) for grade, one in pairs if grade is not None]
+        relevant = [pair for pair in graded if pair[0] >= _RELEVANT]
+        relevant.sort(key=lambda pair: (-pair[0], pair[1].chunk_id))
+        nuggets: Sequence[Nugget] = ()
+        for window in _windows([chunk for _, chunk in relevant]):
+            nuggets = updater(query=query, nuggets=nuggets, passages=window).nuggets
+        rated: list[Nugget] = []
+        for some in _windows(nuggets):
+            importances = fs.ImportanceRater()(query=query, nuggets=some).importances
+            rated += [
+                nugget.model_copy(update={"importance": importance})
+                for nugget, importance in zip(some, importances, strict=True)
+            ]
+        return rated
+
+    def merged(
+        self, query: Query, existing: Sequence[Nugget], made: Sequence[Sequence[Nugget]]
+    ) -> list[Nugget]:
+        """Merge the nuggets of several responses; as many as the limit allows next to existing ones."""
+        ranked = [one for rank in zip_longest(*made) for one in rank if one and not one.doubtful]
+        every = [*existing, *ranked]
+        if not every:
+            return []
+        recipe = _Cutting(self.config)
+        recipe.nuggetizer = _Listed([nugget.text for nugget in every])
+        flagged = recipe(query=query, index=None).nuggets
+        stated = Counter(nugget.duplicate_of or nugget.nugget_id for nugget in flagged)
+        new = [
+            (one, stated[flag.nugget_id])
+            for one, flag in zip(every[len(existing) :], flagged[len(existing) :], strict=True)
+            if flag.duplicate_of is None
+        ]
+        new.sort(key=lambda pair: (pair[0].importance != "vital", -pair[1]))
+        return [
+            one.model_copy(
+                update={"nugget_id": f"{query.query_id}_r{number}", "duplicate_of": None}
+            )
+            for number, (one, _) in zip(
+                range(len(existing), self.settings.limit), new, strict=False
+            )
+        ]
+
+    def _failed(self, query: Query, step: Literal["nuggets", "support"], error: Exception) -> None:
+        ids = {"query_id": query.query_id, "call_id": None}
+        self.failures.append(Failure(step=step, status="failed", message=str(error), **ids))
+
+
+def _windows(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    return (items[start : start + _WINDOW] for start in range(0, len(items), _WINDOW))
+
+
+@contextmanager
+def asking(llm_config: Any, settings: Settings) -> Iterator[Asking]:
+    """Connect the model of a workflow; at the end say what failed."""
+    config = runner_config(llm_config, settings)
+    account = Account(config.name, config.budget, config.prices)
+    store = fs.ReplyStore(config.cache.path)
+    lm = fs.connect(config.model, mode=settings.mode, store=store, account=account)
+    session = Asking(config, settings, lm)
+    try:
+        yield session
+    finally:
+        store.close()
+    if session.failures:
+        first = session.failures[0]
+        sys.stderr.write(
+            f"[freshstack] {len(session.failures)} requests failed and do not count; the first, of "
+            f"topic {first.query_id!r}: {first.message}\n"
+        )
+
+
+def runner_config(llm_config: Any, settings: Settings) -> fs.BuildConfig:
+    """Make the configuration of what the runner and the workflow say."""
+    if settings.config is not None:
+        return fs.load_config(settings.config)
+    name, base = llm_config.model, getattr(llm_config, "base_url", None)
+    if (
+        name != "extractive/baseline"
+        and not name.startswith("openai/")
+        and (base or "/" not in name)
+    ):
+        name = f"openai/{name}"
+    config = fs.BuildConfig(
+        name="autojudge",
+        out=Path("autojudge"),
+        model=fs.ModelConfig(name=name, api_base=base if name.startswith("openai/") else None),
+        queries=QueriesConfig(rows=[{"query_id": "0", "title": "none"}]),
+        corpus=(CorpusConfig(name="documents", documents=[{"id": "0", "text": "none"}]),),
+    )
+    if llm_config.cache_dir:  # other judges keep theirs there too
+        path = Path(llm_config.cache_dir).resolve() / "freshstack"
+        cache = config.cache.model_copy(update={"path": path})
+        config = config.model_copy(update={"cache": cache})
+    return config
+
+
+# What the runner calls
 
 
 def _base() -> Any:
@@ -145,7 +352,7 @@ class Nuggets(_AutoJudge):
 
         Raises:
             ConfigError: A setting is wrong, or there is no response to cut.
-            FreshstackError: As for `build`.
+            FreshstackError: The model cannot be asked.
         """
         chosen, queries = _settings(settings), _queries(rag_topics)
         responses = _responses(rag_responses, queries)
@@ -158,33 +365,41 @@ class Nuggets(_AutoJudge):
                 f"{', '.join(sorted({one.run_id for one in responses})) or 'none'}"
             )
         documents = _documents(responses, corpus)
-        with asking(llm_config, chosen) as (session, recipe):
+        with asking(llm_config, chosen) as session:
+            made: dict[str, list[Sequence[Nugget]]] = defaultdict(list)
             if chosen.source == "documents":
-                made, failures = of_documents(session, recipe, queries, documents)
+                read = session.each(
+                    lambda query: session.read(query, documents.get(query.query_id, ())),
+                    queries.values(),
+                )
+                made |= {topic: [nuggets] for topic, nuggets in zip(queries, read, strict=True)}
             else:
-                made, failures = of_responses(session, recipe, queries, own)
-            nuggets = {
-                topic: merged(topic, existing.get(topic, ()), made.get(topic, ()), chosen.limit)
-                for topic in queries
+                cut = session.each(session.cut, _as_answers(own, queries))
+                for response, nuggets in zip(own, cut, strict=True):
+                    made[response.topic_id].append(nuggets)
+            new = {
+                topic: session.merged(query, existing.get(topic, ()), made[topic])
+                for topic, query in queries.items()
             }
-            documents = documents if chosen.references else {}
-            judged = _judged(session, recipe, queries, nuggets, documents, failures)
-            threshold = session.config.judge.graded.threshold
-        of_nugget = by_nugget(judged)
+            judged = _judged(session, queries, new, documents if chosen.references else {})
+        labels: dict[str, list[Judgment]] = defaultdict(list)
+        for judgment in judged:
+            labels[judgment.nugget_id].append(judgment)
         theirs, banks = _base().nugget_data, []
-        for topic, of in nuggets.items():
-            texts = {one.chunk_id: one.text for one in documents.get(topic, ())}
-            made_of = {
-                key: (one, [d for d, label in one.labels.items() if (label or 0) >= threshold])
-                for key, one in by_text([_of_bank(one, of_nugget) for one in of]).items()
+        for topic, nuggets in new.items():
+            texts = {document.chunk_id: document.text for document in documents.get(topic, ())}
+            keyed = by_text([_of_bank(nugget, labels[nugget.nugget_id]) for nugget in nuggets])
+            supporting = {
+                key: [d for d, label in one.labels.items() if session.supports(label)]
+                for key, one in keyed.items()
             }
-            kept = {key: pair for key, pair in made_of.items() if pair[1]} or made_of
-            claims = {key: claim(one, found, texts) for key, (one, found) in kept.items()}
-            new = theirs.NuggetBank.model_validate(bank(topic, queries[topic].title, claims))
+            kept = {key: one for key, one in keyed.items() if supporting[key]} or keyed
+            claims = {key: claim(one, supporting[key], texts) for key, one in kept.items()}
+            of_topic = theirs.NuggetBank.model_validate(bank(topic, queries[topic].title, claims))
             if nugget_banks is not None and topic in existing:
                 old = theirs.NuggetBank.model_validate(nugget_banks.banks[topic].model_dump())
-                new = old.add_nuggets(list(new.claim_bank.values()))
-            banks.append(new)
+                of_topic = old.add_nuggets(list(of_topic.claim_bank.values()))
+            banks.append(of_topic)
         return theirs.NuggetBanks.from_banks_list(banks)
 
 
@@ -204,7 +419,7 @@ class Qrels(_AutoJudge):
 
         Raises:
             ConfigError: A setting is wrong, or there are no nuggets or no documents.
-            FreshstackError: As for `build`.
+            FreshstackError: The model cannot be asked.
         """
         chosen, queries = _settings(settings), _queries(rag_topics)
         nuggets = _nuggets(nugget_banks)
@@ -214,9 +429,8 @@ class Qrels(_AutoJudge):
                 "no response has the texts of its documents; name a JSON Lines file with them "
                 "(id, text) as the corpus"
             )
-        with asking(llm_config, chosen) as (session, recipe):
-            judged = _judged(session, recipe, queries, nuggets, documents, [])
-            threshold = session.config.judge.graded.threshold
+        with asking(llm_config, chosen) as session:
+            judged = _judged(session, queries, nuggets, documents)
         labels: dict[tuple[str, str], list[int | None]] = defaultdict(list)
         for one in judged:
             labels[one.query_id, one.chunk_id].append(one.label)
@@ -224,8 +438,8 @@ class Qrels(_AutoJudge):
         return theirs.Qrels(
             rows=[
                 theirs.QrelRow(topic_id=topic, doc_id=document, grade=grade)
-                for (topic, document), of in sorted(labels.items())
-                if (grade := sum((one or 0) >= threshold for one in of)) or None not in of
+                for (topic, document), of_pair in sorted(labels.items())
+                if (grade := sum(map(session.supports, of_pair))) or None not in of_pair
             ]
         )
 
@@ -252,216 +466,273 @@ class Judge(Nuggets, Qrels):
 
         Raises:
             ConfigError: A setting is wrong, or there are no nuggets.
-            FreshstackError: As for `build`.
+            FreshstackError: The model cannot be asked.
         """
         chosen, queries = _settings(settings), _queries(rag_topics)
         nuggets, responses = _nuggets(nugget_banks), _responses(rag_responses, queries)
-        given = [_answer(one) for one in responses if nuggets.get(one.topic_id)]
+        responses = [one for one in responses if nuggets.get(one.topic_id)]
         documents = _documents(responses, corpus) if chosen.citations else {}
-        texts = {topic: {one.chunk_id: one for one in of} for topic, of in documents.items()}
-        cites = any(texts.get(one.topic_id, {}).keys() & {*one.references} for one in given)
-        with asking(llm_config, chosen) as (session, _):
-            answers, failures = assign(session, given, queries, nuggets)
-            cited, more = judge_citations(session, given if cites else (), queries, texts)
-            session.stop_if_deferred()
-        _report([*failures, *more])
-        if chosen.filebase:
-            write_file(f"{chosen.filebase}.assignments.jsonl", encode_records(answers))
-        if chosen.filebase and cited:
-            write_file(f"{chosen.filebase}.citations.jsonl", encode_records(cited))
-        scores = [score_assignments(answers)]
-        scores += [score_citations(cited)] if cited else []
-        measures = (*NUGGET_RECALLS, *(CITATION_SUPPORTS if cited else ()))
-        values: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        for run, topic, found in chain(*map(leaderboard_rows, scores)):
-            values[run, topic] |= {name: found[name] for name in measures if name in found}
+        texts = {topic: {one.chunk_id: one for one in own} for topic, own in documents.items()}
+        with asking(llm_config, chosen) as session:
+            assigned = session.each(
+                lambda one: _assigned(session, one, queries[one.topic_id], nuggets[one.topic_id]),
+                responses,
+            )
+            cited = session.each(
+                lambda one: _cited(
+                    session, one, queries[one.topic_id], texts.get(one.topic_id, {})
+                ),
+                responses,
+            )
+        measures: tuple[str, ...] = NUGGET_RECALLS
+        values = {
+            (one.run_id, one.qid): {name: nugget_recall(one, name) for name in NUGGET_RECALLS}
+            for one in assigned
+        }
+        _write(chosen, "assignments", assigned)
+        if any(one.topic_id in texts and one.cited for one in responses):
+            measures += CITATION_SUPPORTS
+            for answer in cited:
+                values[answer.run_id, answer.topic_id] |= citation_supports(answer)
+            _write(chosen, "citations", cited)
         theirs = _base()
-        entries = tuple(theirs.LeaderboardEntry(*row, of) for row, of in values.items() if of)
+        entries = tuple(
+            theirs.LeaderboardEntry(*place, row) for place, row in _leaderboard(values, measures)
+        )
         spec = theirs.LeaderboardSpec(tuple(map(theirs.MeasureSpec, measures)))
         return theirs.Leaderboard(measures=spec.names, spec=spec, entries=entries)
 
 
-def of_responses(
-    session: Session, recipe: FreshStack, queries: Mapping[str, Query], responses: list[Response]
-) -> tuple[dict[str, list[Sequence[Nugget]]], list[Failure]]:
-    """Cut responses into nuggets, as answers; gives those of each response by topic."""
-    asked = [
-        {"query": queries[one.topic_id].model_copy(update={"answer": one.text})}
-        for one in responses
-        if one.text.strip()
+def _write(settings: Settings, name: str, records: Sequence[BaseModel]) -> None:
+    if settings.filebase:
+        lines = "".join(f"{record.model_dump_json()}\n" for record in records)
+        Path(f"{settings.filebase}.{name}.jsonl").write_text(lines, encoding="utf-8")
+
+
+# Scores
+
+
+def nugget_recall(answer: AssignedAnswer, measure: str) -> float | None:
+    """Give the share of the nuggets of a topic that a response supports.
+
+    That is the sum of weight x credit over that of the weights, with the credit 1 for support, and for
+    partial support 0 (strict) or 1/2. A nugget whose judgment failed is left out.
+    """
+    over, _, strict = measure.partition("_")
+    weights, earned = _WEIGHTS[over], {"support": 1.0, "partial_support": 0 if strict else 0.5}
+    counted = [
+        (weights[one.rating], earned.get(one.assignment or "", 0))
+        for one in answer.nuggets
+        if one.rating in weights and one.label is not None
     ]
-    made, failures = ask(session, "nuggets", recipe.nuggetizer, asked, nuggets_in)
-    session.stop_if_deferred()
-    found: dict[str, list[Sequence[Nugget]]] = defaultdict(list)
-    for one in filter(None, made):
-        found[one[0].query_id].append(one)
-    return found, failures
+    total = sum(weight for weight, _ in counted)
+    return sum(weight * credit for weight, credit in counted) / total if total else None
 
 
-def of_documents(
-    session: Session,
-    recipe: FreshStack,
-    queries: Mapping[str, Query],
-    documents: Mapping[str, Sequence[Chunk]],
-) -> tuple[dict[str, list[Sequence[Nugget]]], list[Failure]]:
-    """Make nuggets from the relevant documents, as the recipe `nuggets` does."""
-    if not isinstance(recipe, WithoutAnswers):
-        raise ConfigError(
-            f"recipe {type(recipe).__name__} makes no nuggets from documents; name one that does, "
-            "as nuggets, or set source: responses"
+def citation_supports(answer: JudgedAnswer) -> dict[str, float | None]:
+    """Give how far first citations support their sentences.
+
+    A sentence without citations only lowers recall; one whose citation has no label leaves both
+    denominators.
+    """
+    first = [sentence.citations[:1] for sentence in answer.sentences]
+    labels = [one.support for citations in first for one in citations if one.support >= 0]
+    total = sum(labels) / 2
+    sentences = len(labels) + sum(not citations for citations in first)
+    of = (len(labels), sentences)
+    return {
+        name: total / number if number else None
+        for name, number in zip(CITATION_SUPPORTS, of, strict=True)
+    }
+
+
+def _leaderboard(
+    values: Mapping[tuple[str, str], Mapping[str, float | None]], measures: Sequence[str]
+) -> Iterator[tuple[tuple[str, str], dict[str, float]]]:
+    """Give the values of responses, and below them the mean of each run, its topic `all`."""
+    known = {
+        place: {name: value for name, value in row.items() if value is not None}
+        for place, row in values.items()
+    }
+    yield from ((place, row) for place, row in known.items() if row)
+    answered = {
+        name: {topic for (_, topic), row in known.items() if name in row} for name in measures
+    }
+    for run in dict.fromkeys(run for run, _ in values):
+        own = {topic: row for (name, topic), row in known.items() if name == run}
+        means = {}
+        for name in measures:
+            given = [row[name] for row in own.values() if name in row]
+            if given:
+                means[name] = sum(given) / (len(given) + len(answered[name] - own.keys()))
+        if means:
+            yield (run, "all"), means
+
+
+def _word(label: int | None, scale: Scale) -> Literal["failed"] | Any:
+    """Nuggetizer's word for a label."""
+    if label is None:
+        return "failed"
+    full = 2 if scale.name == "support" else scale.threshold
+    return _WORDS[2 if label >= full else int(label > 0)]
+
+
+def _text(chunk_id: str, title: str, text: str) -> Chunk:
+    """A text as a chunk: what a model wrote has no path, which could say so."""
+    end = max(1, len(text.encode()))
+    place = {"source": "", "path": "", "start_byte": 0, "end_byte": end, "tokens": 0}
+    return Chunk(chunk_id=chunk_id, title=title, text=text, **place)
+
+
+def _assigned(
+    session: Asking, response: Response, query: Query, nuggets: Sequence[Nugget]
+) -> AssignedAnswer:
+    """Judge which nuggets a response supports, as if it were a document."""
+    text = response.text
+    shown = [_text(response.run_id, "", text)] if text.strip() else []
+    judged = {one.nugget_id: one for one in session.judge(query, nuggets, shown)}
+    rows = []
+    for nugget in nuggets:
+        judgment = judged.get(nugget.nugget_id)
+        label = judgment.label if judgment else None if shown else 0
+        rows.append(
+            AssignedNugget(
+                text=nugget.text,
+                importance=nugget.importance or "vital",
+                rated=nugget.importance is not None,
+                assignment=_word(label, session.scale),
+                nugget_id=nugget.nugget_id,
+                label=label,
+                reason=judgment.reason if judgment else "",
+                call_id=judgment.call_id if judgment else None,
+                evidence=judgment.evidence if judgment else (),
+            )
         )
-    chunks = list({one.chunk_id: one for of in documents.values() for one in of}.values())
-    pooled = tuple(
-        Candidate(query_id=topic, chunk_id=one.chunk_id, origin="imported")
-        for topic, of in documents.items()
-        for one in of
+    return AssignedAnswer(
+        query=query.text,
+        qid=query.query_id,
+        answer_text=text,
+        response_length=len(text.split()),
+        run_id=response.run_id,
+        nuggets=tuple(rows),
     )
-    topics = tuple(queries.values())
-    work = Work(session, recipe, Searches(session, ChunkedCorpora(ChunkFile.holding(chunks))))
-    made = run_stages(work, Contents(queries=topics, pool=pooled), ((grade,), (nuggets_of,)))
-    return {topic: [of] for topic, of in by_query(made.nuggets).items()}, [*made.failures]
 
 
-def merged(
-    topic: str, existing: Sequence[Nugget], made: Sequence[Sequence[Nugget]], limit: int
-) -> list[Nugget]:
-    """Merge the nuggets of several responses; as many as `limit` allows next to existing ones."""
-    ranked = [one for rank in zip_longest(*made) for one in rank if one and not one.doubtful]
-    numbered = [
-        one.model_copy(update={"nugget_id": str(number)})
-        for number, one in enumerate([*existing, *ranked])
+def _cited(
+    session: Asking, response: Response, query: Query, texts: Mapping[str, Chunk]
+) -> JudgedAnswer:
+    """Judge how far documents support the sentences that cite them, as if these were nuggets."""
+    sentences = [
+        Nugget(query_id=query.query_id, nugget_id=str(place), text=text, call_id=None)
+        for place, (text, _) in enumerate(response.sentences)
     ]
-    flagged = with_near_duplicates(numbered)
-    stated = Counter(one.duplicate_of or one.nugget_id for one in flagged)
-    new = [one for one in flagged[len(existing) :] if one.duplicate_of is None]
-    new.sort(key=lambda one: (one.importance != "vital", -stated[one.nugget_id]))
-    return [
-        one.model_copy(update={"nugget_id": f"{topic}_r{number}"})
-        for number, one in zip(range(len(existing), limit), new, strict=False)
-    ]
+    citing = [one for one, (_, ids) in zip(sentences, response.sentences, strict=True) if ids]
+    shown = [texts[id_] for id_ in response.cited if id_ in texts]
+    judged = {(one.nugget_id, one.chunk_id): one for one in session.judge(query, citing, shown)}
+
+    def citation(place: int, nugget_id: str, document: str) -> JudgedCitation:
+        found = judged.get((nugget_id, document))
+        word = _word(found.label if found else None, session.scale)
+        return JudgedCitation(
+            citationID=place,
+            reference=document,
+            support=next((label for label, name in _WORDS.items() if name == word), -1),
+            reason=found.reason if found else "not judged, for its text is not there",
+            call_id=found.call_id if found else None,
+            evidence=found.evidence if found else (),
+        )
+
+    return JudgedAnswer(
+        topic_id=query.query_id,
+        run_id=response.run_id,
+        references=response.cited,
+        sentences=tuple(
+            JudgedSentence(
+                sentenceID=number,
+                text=text,
+                citations=tuple(citation(n, str(number), id_) for n, id_ in enumerate(ids)),
+            )
+            for number, (text, ids) in enumerate(response.sentences)
+        ),
+    )
 
 
-def runner_config(llm_config: Any, settings: Settings) -> BuildConfig:
-    """Make the configuration of what the runner and the workflow say."""
-    if settings.config is not None:
-        return load_judging(settings.config)
-    config = load_judging(None)
-    name, base = llm_config.model, getattr(llm_config, "base_url", None)
-    if name != BASELINE and not name.startswith("openai/") and (base or "/" not in name):
-        name = f"openai/{name}"
-    update: dict[str, Any] = {"name": name}
-    if name.startswith("openai/"):
-        update["api_base"] = base
-    update = {"model": config.model.model_copy(update=update)}
-    if llm_config.cache_dir:  # other judges keep theirs there too
-        path = Path(llm_config.cache_dir).resolve() / "freshstack"
-        update["cache"] = config.cache.model_copy(update={"path": path})
-    return config.model_copy(update=update)
+# What the runner gives
 
 
-@contextmanager
-def asking(llm_config: Any, settings: Settings) -> Iterator[tuple[Session, FreshStack]]:
-    """Open a session, and give the recipe that it runs, with the programs of the settings."""
-    config, recipe = runner_config(llm_config, settings), settings.recipe
-    if settings.source == "documents":
-        nuggets = config.nuggets.model_copy(update={"limit": settings.limit})
-        config = config.model_copy(update={"nuggets": nuggets})
-        if recipe is None and config.recipe == RecipeConfig():
-            recipe = "nuggets"
-    if isinstance(recipe, str | Mapping):
-        config = config.model_copy(update={"recipe": RecipeConfig.model_validate(recipe)})
-        recipe = None
-    options: AskingOptions = {"recipe": recipe, "programs": settings.programs}
-    with open_session(config, settings.mode, searching=False, **options) as session:
-        yield session, session.recipe
-
-
-def _settings(given: Mapping[str, Any]) -> Settings:
+def _settings(values: Mapping[str, Any]) -> Settings:
     try:
-        return Settings.model_validate(given)
+        return Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"settings of the workflow: {first_fault(error)}") from None
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise ConfigError(f"settings of the workflow: {where}: {fault['msg']}") from None
 
 
 def _queries(topics: Iterable[Any]) -> dict[str, Query]:
     return {
-        one.request_id: Query(
-            query_id=one.request_id,
-            title=one.title,
-            body="\n\n".join(filter(None, (one.problem_statement, one.background))),
+        topic.request_id: Query(
+            query_id=topic.request_id,
+            title=topic.title,
+            body="\n\n".join(filter(None, (topic.problem_statement, topic.background))),
             origin="imported",
         )
-        for one in topics
+        for topic in topics
     }
 
 
 def _responses(reports: Iterable[Any] | None, queries: Mapping[str, Query]) -> list[Response]:
-    found: dict[tuple[str, str], Response] = {}
+    responses: dict[tuple[str, str], Response] = {}
     for report in reports or ():
         key = report.metadata.topic_id, report.metadata.run_id
-        if key in found:
+        if key in responses:
             raise ConfigError(f"run {key[1]!r} has two responses to topic {key[0]!r}; remove one")
         sentences = [
-            (one.text, list(dict.fromkeys(one.citations or ())))
-            for one in report.get_sentences_with_citations()
+            (sentence.text, list(dict.fromkeys(sentence.citations or ())))
+            for sentence in report.get_sentences_with_citations()
         ]
-        found[key] = Response(*key, sentences=sentences, documents=report.documents or {})
-    return [found[key] for key in sorted(found) if key[0] in queries]
+        documents = report.documents or {}
+        responses[key] = Response(*key, sentences=sentences, documents=documents)
+    return [responses[key] for key in sorted(responses) if key[0] in queries]
+
+
+def _as_answers(responses: Iterable[Response], queries: Mapping[str, Query]) -> list[Query]:
+    return [
+        queries[response.topic_id].model_copy(update={"answer": response.text})
+        for response in responses
+    ]
 
 
 def _documents(responses: Iterable[Response], corpus: str | None) -> dict[str, list[Chunk]]:
     """Give the documents of each topic: those that responses bring, and cited ones of the corpus."""
-    found: dict[str, dict[str, Chunk]] = defaultdict(dict)
+    of_topic: dict[str, dict[str, Chunk]] = defaultdict(dict)
     missing: dict[str, set[str]] = defaultdict(set)
     for response in responses:
-        for id_, one in response.documents.items():
-            found[response.topic_id].setdefault(id_, _document(id_, one.title or "", one.text))
-        for id_ in response.cited - response.documents.keys():
+        own = of_topic[response.topic_id]
+        for id_, document in response.documents.items():
+            own.setdefault(id_, _text(id_, document.title or "", document.text))
+        for id_ in {*response.cited} - response.documents.keys():
             missing[id_].add(response.topic_id)
     if corpus is not None:
         if not Path(corpus).exists():
             raise ConfigError(f"corpus {corpus!r}: no such file or folder of JSON Lines")
         for row in read_rows(Path(corpus)):
-            id_ = row.id(*DOCUMENT_IDS)
-            chunk = _document(id_, row.text("title", default=""), row.text(*DOCUMENT_TEXTS))
+            id_ = row.id(*_IDS)
             for topic in missing.get(id_, ()):
-                found[topic].setdefault(id_, chunk)
-    return {
-        topic: [of[id_] for id_ in sorted(of) if of[id_].text.strip()]
-        for topic, of in sorted(found.items())
+                chunk = _text(id_, row.text("title", default=""), row.text(*_TEXTS))
+                of_topic[topic].setdefault(id_, chunk)
+    texts = {
+        topic: [own[id_] for id_ in sorted(own) if own[id_].text.strip()]
+        for topic, own in sorted(of_topic.items())
     }
-
-
-def _document(id_: str, title: str, text: str) -> Chunk:
-    end = len(text.encode())
-    place = {"source": "documents", "path": id_, "start_byte": 0, "end_byte": end, "tokens": 0}
-    return Chunk(chunk_id=id_, title=title, text=text, **place)
-
-
-def _answer(response: Response) -> Answer:
-    """A response as an answer of ours."""
-    references = sorted(response.cited)
-    return Answer(
-        run_id=response.run_id,
-        topic_id=response.topic_id,
-        topic="",
-        references=tuple(references),
-        response_length=len(response.text.split()),
-        answer=tuple(
-            CitedSentence(text=lines, citations=tuple(references.index(id_) for id_ in ids))
-            for text, ids in response.sentences
-            if (lines := "\n".join(filter(None, text.splitlines())))
-        ),
-        status="ok",
-        call_id=None,
-    )
+    return {topic: own for topic, own in texts.items() if own}
 
 
 def _nuggets(banks: Any) -> dict[str, list[Nugget]]:
     """Read the banks of the runner, in any of their formats."""
     if banks is None:
         raise ConfigError("nuggets are needed; set judge_uses_nuggets: true, and a nugget_class")
-    found: dict[str, list[Nugget]] = {}
+    nuggets: dict[str, list[Nugget]] = {}
     ids: set[str] = set()
     for model in banks.banks.values():
         read = read_bank(Row("nugget bank", model.model_dump(mode="json", exclude_none=True)))
@@ -471,53 +742,29 @@ def _nuggets(banks: Any) -> dict[str, list[Nugget]]:
             ids.add(id_)
             fields = {"text": one.text, "importance": one.importance, "call_id": None}
             nugget = Nugget(nugget_id=id_, query_id=read.query_id, **fields)
-            found.setdefault(read.query_id, []).append(nugget)
-    return found
+            nuggets.setdefault(read.query_id, []).append(nugget)
+    return nuggets
 
 
 def _judged(
-    session: Session,
-    recipe: FreshStack,
+    session: Asking,
     queries: Mapping[str, Query],
     nuggets: Mapping[str, Sequence[Nugget]],
     documents: Mapping[str, Sequence[Chunk]],
-    failures: Iterable[Failure],
-) -> tuple[Judgment, ...]:
+) -> list[Judgment]:
     """Judge the documents of each topic by its nuggets."""
-    pairs = [
-        ToJudge(queries[topic], nuggets[topic], chunks)
-        for topic, chunks in documents.items()
-        if nuggets.get(topic)
-    ]
-    judged = judge(session, recipe.support_judge, pairs)
-    session.stop_if_deferred()
-    _report([*failures, *judged.failures])
-    return judged.judgments
+    judged = session.each(
+        lambda topic: session.judge(queries[topic], nuggets.get(topic, ()), documents[topic]),
+        documents,
+    )
+    return [judgment for own in judged for judgment in own]
 
 
-def by_nugget(judgments: Iterable[Judgment]) -> dict[str, list[Judgment]]:
-    """Group judgments by their nugget."""
-    found: dict[str, list[Judgment]] = defaultdict(list)
-    for one in judgments:
-        found[one.nugget_id].append(one)
-    return found
-
-
-def _of_bank(nugget: Nugget, judged: Mapping[str, Sequence[Judgment]]) -> BankNugget:
-    own = judged.get(nugget.nugget_id, ())
+def _of_bank(nugget: Nugget, judged: Sequence[Judgment]) -> BankNugget:
     return BankNugget(
         nugget.nugget_id,
         nugget.text,
         nugget.importance,
-        labels={one.chunk_id: one.label for one in own},
-        evidence={one.chunk_id: one.evidence for one in own},
+        labels={one.chunk_id: one.label for one in judged},
+        evidence={one.chunk_id: one.evidence for one in judged},
     )
-
-
-def _report(failures: Sequence[Failure]) -> None:
-    if failures:
-        first = failures[0]
-        sys.stderr.write(
-            f"[freshstack] {len(failures)} requests failed and do not count; the first, of topic "
-            f"{first.query_id!r}: {first.message}\n"
-        )
