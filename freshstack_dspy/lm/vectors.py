@@ -78,8 +78,8 @@ class Wanted(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes that the model reads; a reranker reads the query once for each passage."""
-        text = len(self.text.encode())
-        return sum(text + len(each.encode()) for each in self.passages) if self.passages else text
+        times = max(1, len(self.passages))
+        return times * len(self.text.encode()) + sum(len(each.encode()) for each in self.passages)
 
 
 class NumbersAnswer(NamedTuple):
@@ -208,9 +208,10 @@ class EmbeddingClient(NumbersClient):
         """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         self._dimensions = dimensions
         self._batch = batch
-        # LiteLLM lets only the models of OpenAI that it knows shorten their vectors.
-        known = {"allowed_openai_params": ["dimensions"]} if model.name.startswith(_OPENAI) else {}
-        shortened = {"dimensions": dimensions, **known} if dimensions is not None else {}
+        shortened: dict[str, Any] = {} if dimensions is None else {"dimensions": dimensions}
+        if shortened and model.name.startswith(_OPENAI):
+            # LiteLLM lets only the models of OpenAI that it knows shorten their vectors.
+            shortened["allowed_openai_params"] = ["dimensions"]
         super().__init__(model, access, price=price, **shortened)
 
     def vectors(
@@ -240,17 +241,17 @@ class EmbeddingClient(NumbersClient):
 
         with step(STEP):
             for key in wanted:
-                if (known := self.reusable(key)) is not None:
-                    self.reuse([known])
-                    rows[key] = known.array()
+                if (recorded := self.reusable(key)) is not None:
+                    self.reuse([recorded])
+                    rows[key] = recorded.array()
             progress(len(rows) / len(wanted))
-            missing = [one for key, one in wanted.items() if key not in rows]
+            missing = [each for key, each in wanted.items() if key not in rows]
             if missing and self.mode == "replay":
                 self.answer(missing)
             map_in_order(ask, self.requests(missing), workers=self._model.concurrency)
-        if len(lengths := {len(row) for row in rows.values()}) > 1:
+        if len(lengths := sorted({len(row) for row in rows.values()})) > 1:
             raise FatalModelError(
-                f"{self._name} gave vectors of {' and '.join(map(str, sorted(lengths)))} numbers: if "
+                f"{self._name} gave vectors of {' and '.join(map(str, lengths))} numbers: if "
                 "the model behind the name has changed, ask for all again with "
                 f"{argument('mode', 'rerecord')}"
             )
@@ -258,7 +259,7 @@ class EmbeddingClient(NumbersClient):
 
     def requests(self, wanted: Iterable[Wanted]) -> list[list[Wanted]]:
         """Cut texts into requests, in their order; a text that is too long goes alone."""
-        return list(packed(wanted, lambda one: one.size, most_size=MOST_BYTES, most=self._batch))
+        return list(packed(wanted, lambda text: text.size, most_size=MOST_BYTES, most=self._batch))
 
     def request_of(self, text: str, input_type: str | None = None) -> EmbeddingRequest:
         """The request for a text's vector, as it is recorded."""
@@ -285,27 +286,26 @@ class EmbeddingClient(NumbersClient):
         class OneAttempt(openai.OpenAI):
             max_retries: Any = property(lambda _: 0, lambda _, __: None)
 
-        given = {name: self._options.get(name) for name in ("api_base", "api_key")}
-        _, _, key, base = self._litellm.get_llm_provider(self._name, **given)
+        named = {name: self._options.get(name) for name in ("api_base", "api_key")}
+        _, _, key, base = self._litellm.get_llm_provider(self._name, **named)
         return OneAttempt(api_key=key, base_url=base, timeout=self._model.timeout)
 
     def _asked(self, items: Sequence[Wanted]) -> NumbersAnswer:
-        given = getattr(items[0].request, "input_type", None)
-        typed = {"input_type": given} if given else {}
-        texts = [one.text for one in items]
+        input_type = getattr(items[0].request, "input_type", None)
+        typed = {"input_type": input_type} if input_type else {}
+        texts = [each.text for each in items]
         answer = self._litellm.embedding(input=texts, **self._options, **typed)
         rows = _numbers(_field(answer, "data"), "embedding", len(items), "<f4")
         if rows.ndim != 2 or not rows.any(axis=1).all():
             raise ValueError("it sent no vectors, or one that is all zero")
-        if self._dimensions not in (None, rows.shape[1]):
+        length = rows.shape[1]
+        if self._dimensions not in (None, length):
             raise ValueError(
-                f"it sent vectors of {rows.shape[1]} numbers, and dimensions asks for "
-                f"{self._dimensions}"
+                f"it sent vectors of {length} numbers, and dimensions asks for {self._dimensions}"
             )
         usage = _field(answer, "usage")
-        return NumbersAnswer(
-            rows, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens"))
-        )
+        tokens = _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens"))
+        return NumbersAnswer(rows, tokens)
 
 
 class RerankClient(NumbersClient):
@@ -331,20 +331,19 @@ class RerankClient(NumbersClient):
         )
         with step(RERANK_STEP):
             (numbers,) = self.answer([Wanted(request, text, tuple(by_hash.values()))])
-        found = dict(zip(by_hash, numbers.array().tolist(), strict=True))
-        return [found[each] for each in hashes]
+        scores = dict(zip(by_hash, numbers.array().tolist(), strict=True))
+        return [scores[each] for each in hashes]
 
     def _asked(self, items: Sequence[Wanted]) -> NumbersAnswer:
-        (one,) = items
+        ((_, text, passages),) = items
         answer = self._litellm.rerank(
-            query=one.text, documents=list(one.passages), return_documents=False, **self._options
+            query=text, documents=list(passages), return_documents=False, **self._options
         )
-        scores = _numbers(_field(answer, "results"), "relevance_score", len(one.passages), "<f8")
+        scores = _numbers(_field(answer, "results"), "relevance_score", len(passages), "<f8")
         meta = _field(answer, "meta")
         billed, counted = _field(meta, "billed_units"), _field(meta, "tokens")
         tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
-        units = _count(_field(billed, "search_units"))
-        return NumbersAnswer(scores.reshape(1, len(one.passages)), tokens, units)
+        return NumbersAnswer(scores[None], tokens, _count(_field(billed, "search_units")))
 
 
 def _shown(text: str) -> str:
@@ -358,10 +357,10 @@ def _numbers(items: Any, name: str, count: int, kind: str) -> "NDArray[Any]":
     by_index = {_field(item, "index"): _field(item, name) for item in items or ()}
     if set(by_index) != set(range(count)):
         raise ValueError(f"it sent {len(by_index):,} numbered results for {count:,} texts")
-    found = np.array([by_index[index] for index in range(count)], dtype=kind)
-    if not np.isfinite(found).all():
+    numbers = np.array([by_index[index] for index in range(count)], dtype=kind)
+    if not np.isfinite(numbers).all():
         raise ValueError("it sent numbers that are not finite")
-    return found
+    return numbers
 
 
 def _field(value: Any, name: str) -> Any:

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import ReplyStore
-from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError, TooLongError, TransientModelError
-from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.capabilities import is_too_long, window_in, window_listed
 from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.programs.support_judge import SupportJudge
@@ -181,28 +178,6 @@ def test_requests_that_are_too_long_are_no_outage(server: ChatServer, client_for
             lm(request(f"{'word ' * (90 - number)}"))
 
     assert len(server.requests) == 8, "each is shorter than all that were refused"
-
-
-def test_a_batch_that_refuses_a_request_for_its_length_is_believed(
-    server: ChatServer, store: ReplyStore, client_for: Connect, tmp_path: Any
-) -> None:
-    texts = ["a pear " * 50] * 4
-    for _ in range(2):
-        lm = client_for("defer")
-        with pytest.raises(Exception, match="written down"):
-            judged(lm, *texts)
-        lines = [
-            {
-                "custom_id": one.key,
-                "error": {"code": "context_length_exceeded", "message": TOO_LONG},
-            }
-            for one in store.deferred()
-        ]
-        if len(lines) == 1:
-            (tmp_path / "replies").write_text("\n".join(map(json.dumps, lines)))
-            import_replies(store, tmp_path / "replies", model=ModelConfig(name="openai/scripted"))
-
-    assert store.count_waiting() == 2, "both halves are written down at once"
 
 
 def test_three_refusals_are_no_outage_where_the_model_answered_before(

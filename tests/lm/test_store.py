@@ -281,24 +281,6 @@ def test_the_stress_script_finds_nothing_lost() -> None:
     assert [value["name"] for value in values if value["holds"] is False] == []
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("value = substr(value, 1, 200)", "not the text that was written"),
-        ("value = substr(value, 1, 200), tag = NULL", "not a recorded reply"),
-        ("mode = 4", "not plain text"),
-        ("key = CAST(key AS BLOB), raw = 0", "not plain text"),
-    ],
-)
-def test_damage_is_found(store: ReplyStore, change: str, reason: str) -> None:
-    store.put(reply(), account="a", spent=ONE)
-    with rows(store) as table:
-        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE 'entry:%'")
-    (damaged,) = verify(store.path).damaged.values()
-
-    assert reason in damaged
-
-
 def test_a_store_on_read_only_media_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ needs to find the batch in place of paying for a second one.
 import contextlib
 import logging
 import secrets
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,14 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig, ModelConfig
-from freshstack_dspy.errors import BudgetError, FatalModelError, StoreError, TransientModelError
-from freshstack_dspy.files import write_file
+from freshstack_dspy.errors import (
+    BudgetError,
+    ConfigError,
+    FatalModelError,
+    StoreError,
+    TransientModelError,
+)
+from freshstack_dspy.files import locked, write_file
 from freshstack_dspy.lm.batch.deferred import (
     ImportReport,
     keys_in,
@@ -34,7 +39,6 @@ from freshstack_dspy.lm.capabilities import price_of
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.records import Record
 
 JobState = Literal["intended", "creating", "underway", "ended", "dropped"]
@@ -130,18 +134,18 @@ class Batches:
         """Find which requests of the last deferred build can be sent, and what they could cost."""
         left_out: Counter[str] = Counter()
         batch, live, api = Spent(), Spent(), self._api
-
-        def sized() -> Iterator[tuple[str, int]]:
-            nonlocal batch, live
-            for request in self.to_send(left_out):
-                batch += upper_bound(request, self._batch_price)
-                live += upper_bound(request, self._price)
-                yield request.key, len(api.line(request)) + 1
-
-        packs = packed(
-            sized(), lambda one: one[1], most_size=api.most_bytes, most=api.most_requests
-        )
-        parts = [[key for key, _ in pack] for pack in packs]
+        parts: list[list[str]] = []
+        size = 0
+        for request in self.to_send(left_out):
+            batch += upper_bound(request, self._batch_price)
+            live += upper_bound(request, self._price)
+            length = len(api.line(request)) + 1
+            is_full = size + length > api.most_bytes
+            if not parts or len(parts[-1]) == api.most_requests or is_full:
+                parts.append([])
+                size = 0
+            parts[-1].append(request.key)
+            size += length
         return Submission(
             requests=sum(map(len, parts)),
             parts=parts,
@@ -162,7 +166,7 @@ class Batches:
             elif key in underway:
                 left_out["underway already"] += 1
             elif self.is_of_no_model(request):
-                names = " or ".join(one.name for one in self._config.models)
+                names = " or ".join(model.name for model in self._config.models)
                 left_out[f"not to {names} where [model] asks it"] += 1
             elif not self.is_of_other_model(request):
                 yield request
@@ -193,16 +197,16 @@ class Batches:
             asked = job.step == "underway" and not self.is_of_other_model(job)
             yield self._look_after(job) if asked else job
 
-    def is_of_no_model(self, one: Job | ChatRequest) -> bool:
+    def is_of_no_model(self, item: Job | ChatRequest) -> bool:
         """Whether it is of no model and endpoint that the configuration names."""
-        named = ((each.name, each.api_base) for each in self._config.models)
-        return (one.model, one.endpoint) not in {
-            (name, endpoint_identity(name, base)) for name, base in named
+        return (item.model, item.endpoint) not in {
+            (model.name, endpoint_identity(model.name, model.api_base))
+            for model in self._config.models
         }
 
-    def is_of_other_model(self, one: Job | ChatRequest) -> bool:
+    def is_of_other_model(self, item: Job | ChatRequest) -> bool:
         """Whether it is of another model or endpoint than these batches."""
-        return (one.model, one.endpoint) != (self._model.name, self._endpoint)
+        return (item.model, item.endpoint) != (self._model.name, self._endpoint)
 
     def _send(self, keys: Sequence[str]) -> Job:
         lines, bound = [], Spent()
@@ -281,6 +285,7 @@ class Batches:
         return next((each for each in listed if each.is_of(job.submission, job.file_id)), None)
 
     def _look_after(self, job: Job) -> Job:
+        """Ask for the status of a batch, and import what came of it if it has ended."""
         try:
             batch = self._api.retrieve(job.batch_id or "")
         except FatalModelError as error:
@@ -289,10 +294,8 @@ class Batches:
                 f"{self.folder.record(job)} to send its requests anew"
             ) from None
         job = self._save_status(job, batch)
-        return self._collect(job, batch) if batch.ended else job
-
-    def _collect(self, job: Job, batch: Batch) -> Job:
-        """Fetch what came of an ended batch, and import it."""
+        if not batch.ended:
+            return job
         answers = list(self._api.results(batch))
         report = record_answers(
             self._store,
@@ -319,8 +322,8 @@ class JobFolder:
 
     def jobs(self) -> list[Job]:
         """All jobs, the oldest first."""
-        found = [Job.model_validate_json(path.read_bytes()) for path in self.path.glob("*.json")]
-        return sorted(found, key=lambda job: (job.begun_at, job.submission))
+        jobs = [Job.model_validate_json(path.read_bytes()) for path in self.path.glob("*.json")]
+        return sorted(jobs, key=lambda job: (job.begun_at, job.submission))
 
     def pending(self) -> list[Job]:
         """The jobs that may still bring replies."""
@@ -348,14 +351,13 @@ class JobFolder:
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Keep other processes from the jobs; a process that dies lets go."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = sqlite3.connect(self.path / "lock.db", timeout=0, isolation_level=None)
-        with contextlib.closing(lock):
+        with contextlib.ExitStack() as stack:
             try:
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.Error as error:
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(self.path / "lock", "freshstack requests"))
+            except (ConfigError, OSError) as error:
                 raise StoreError(
-                    f"{self.path}: another freshstack requests is at work on these jobs ({error}); "
+                    f"{self.path} {error}: another freshstack requests is at work on these jobs; "
                     "run this again when it has ended"
                 ) from None
             yield

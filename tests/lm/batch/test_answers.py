@@ -13,21 +13,7 @@ from tests.lm.chat_server import Scripted
 from tests.lm.recording import ask
 
 from .batch_server import BatchServer
-from .batching import TEXTS, OpenWaiting, Provider, every_provider
-
-
-@every_provider
-def test_an_unreadable_answer_is_an_error(
-    server: BatchServer, waiting: OpenWaiting, provider: Provider
-) -> None:
-    here = waiting(provider)
-    here.defer(*TEXTS)
-    here.submit()
-    server.before["retrieve"] = lambda: Scripted(body=b"{}")
-
-    with pytest.raises(TransientModelError, match="its reply cannot be read"):
-        here.look()
-    assert here.batches.folder.pending()
+from .batching import TEXTS, OpenWaiting, Provider
 
 
 @pytest.mark.parametrize("provider", ["openai", "azure"])
