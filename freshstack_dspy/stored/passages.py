@@ -283,11 +283,13 @@ class Files:
         if not named:
             source = f" in source {hit.source!r:.200}" if hit.source else ""
             return f"the collection has no file {path!r:.200}{source}"
-        if hit.text is not None or self.find(hit) is not None:
+        if hit.text is not None:
             return None
         if len(named := _exact(path, named) or named) > 1:
             files = ", ".join("/".join(file) for file in named[:3])
             return f"{path!r:.200} may be {files}: give the source and the whole path"
+        if self.find(hit) is not None:
+            return None
         file = self.text(*named[0])
         size = f"{file.size} bytes" if hit.unit == "bytes" else f"{len(file.text)} characters"
         return f"the passage ends at {hit.end}, and {path!r:.200} has {size}"

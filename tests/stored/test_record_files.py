@@ -185,3 +185,24 @@ def test_parquet_with_other_columns_is_one_line(
     assert any(f"{file}.parquet: its column {column} {fault}, and" in line for line in faults)
     with pytest.raises(CollectionError, match=f"its column {column} {fault}"):
         list(Collection.load(tmp_path / "c").chunks())
+
+
+def test_a_damaged_file_is_one_line(
+    tmp_path: Path, written: Callable[[Path, int], Collection]
+) -> None:
+    written(tmp_path / "c", 3)
+    path = tmp_path / "c/judgments.parquet"
+    table = pq.read_table(path)
+    labels = table["label"].to_pylist()
+    labels[3] = -1
+    column = table.schema.get_field_index("label")
+    pq.write_table(table.set_column(column, table.schema.field("label"), [labels]), path)
+    (tmp_path / "c/pool.parquet").write_bytes(b"PAR1")
+
+    faults = "\n".join(validate(tmp_path / "c").faults)
+
+    assert "judgments.parquet: '12', '12_1'" in faults
+    assert "not a Judgment: label" in faults
+    assert "pool.parquet: cannot be read as Parquet" in faults
+    with pytest.raises(CollectionError, match=r"pool\.parquet: cannot be read"):
+        Collection.load(tmp_path / "c")
