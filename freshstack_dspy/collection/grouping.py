@@ -114,12 +114,8 @@ def _languages(collection: StoredCollection) -> Iterator[tuple[str, str]]:
 
 def _same_languages(collection: StoredCollection) -> Iterator[tuple[str, str]]:
     of_question = {one.query_id: one.language for one in collection.queries if one.language}
-    fields = "query_id", "chunk_id", "label"
-    supporting = {
-        (query_id, chunk_id)
-        for query_id, chunk_id, label in rows(collection.judgments, *fields)
-        if query_id in of_question and (label or 0) >= collection.threshold
-    }
+    pairs = collection.supporting("query_id", "chunk_id")
+    supporting = {pair for pair in pairs if pair[0] in of_question}
     chunks = collection.corpus.chunks(sorted({chunk_id for _, chunk_id in supporting}))
     same: dict[str, set[bool]] = {}
     for query_id, chunk_id in supporting:
@@ -194,10 +190,7 @@ def found_shares(collection: Contents) -> dict[str, float]:
         )
     supported: dict[str, set[str]] = {}
     found: dict[str, set[str]] = {}
-    fields = "query_id", "nugget_id", "chunk_id", "label"
-    for query_id, nugget_id, chunk_id, label in rows(collection.judgments, *fields):
-        if label is None or label < collection.threshold:
-            continue
+    for query_id, nugget_id, chunk_id in collection.supporting("query_id", "nugget_id", "chunk_id"):
         supported.setdefault(query_id, set()).add(nugget_id)
         if ranks.get((query_id, chunk_id), DIFFICULTY_DEPTH + 1) <= DIFFICULTY_DEPTH:
             found.setdefault(query_id, set()).add(nugget_id)

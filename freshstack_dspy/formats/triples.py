@@ -25,7 +25,6 @@ from freshstack_dspy.pages.page import counted
 from freshstack_dspy.records import SCALES, Chunk, Query
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
-from freshstack_dspy.stored.record_files import rows
 from freshstack_dspy.text import ALIKE
 
 TOP = 10
@@ -224,9 +223,8 @@ def _marks(collection: StoredCollection, measured: Iterable[Measured]) -> tuple[
 def _mark_evidence(collection: StoredCollection, names: Mapping[str, str], marks: Marks) -> None:
     """Mark each question by the chunks that support its nuggets."""
     supported: dict[str, list[str]] = defaultdict(list)
-    for query_id, chunk_id, label in rows(collection.judgments, "query_id", "chunk_id", "label"):
-        if label is not None and label >= collection.threshold:
-            supported[chunk_id].append(names[query_id])
+    for query_id, chunk_id in collection.supporting("query_id", "chunk_id"):
+        supported[chunk_id].append(names[query_id])
     ids = sorted(supported)
     for start in range(0, len(ids), _CHUNKS):
         for chunk_id, chunk in collection.corpus.chunks(ids[start : start + _CHUNKS]).items():

@@ -238,8 +238,7 @@ class _New:
     """The chunks that are new and pooled, or in a file whose chunks had labels of support."""
 
     def __init__(self, before: Collection, made: Made, matched: Mapping[str, str]) -> None:
-        labels = rows(before.judgments, "chunk_id", "label")
-        supporting = {id_ for id_, label in labels if (label or 0) >= before.threshold}
+        supporting = {chunk_id for (chunk_id,) in before.supporting("chunk_id")}
         self._old = before.corpus.chunks(supporting - matched.keys())
         known = set(matched.values())
         self._pooled: dict[str, list[str]] = {}

@@ -31,7 +31,7 @@ from freshstack_dspy.records import (
     SliceName,
     StepName,
 )
-from freshstack_dspy.stored.record_files import RECORD_FILES, rows
+from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, rows
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
@@ -147,6 +147,13 @@ class Contents:
     def supports(self, judgment: Judgment) -> bool:
         """Tell whether a judgment says that the chunk supports the nugget."""
         return judgment.label is not None and judgment.label >= self.threshold
+
+    def supporting(self, *fields: str, query_id: str | None = None) -> Iterator[tuple[Any, ...]]:
+        """Give some fields of the judgments, of a query or all, whose label is that of support."""
+        judgments = self.judgments if query_id is None else records_of(self.judgments, query_id)
+        for label, *values in rows(judgments, "label", *fields):
+            if label is not None and label >= self.threshold:
+                yield tuple(values)
 
     def labels_of_nuggets(self) -> Labels:
         """Give the label of every judgment."""

@@ -420,10 +420,8 @@ def from_passages(contents: Contents) -> FromPassages | None:
         if relevance is not None and relevance.grade >= RELEVANT:
             relevant[query_id].add(chunk_id)
     holding = {one.nugget_id: relevant[one.query_id].intersection(one.chunk_ids) for one in made}
-    fields = "query_id", "nugget_id", "chunk_id", "label"
-    for query_id, nugget_id, chunk_id, label in rows(contents.judgments, *fields):
-        supports = label is not None and label >= contents.threshold
-        if supports and nugget_id in holding and chunk_id in relevant[query_id]:
+    for query_id, nugget_id, chunk_id in contents.supporting("query_id", "nugget_id", "chunk_id"):
+        if nugget_id in holding and chunk_id in relevant[query_id]:
             holding[nugget_id].add(chunk_id)
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for nugget in contents.nuggets:

@@ -21,7 +21,7 @@ from freshstack_dspy.stored.manifest import (
     read_manifest,
     read_sums,
 )
-from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, rows
+from freshstack_dspy.stored.record_files import RECORD_FILES
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import About, NuggetQrels
@@ -158,9 +158,7 @@ class StoredCollection(Contents):
         """
         if not (dates := self.manifest.dates):
             return {}
-        judgments = self.judgments if query_id is None else records_of(self.judgments, query_id)
-        fields = rows(judgments, "nugget_id", "chunk_id", "label")
-        supporting = [row[:2] for row in fields if (row[2] or 0) >= self.threshold]
+        supporting = [*self.supporting("nugget_id", "chunk_id", query_id=query_id)]
         chunks = self.corpus.chunks({chunk_id for _, chunk_id in supporting})
         found: dict[str, str] = {}
         for nugget_id, chunk_id in supporting:
