@@ -124,7 +124,7 @@ def retrieve(
         return
     from freshstack_dspy.collection.retrieve import own_retriever
     from freshstack_dspy.recipes.corpus import search_models
-    from freshstack_dspy.stored.passages import Files, write_passages
+    from freshstack_dspy.stored.passages import write_passages
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
@@ -146,7 +146,7 @@ def retrieve(
             progress=bars,
         )
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
-        run = Files(searched.chunks()).passages_of(run)
+        run = searched.files.passages_of(run)
     if isinstance(run, fs.Run):
         path, run = run_path, fs.Run(own if module else run.name, run.scores)
         fs.write_run(run, path)

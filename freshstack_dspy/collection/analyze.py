@@ -7,7 +7,7 @@ top supports it, as the measures have it; each that is missed has one kind of `K
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -33,7 +33,7 @@ from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Importance, Record, SliceName, Spans, Technique
 from freshstack_dspy.rows import load_pandas
 from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.passages import File, Files
+from freshstack_dspy.stored.passages import File
 from freshstack_dspy.stored.record_files import rows
 
 if TYPE_CHECKING:
@@ -388,9 +388,8 @@ class _Known:
 
     def __init__(self, collection: StoredCollection, measure: Measure, covered: float) -> None:
         self.collection, self.measure, self.covered = collection, measure, covered
-        self.spans = Files(collection.corpus, collection.judgments)
-        self.qrels = replace(collection.qrels(), spans=self.spans)
-        self._all = replace(collection.qrels("all", "all"), spans=self.spans)
+        self.spans, self.qrels = collection.files, collection.qrels()
+        self._all = collection.qrels("all", "all")
         self.nuggets = self._all.nuggets
         self.rel = measure.rel or self._all.threshold
         self.supports: defaultdict[str, dict[str, _Label]] = defaultdict(dict)

@@ -19,7 +19,7 @@ from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Record, SourceFile
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query, slice_queries
 from freshstack_dspy.stored.manifest import Provenance
-from freshstack_dspy.stored.passages import File, Files
+from freshstack_dspy.stored.passages import File
 
 R = TypeVar("R", bound=Record)
 
@@ -158,9 +158,8 @@ def _projected(
             judgments.append(judgment.model_copy(update=ids))
             held.add(pair)
     kept = set(unchanged.values())
-    files = Files(before.corpus, before.judgments)
     for query_id, nuggets in nuggets_by_query(before.nuggets, doubtful=True).items():
-        for file, labels in files.labels(query_id).items():
+        for file, labels in before.files.labels(query_id).items():
             for chunk in (of for of in new[file] if of.chunk_id not in kept):
                 span = chunk.start_byte, chunk.end_byte
                 near = chunks_under(span, labels)

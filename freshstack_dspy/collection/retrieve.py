@@ -27,7 +27,6 @@ from freshstack_dspy.registry import imported
 from freshstack_dspy.stored.contents import SLICES
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import CORPUS_FILE
-from freshstack_dspy.stored.passages import Files
 
 
 @overload
@@ -147,7 +146,7 @@ def retrieve_by(
             for hit in of:  # in descending order: the first score of a chunk is its best
                 best[query].setdefault(hit.chunk_id or "", hit.score)
         return Run.from_scores(best, name=name)
-    files = Files(collection.chunks())
+    files = collection.files
     run = files.place_all(hits, name)
     if lost := sum(map(len, run.unplaced.values())):
         first = next(hit for hit in every if files.find(hit) is None)

@@ -32,7 +32,6 @@ from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Candidate, Contamination, Failure, Judgment, RunRank
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query, some_of
 from freshstack_dspy.stored.manifest import Extension, read_manifest, with_models
-from freshstack_dspy.stored.passages import Files
 from freshstack_dspy.stored.writing import call_ids_of
 
 if TYPE_CHECKING:
@@ -332,7 +331,7 @@ def _pair(judgment: Judgment) -> tuple[str, str]:
 
 def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     """Read a run; at the rank of a passage are the chunks that share bytes with it."""
-    spans = Files(collection.corpus, collection.judgments)
+    spans = collection.files
     file = Path(source) if isinstance(source, str | Path) else None
     if file and is_searches(file):
         run: Any = read_searches(file, spans).union()

@@ -4,6 +4,7 @@ import os
 import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +26,7 @@ from freshstack_dspy.stored.record_files import RECORD_FILES
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import About, NuggetQrels
+    from freshstack_dspy.stored.passages import Files
 
 GRADED = ("import:beir", "import:mteb")
 """Recipes whose labels are grades for the query, which has no nuggets."""
@@ -150,6 +152,13 @@ class StoredCollection(Contents):
         """
         return self.corpus.chunk(chunk_id)
 
+    @cached_property
+    def files(self) -> "Files":
+        """The files that the chunks are of; nothing of them is read before it is needed."""
+        from freshstack_dspy.stored.passages import Files
+
+        return Files(self.corpus, self.judgments)
+
     def true_at(self, query_id: str | None = None) -> dict[str, str]:
         """Say when each nugget of a query, or of all, was last seen to be true, where it is known.
 
@@ -179,13 +188,11 @@ class StoredCollection(Contents):
         Raises:
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
-        from freshstack_dspy.stored.passages import Files
-
         self.check_any(slices)
         qrels = self.qrels_of(slices, ChunkLengths(self.corpus), nuggets)
         return replace(
             qrels,
-            spans=Files(self.corpus, self.judgments),
+            spans=self.files,
             plain=self.plain,
             dry_run=is_dry_run(self.manifest),
             questions={query.query_id: query.text for query in self.queries},
