@@ -35,7 +35,7 @@ default_role = "literal"
 autodoc_default_options = {
     "members": True,
     "undoc-members": True,
-    "inherited-members": "BaseModel, Program, Module, Mapping, tuple, Exception, dict",
+    "inherited-members": "BaseModel, Program, Module, Prediction, Mapping, tuple, Exception, dict",
 }
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"

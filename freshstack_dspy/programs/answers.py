@@ -85,7 +85,7 @@ class AnswerGenerator(Program):
         return GeneratedAnswer(answer=answer)
 
 
-class Comparison(Prediction):
+class AnswerComparison(Prediction):
     """Whether an answer agrees with reference answers."""
 
     agrees: bool
@@ -113,7 +113,9 @@ class AnswerComparer(Program):
         super().__init__(GradeAgreement if graded else CompareAnswers)
         self.graded = graded
 
-    def forward(self, query: Query | str, references: Sequence[str], answer: str) -> Comparison:
+    def forward(
+        self, query: Query | str, references: Sequence[str], answer: str
+    ) -> AnswerComparison:
         """Compare; the query's own answer is not shown."""
         reply = self.ask(
             question=ShownQuestion.of(as_query(query)),
@@ -124,7 +126,7 @@ class AnswerComparer(Program):
         )
         grades: tuple[str, ...] = get_args(AgreementGrade) if self.graded else ("no", "yes")
         score = grades.index(reply.grade if self.graded else reply.agrees)
-        return Comparison(
+        return AnswerComparison(
             agrees=score >= (2 if self.graded else 1),
             score=score,
             reason=reply.reason,

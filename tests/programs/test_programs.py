@@ -21,7 +21,7 @@ from freshstack_dspy import (
 )
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.programs.support_judge import whole
-from freshstack_dspy.records import Answer, CitedSentence, Expansion, Failure
+from freshstack_dspy.records import Answer, CitedSentence, Failure
 
 from .conftest import Answering
 from .scripted import QUERY
@@ -78,37 +78,33 @@ def test_programs_take_plain_texts(answering: Answering) -> None:
     assert {inputs["question"]["title"] for inputs in model.inputs} == {question}
 
 
-def test_plain_chunks_are_graded_make_nuggets_and_these_are_rated(answering: Answering) -> None:
-    """The programs of recipe `nuggets`, alone; a chunk or a part of one is the same to them."""
+def test_a_chunk_or_a_part_of_one_is_the_same_and_of_none_nothing_is_asked(
+    answering: Answering,
+) -> None:
+    grades = [
+        {"passage": 2, "reason": "Off.", "grade": 0},
+        {"passage": 1, "reason": "It says so.", "grade": 3},
+    ]
     model = answering(
-        GradeRelevance={
-            "grades": [
-                {"passage": 2, "reason": "Off.", "grade": 0},
-                {"passage": 1, "reason": "It says so.", "grade": 3},
-            ]
-        },
+        GradeRelevance={"grades": grades},
         UpdateNuggets={"found": [{"text": "Use width.", "nuggets": [], "passages": [1]}]},
-        RateImportance={"ratings": [{"nugget": 1, "importance": "vital"}]},
     )
     chunks = [chunk("a.md", "Use width."), chunk("b.md", "Unrelated.")]
 
-    graded = RelevanceGrader()(query=QUERY, passages=chunks)
-    made = NuggetUpdater()(query=QUERY, nuggets=[], passages=[whole(one) for one in chunks])
-    rated = ImportanceRater()(query=QUERY, nuggets=made.nuggets)
+    graded = RelevanceGrader()(query=QUERY, passages=chunks).grades
+    made = NuggetUpdater()(QUERY, [], [whole(one) for one in chunks]).nuggets
 
-    grades = [one and (one.grade, one.reason) for one in graded.grades]
-    assert grades == [(3, "It says so."), (0, "Off.")]
-    assert [one.chunk_ids for one in made.nuggets] == [("xylo/a.md_0_4",)]
-    assert (rated.importances, rated.error) == (["vital"], None)
+    assert [one and (one.grade, one.reason) for one in graded] == [(3, "It says so."), (0, "Off.")]
+    assert [one.chunk_ids for one in made] == [("xylo/a.md_0_4",)]
     assert model.inputs[0]["passages"] == model.inputs[1]["passages"]
     assert model.inputs[0]["passages"][0] == {
         "number": 1,
         "path": "xylo/a.md",
         "text": "Use width.",
     }
-    assert RelevanceGrader()(query=QUERY, passages=[]).grades == []
-    assert ImportanceRater()(query=QUERY, nuggets=[]).importances == []
-    assert len(model.inputs) == 3, "without passages or nuggets nothing is asked"
+    assert RelevanceGrader()(QUERY, []).grades == []
+    assert ImportanceRater()(QUERY, []).importances == []
+    assert len(model.inputs) == 2
 
 
 def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: Answering) -> None:
@@ -129,33 +125,19 @@ def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: An
     assert [len(str(made.call_id)) for made in nuggets] == [64, 64]
 
 
-@pytest.mark.parametrize(
-    ("program", "answers", "inputs", "kind", "texts"),
-    [
-        (
-            QuestionDecomposer(limit=2),
-            {"DecomposeQuestion": {"sub_questions": ["one?", "two?"]}},
-            {"limit": 2},
-            "sub_questions",
-            ("one?", "two?"),
-        ),
-        (
-            ClosedBookAnswerer(),
-            {"AnswerClosedBook": {"answer": "Call `width`."}},
-            {},
-            "closed_book_answer",
-            ("Call `width`.",),
-        ),
-    ],
-)
-def test_an_expansion_is_made_from_the_question_only(
-    answering: Answering, program: Any, answers: Any, inputs: Any, kind: Any, texts: Any
-) -> None:
-    model = answering(**answers)
-    made = program(QUERY).expansion
+def test_an_expansion_is_made_from_the_question_only(answering: Answering) -> None:
+    model = answering(
+        DecomposeQuestion={"sub_questions": ["one?", "two?"]},
+        AnswerClosedBook={"answer": "Call `width`."},
+    )
+    parts, memory = (
+        QuestionDecomposer(limit=2)(QUERY).expansion,
+        ClosedBookAnswerer()(QUERY).expansion,
+    )
 
-    assert model.inputs == [{"question": SHOWN, **inputs}]
-    assert made == Expansion(query_id="q7", kind=kind, texts=texts, call_id=made.call_id)
+    assert model.inputs == [{"question": SHOWN, "limit": 2}, {"question": SHOWN}]
+    assert (parts.query_id, parts.kind, parts.texts) == ("q7", "sub_questions", ("one?", "two?"))
+    assert (memory.kind, memory.texts) == ("closed_book_answer", ("Call `width`.",))
 
 
 def test_the_decontextualizer_gives_passages(answering: Answering) -> None:
