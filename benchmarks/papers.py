@@ -206,7 +206,7 @@ def crux_contexts(data: Path) -> Iterator[Row]:
         table = evaluate_contexts(None, collection, runs)
         rated = "passages of the topic's documents count" if own else "all rated passages count"
         for name, printed in paper.items():
-            means = table.means(name)
+            means = table.values[name].means
             what = f"DUC: Cov(Z) and α-nDCG of {DUC_RUNS.get(name, name)}, {rated}"
             yield Row("CRUX, Table 1", what, printed, shown(means["Cov(Z)"], means["alpha_nDCG"]))
         if own:

@@ -185,6 +185,7 @@ def _rejudged(before: Collection, out: Path | None, made: Made) -> Rejudged:
         "call_id": None,
         "parts": 1,
         "votes": (),
+        "probability": None,
     }
     certain = {nugget.nugget_id for nugget in before.nuggets if not nugget.doubtful}
     textless = [
