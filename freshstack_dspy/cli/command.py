@@ -61,14 +61,16 @@ def command(run: Callable[..., Any]) -> Callable[..., None]:
     The fields of a parameter that is a named tuple are options, each of its own.
     """
     signature = inspect.signature(run)
-    about, _, rest = inspect.cleandoc(run.__doc__ or "").partition("\n\nArgs:\n")
-    own = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", rest, re.MULTILINE)
-    helps = HELP | {name: " ".join(text.split()) for name, text in own}
+    about, own = _documented(run)
     groups = {
         name: parameter.annotation
         for name, parameter in signature.parameters.items()
         if hasattr(parameter.annotation, "_fields")
     }
+    of_groups = {
+        name: text for group in groups.values() for name, text in _documented(group)[1].items()
+    }
+    helps = HELP | of_groups | own
     parameters = {
         each.name: _declared(each, helps)
         for name, parameter in signature.parameters.items()
@@ -96,6 +98,13 @@ def command(run: Callable[..., Any]) -> Callable[..., None]:
     call.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     call.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return call
+
+
+def _documented(run: Any) -> tuple[str, dict[str, str]]:
+    """What a docstring says first, and of each argument."""
+    about, _, rest = inspect.cleandoc(run.__doc__ or "").partition("\n\nArgs:\n")
+    arguments = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", rest, re.MULTILINE)
+    return about, {name: " ".join(text.split()) for name, text in arguments}
 
 
 def _fields(group: Any) -> list[inspect.Parameter]:

@@ -26,7 +26,13 @@ SlicesNamed = Annotated[list[str] | None, typer.Option(metavar="NAME")]
 
 
 class Asking(NamedTuple):
-    """How a model is asked."""
+    """How a model is asked.
+
+    Args:
+        mode: live: ask for what is not recorded. replay: recorded replies only, no network. defer:
+            write missing requests to a file. rerecord: ask everything again.
+        failed: With --mode rerecord: ask again only for what failed.
+    """
 
     mode: Mode = "live"
     failed: bool = False
@@ -40,9 +46,6 @@ HELP = {
     "runs": "Run files, in TREC's format, or passages or searches as JSON Lines.",
     "out": "File or folder to write.",
     "replace": "Replace what is at --out.",
-    "mode": "live: ask for what is not recorded. replay: recorded replies only, no network. "
-    "defer: write missing requests to a file. rerecord: ask everything again.",
-    "failed": "With --mode rerecord: ask again only for what failed.",
     "log": "Append one JSON line for each request to this file.",
     "plan": "Say what it would ask for and cost; nothing is sent.",
     "keep_labels": "Keep labels that another judge made.",

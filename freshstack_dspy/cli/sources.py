@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,9 +12,6 @@ from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
-    from freshstack_dspy.recipes.pieces import Harvest
-
-UpTo20 = Annotated[int, typer.Option(min=1, max=20)]
 
 
 @command
@@ -94,61 +91,51 @@ def _queries(source: Path) -> "QueriesConfig":
     return config
 
 
+class Harvesting(NamedTuple):
+    """What is made of documents, by which model.
+
+    Args:
+        config: TOML file; its [model], [budget] and [cache].
+        out: JSON Lines file to write.
+        limit: Most for each piece of a document.
+    """
+
+    config: Path
+    out: Path
+    limit: Annotated[int, typer.Option(min=1, max=20)] = 3
+    log: Path | None = None
+    replace: bool = False
+
+
 @command
-def synthesize(
-    path: Path,
-    *,
-    config: Path,
-    out: Path,
-    limit: UpTo20 = 3,
-    log: Path | None = None,
-    replace: bool = False,
-) -> None:
+def synthesize(path: Path, *, how: Harvesting) -> None:
     """Make questions with answers from documents.
 
     Args:
         path: A file or a folder.
-        config: TOML file; its [model], [budget] and [cache].
-        out: JSON Lines file to write.
-        limit: Most for each piece of a document.
     """
-    from freshstack_dspy.recipes.pieces import synthesize as harvest
-
-    check_out(out, replace=replace)
-    with judging(config, Asking(log=log), out) as session:
-        _write(harvest(session, path, limit=limit), out, "questions")
+    _harvest(path, how, "synthesize", "questions")
 
 
 @command
-def decontextualize(
-    path: Path,
-    *,
-    config: Path,
-    out: Path,
-    limit: UpTo20 = 3,
-    log: Path | None = None,
-    replace: bool = False,
-) -> None:
+def decontextualize(path: Path, *, how: Harvesting) -> None:
     """Break documents into passages that can be read alone.
 
     Args:
         path: A file or a folder.
-        config: TOML file; its [model], [budget] and [cache].
-        out: JSON Lines file to write.
-        limit: Most for each piece of a document.
     """
-    from freshstack_dspy.recipes.pieces import decontextualize as harvest
-
-    check_out(out, replace=replace)
-    with judging(config, Asking(log=log), out) as session:
-        _write(harvest(session, path, limit=limit), out, "passages")
+    _harvest(path, how, "decontextualize", "passages")
 
 
-def _write(harvest: "Harvest", out: Path, what: str) -> None:
+def _harvest(path: Path, how: Harvesting, name: str, what: str) -> None:
     from freshstack_dspy.files import encode_records, write_file
+    from freshstack_dspy.recipes import pieces
 
-    write_file(out, encode_records(harvest.records))
-    say(f"{out}: {len(harvest.records)} {what}")
+    check_out(how.out, replace=how.replace)
+    with judging(how.config, Asking(log=how.log), how.out) as session:
+        harvest = getattr(pieces, name)(session, path, limit=how.limit)
+    write_file(how.out, encode_records(harvest.records))
+    say(f"{how.out}: {len(harvest.records)} {what}")
     for failure in harvest.failures:
         place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"
         complain(f"failed: {place}: {failure.status}: {failure.message}")

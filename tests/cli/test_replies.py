@@ -2,12 +2,8 @@
 
 import json
 import shutil
-import subprocess
-import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,31 +217,3 @@ def test_requests_that_cannot_be_answered_are_a_line_before_any_is_sent(
     (tmp_path / "cache/requests").mkdir()
     shutil.copy(tmp_path / "requests/small.jsonl", tmp_path / "cache/requests")
     assert "9 not waiting here" in said(config)
-
-
-@pytest.mark.slow
-def test_killed_while_it_answers_only_what_was_under_way_is_asked_twice(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    asked, enough = Counter[str](), threading.Event()
-
-    def counting(body: dict[str, Any]) -> Scripted:
-        asked[json.dumps(body)] += 1
-        if asked.total() > 5:
-            enough.set()
-            return replace(answer(body), delay=0.5)
-        return answer(body)
-
-    with ChatServer(counting).running() as server:
-        model = {"api_base": server.api_base, "concurrency": 3}
-        config = write_domain(tmp_path, model=model)
-        assert freshstack("build", config, "--mode", "defer").code == 3
-        command = [sys.executable, "-m", "freshstack_dspy", "requests", "answer", str(config)]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
-            assert enough.wait(60)
-            running.kill()
-        done = freshstack("requests", "answer", config)
-
-    assert done.code == 0, done.err
-    assert len(asked) == 9
-    assert asked.total() <= 9 + 3
