@@ -79,15 +79,16 @@ def plan_page(plan: Plan) -> Page:
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
-    if plan.total.cost is None:
+    total, asks = plan.total, plan.total.requests > plan.total.recorded
+    if not asks:
+        yield "nothing would be sent: every reply is recorded"
+    elif total.cost is None:
         yield _unpriced(plan.model)
     else:
-        batches = ""
-        if plan.total.batch_cost is not None:
-            batches = f", {money(plan.total.batch_cost)} as batches"
+        batches = "" if total.batch_cost is None else f", {money(total.batch_cost)} as batches"
         yield (
-            f"{money(plan.total.cost)} live{batches}; at most {money(plan.total.upper_bound)}, were "
-            "every reply as long as its call allows"
+            f"{money(total.cost)} live{batches}; at most {money(total.upper_bound)}, were every "
+            "reply as long as its call allows"
         )
     if plan.sampled < plan.queries:
         yield f"estimated from {plan.sampled} of the {plan.queries:,} questions, scaled up"
@@ -104,14 +105,15 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
         'that seem to need an image, which no model is shown; images = "drop" leaves them out',
     )
     yield from _named(plan.without_nuggets, _WITHOUT_NUGGETS)
-    yield "tokens (by cl100k_base) and dollars are of what is not recorded"
-    yield (
-        "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
-        "an estimate; re-asks and reasoning come on top"
-    )
+    if asks:
+        yield "tokens (by cl100k_base) and dollars are of what is not recorded"
+        yield (
+            "a dry run: missing replies are those of extractive/baseline, so what follows from them "
+            "is an estimate; re-asks and reasoning come on top"
+        )
     if plan.context is not None:
         yield f"requests are packed for a context of {plan.context:,} tokens"
-    elif plan.model != BASELINE:
+    elif asks and plan.model != BASELINE:
         yield (
             f"the context of {plan.model} is not known: name it in [model] context, or requests "
             "that it refuses as too long are asked again with fewer chunks"
@@ -268,7 +270,7 @@ def built_page(collection: Collection, path: Path, *, unchanged: bool = False) -
     steps = () if unchanged else _steps(manifest)
     lines = (*_counts(collection, path), *_faults(collection, path), collection.labels_by)
     return Page(
-        f"{manifest.name}: {path}",
+        manifest.name if str(path) == manifest.name else f"{manifest.name}: {path}",
         (*steps, *map(Text, lines), Text(f"content hash {manifest.content_hash}"), *_next(path)),
         data=manifest,
     )

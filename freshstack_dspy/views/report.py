@@ -606,10 +606,10 @@ def _costs(report: Report) -> Page:
     requests = sum(usage.calls + usage.cached for usage in manifest.ledger.values())
     dollars = sum(usage.cost + usage.cached_cost for usage in manifest.ledger.values())
     failed = counted(sum(n for by in counts.failures.values() for n in by.values()), "failure")
-    price = f"${dollars:,.2f}" if dollars else "of which no price is known"
+    price = f"for ${dollars:,.2f}" if dollars else "at an unknown price"
     answer: Words = ("No request is recorded",)
     if requests:
-        answer = (f"{counted(requests, 'request')}, {price}; {failed}",)
+        answer = (f"{counted(requests, 'request')} {price}; {failed}",)
     parts: list[Part] = [*costs(manifest)]
     if (known := counts.contamination).scored:
         nuggets = f"{part(known.known, known.nuggets)} of the nuggets"
