@@ -1,6 +1,7 @@
 """Comparisons of runs."""
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
@@ -13,10 +14,6 @@ from freshstack_dspy.measures.compare import (
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.statistics import mean_interval, permutation_tests
 from freshstack_dspy.measures.values import Values
-
-
-def evaluation(run: str, per_query: dict[str, dict[str, float]]) -> Values:
-    return Values(run=run, measures=tuple(next(iter(per_query.values()))), per_query=per_query)
 
 
 def test_by_hand_means_can_agree_where_no_query_does() -> None:
@@ -33,11 +30,15 @@ def test_by_hand_means_can_agree_where_no_query_does() -> None:
     assert (found.within_queries.value, found.queries) == (-1, 2)
 
 
-def runs(*values: list[float]) -> dict[str, Values]:
-    """Evaluate runs A, B, … as having these values for queries q00, q01, …"""
+def by_query(column: Iterable[float]) -> dict[str, float]:
+    return {f"q{place:02}": value for place, value in enumerate(column)}
+
+
+def runs(*columns: list[float]) -> dict[str, Values]:
+    """Runs A, B, … that have these values for queries q00, q01, …"""
     return {
-        name: evaluation(name, {f"q{place:02}": {"M@1": of} for place, of in enumerate(column)})
-        for name, column in zip("ABCDEF", values, strict=False)
+        name: Values.of(name, {"M@1": by_query(column)})
+        for name, column in zip("ABCDEF", columns, strict=False)
     }
 
 
@@ -56,7 +57,7 @@ def test_a_difference_is_all_that_is_known_of_two_runs() -> None:
     assert difference.interval == mean_interval(difference.per_query)
     assert difference.significance == permutation_tests([[*difference.per_query.values()]])[0]
     assert (difference.wins, difference.ties, difference.losses) == (2, 1, 1)
-    assert difference.effect_size == pytest.approx(0.1875 / 0.375)
+    assert (difference.deviation, difference.effect_size) == (0.375, 0.1875 / 0.375)
     assert (difference.queries, difference.left_out) == (4, 0)
     assert found.means == {"A": {"M@1": 0.5}, "B": {"M@1": 0.6875}}
     assert (found.tests, found.baseline) == (1, None)
@@ -80,16 +81,12 @@ def test_a_large_difference_is_found_and_a_small_one_is_not_called_none() -> Non
 def steps(number: int, queries: int) -> dict[str, Values]:
     """Make a baseline and runs that are each higher on every query, by much, in three measures."""
     chance = random.Random("steps")
-    return {
-        f"run{run}": evaluation(
-            f"run{run}",
-            {
-                f"q{query:02}": {f"M@{k}": run and 0.5 + chance.random() / 10 for k in (1, 2, 3)}
-                for query in range(queries)
-            },
-        )
-        for run in range(number + 1)
-    }
+
+    def columns(run: int) -> dict[str, dict[str, float]]:
+        numbers = ([run and 0.5 + chance.random() / 10 for _ in range(queries)] for _ in range(3))
+        return {f"M@{k}": by_query(column) for k, column in enumerate(numbers, 1)}
+
+    return {f"run{run}": Values.of(f"run{run}", columns(run)) for run in range(number + 1)}
 
 
 def test_nothing_is_promised_that_the_test_can_not_find() -> None:
@@ -105,11 +102,7 @@ def test_nothing_is_promised_that_the_test_can_not_find() -> None:
 
 
 def test_only_queries_with_a_value_in_both_are_compared() -> None:
-    evaluations = runs([0.5, 0.25, 1.0], [0.75, 0.5, 0.0])
-    some = {query: dict(of) for query, of in evaluations["B"].per_query.items()}
-    del some["q02"]["M@1"]
-    evaluations["B"] = evaluations["B"].model_copy(update={"per_query": some})
-    (difference,) = compare_evaluations(evaluations).differences
+    (difference,) = compare_evaluations(runs([0.5, 0.25, 1.0], [0.75, 0.5])).differences
 
     assert (difference.queries, difference.left_out) == (2, 1)
     assert difference.per_query == {"q00": 0.25, "q01": 0.25}
@@ -118,12 +111,11 @@ def test_only_queries_with_a_value_in_both_are_compared() -> None:
 def test_from_three_runs_on_measures_are_compared() -> None:
     def measured(*names: str) -> dict[str, Values]:
         rng = random.Random(1)
-        return {
-            name: evaluation(
-                name, {f"q{n}": {"M@1": rng.random(), "N@1": rng.random()} for n in range(8)}
-            )
+        columns = {
+            name: {m: by_query(rng.random() for _ in range(8)) for m in ("M@1", "N@1")}
             for name in names
         }
+        return {name: Values.of(name, of) for name, of in columns.items()}
 
     assert compare_evaluations(measured("A", "B")).agreements == ()
     (agreement,) = compare_evaluations(measured("A", "B", "C")).agreements
