@@ -2,10 +2,10 @@
 
 import warnings
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from statistics import fmean
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 from pydantic import computed_field
 
@@ -116,20 +116,6 @@ class Evaluation(Values, Shown):
         return f"Evaluation({self.run!r}, {len(self.per_query):,} queries{placed}, {means}{dry})"
 
     __str__ = __repr__
-
-    def only(self, queries: Collection[str]) -> Self:
-        """Give what was found of some queries."""
-        some, kept = super().only(queries), set(queries)
-        return some._with(  # noqa: SLF001 - its own
-            absent=tuple(filter(kept.__contains__, self.absent)),
-            empty=tuple(filter(kept.__contains__, self.empty)),
-            unjudged=tuple(
-                top.model_copy(
-                    update={"shares": {q: top.shares[q] for q in queries if q in top.shares}}
-                )
-                for top in self.unjudged
-            ),
-        )
 
 
 def evaluate(

@@ -3,7 +3,7 @@
 Rankings, answers, contexts and the differences of two runs all have them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -89,18 +89,11 @@ class Values(Record):
             if measure in values and query not in without
         }
 
-    def only(self, queries: Collection[str]) -> Self:
+    def only(self, queries: Iterable[str]) -> "Values":
         """Give the values of some queries, in their order."""
-        return self._with(
-            per_query={query: self.per_query[query] for query in queries if query in self.per_query}
-        )
-
-    def _with(self, **changes: Any) -> Self:
-        """Give a copy with other fields, whose means are not yet computed."""
-        changed = self.model_copy(update=changes)
-        for name in ("means", "intervals"):
-            changed.__dict__.pop(name, None)
-        return changed
+        kept = {query: self.per_query[query] for query in queries if query in self.per_query}
+        given = {"dry_run": self.dry_run, "about": self.about}
+        return Values(run=self.run, measures=self.measures, per_query=kept, **given)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Give a table with a row for each query and a column for each measure.

@@ -225,7 +225,7 @@ class _Group(NamedTuple):
     average: str
     queries: int
     means: Mapping[str, Interval]
-    unjudged: Mapping[Cutoff, float | None]
+    unjudged: Mapping[Cutoff, float | None] = {}
 
 
 def _groups(grouped: Mapping[str, Grouped], measured: int) -> Iterator[_Group]:
@@ -234,10 +234,9 @@ def _groups(grouped: Mapping[str, Grouped], measured: int) -> Iterator[_Group]:
     for group in first.groups:
         for name, of in grouped.items():
             own = of.groups[group]
-            number = len(own.per_query)
-            yield _Group(name, group, "micro", number, own.intervals, own.unjudged_shares)
+            yield _Group(name, group, "micro", len(own.per_query), own.intervals)
     for name, of in grouped.items():
-        yield _Group(name, "", "macro", measured - len(first.ungrouped), of.macro, {})
+        yield _Group(name, "", "macro", measured - len(first.ungrouped), of.macro)
 
 
 def _groupings(groups: Groups) -> Iterator[dict[str, Grouped]]:

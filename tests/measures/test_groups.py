@@ -4,29 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.measures.evaluation import Evaluation
-from freshstack_dspy.measures.values import QueryGroups, grouped, read_groups
+from freshstack_dspy.measures.values import QueryGroups, Values, grouped, read_groups
 
 
 def groups(**members: tuple[str, ...]) -> QueryGroups:
     return QueryGroups(by="topic", rule="by hand", members=members)
 
 
-def evaluation(**values: float | None) -> Evaluation:
-    """One whose only measure has these values; None: the query is skipped."""
-    found = {query: {} if value is None else {"AP": value} for query, value in values.items()}
-    return Evaluation(
-        run="r",
-        measures=("AP",),
-        per_query=found,
-        absent=("b",),
-    )
+def values(**given: float | None) -> Values:
+    """Those of the only measure; None: the query is skipped."""
+    per_query = {query: {} if value is None else {"AP": value} for query, value in given.items()}
+    return Values(run="r", measures=("AP",), per_query=per_query)
 
 
 def test_each_group_weighs_the_same_in_the_macro_average() -> None:
     """Four queries of one topic do not outvote the one of the other."""
     found = grouped(
-        evaluation(a=1.0, b=1.0, c=1.0, d=1.0, e=0.0),
+        values(a=1.0, b=1.0, c=1.0, d=1.0, e=0.0),
         groups(large=("a", "b", "c", "d"), small=("e",)),
     )
 
@@ -34,15 +28,13 @@ def test_each_group_weighs_the_same_in_the_macro_average() -> None:
     large, small = found.groups["large"], found.groups["small"]
     assert (len(large.per_query), len(small.per_query)) == (4, 1)
     assert (large.means, small.means) == ({"AP": 1.0}, {"AP": 0.0})
-    assert isinstance(large, Evaluation)
-    assert large.absent == ("b",)
     assert small.intervals["AP"].reason is not None, "one query has no interval, and says so"
 
 
 def test_only_the_largest_groups_are_listed_and_all_are_averaged() -> None:
     members = {"z": ("a", "b"), "y": ("c",), "x": ("d", "z"), "gone": ("z",)}
-    values = evaluation(a=1.0, b=1.0, c=0.0, d=0.0, e=1.0)
-    found = grouped(values, groups(**members), limit=2)
+    measured = values(a=1.0, b=1.0, c=0.0, d=0.0, e=1.0)
+    found = grouped(measured, groups(**members), limit=2)
 
     assert [*found.groups] == ["z", "x"], "ties by name"
     assert (found.unlisted, found.ungrouped) == (1, ("e",))
