@@ -713,23 +713,15 @@ def _number_first(group: str) -> tuple[int, str]:
     return int(number) if number.isdecimal() else 0, group
 
 
-def _kind(collection: Collection) -> _NameOfPart:
+def _code_or_prose(path: str) -> str:
     from freshstack_dspy.corpus.outlines import file_kind, is_language
 
-    def kind(judgment: Judgment) -> str:
-        path = collection.chunk(judgment.chunk_id).path
-        return "code" if is_language(file_kind(path)) else "prose"
-
-    return kind
+    return "code" if is_language(file_kind(path)) else "prose"
 
 
-def _length(collection: Collection) -> _NameOfPart:
-    def length(judgment: Judgment) -> str:
-        tokens = collection.chunk(judgment.chunk_id).tokens
-        least = 0 if tokens < _SHORTEST else 2 ** (tokens.bit_length() - 1)
-        return f"{least} to {max(2 * least, _SHORTEST) - 1} tokens"
-
-    return length
+def _lengths(tokens: int) -> str:
+    least = 0 if tokens < _SHORTEST else 2 ** (tokens.bit_length() - 1)
+    return f"{least} to {max(2 * least, _SHORTEST) - 1} tokens"
 
 
 def _position(collection: Collection) -> _NameOfPart:
@@ -755,10 +747,6 @@ def _position(collection: Collection) -> _NameOfPart:
     return position
 
 
-def _duplicate(_: Collection) -> _NameOfPart:
-    return lambda each: "judged itself" if each.same_as is None else "by a near-duplicate"
-
-
 def _languages(collection: Collection) -> _NameOfPart:
     of_question = {query.query_id: query.language for query in collection.queries}
     if not any(of_question.values()):
@@ -774,10 +762,10 @@ def _languages(collection: Collection) -> _NameOfPart:
 
 _OF_PAIRS: dict[str, Callable[[Collection], _NameOfPart]] = {
     "languages": _languages,
-    "kind": _kind,
-    "length": _length,
+    "kind": lambda collection: lambda one: _code_or_prose(collection.chunk(one.chunk_id).path),
+    "length": lambda collection: lambda one: _lengths(collection.chunk(one.chunk_id).tokens),
     "position": _position,
-    "duplicate": _duplicate,
+    "duplicate": lambda _: lambda one: "by a near-duplicate" if one.same_as else "judged itself",
 }
 
 

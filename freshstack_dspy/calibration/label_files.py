@@ -10,9 +10,9 @@ import io
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -29,20 +29,10 @@ from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.measures.spans import merged
 from freshstack_dspy.pages.data import FORMULA
-from freshstack_dspy.records import Chunk, LabelTask, Spans
+from freshstack_dspy.records import Chunk, LabelTask, ScaleName, Spans
 from freshstack_dspy.registry import Registry
 from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows
 
-LabelFormat = Literal[
-    "freshstack",
-    "csv",
-    "json",
-    "label-studio",
-    "argilla",
-    "autojudge-annotate",
-    "nuggetizer",
-    "trec-support",
-]
 OTHER_FORMATS = Registry("freshstack_dspy.labels", "format of labels", {})
 """Formats of other packages: functions of a path, which give a dictionary for each label."""
 TaskFormat = Literal["csv", "label-studio"]
@@ -66,11 +56,13 @@ _NO, _PARTIAL, _FULL = (
 _GRADES = {word: grade for grade, words in enumerate((_NO, _PARTIAL, _FULL)) for word in words}
 _TEXTS = ("question", "nugget", "path", "passage", "answer", "gold_answer")
 _GIVEN = ".responses"
+_Reader = Callable[[Path, Counter[str]], Iterator[Row]]
+"""Gives the rows of a file, and counts what is left out."""
 
 
 def label_formats() -> tuple[str, ...]:
     """Name the formats of labels: ours, and those of installed packages."""
-    return (*get_args(LabelFormat), *OTHER_FORMATS.names())
+    return ("freshstack", *_READERS, *OTHER_FORMATS.names())
 
 
 class ImportedLabels(NamedTuple):
@@ -98,8 +90,7 @@ def import_labels(
 
     Args:
         paths: The files.
-        format: Of which tool: a `LabelFormat`, of which `freshstack` is our own, or one of an
-            installed package.
+        format: Of which tool, one of `label_formats`, of which `freshstack` is our own.
         collection: What was labelled.
         annotator: Who labelled, where the files do not say.
         tasks: Give a label its stratum and probability, where it does not have them.
@@ -110,24 +101,14 @@ def import_labels(
         ConfigError: There is no such format.
     """
     left_out = Counter[str]()
-    maker = _Labels(collection, annotator, left_out)
-    if format not in (known := label_formats()):
-        raise ConfigError(f"no format of labels {format!r}; allowed: {', '.join(known)}")
-
-    def rows(path: Path) -> Iterator[Row]:
-        if format in _READERS:
-            return _READERS[format](path, left_out)
-        return given_rows(OTHER_FORMATS.get(format)(path), str(path))
-
-    def read() -> Iterator[tuple[str, AnyLabel]]:
-        for path in paths:
-            for row in rows(path):
-                if row.values.get(row.name(*_NAMES["label"])) in (None, ""):
-                    left_out["rows without a label"] += 1
-                else:
-                    yield row.place, maker.label(row)
-
-    placed = list(all_labels(paths) if format == "freshstack" else once(read()))
+    if format not in (allowed := label_formats()):
+        raise ConfigError(f"no format of labels {format!r}; allowed: {', '.join(allowed)}")
+    if format == "freshstack":
+        placed = list(all_labels(paths))
+    else:
+        read = _READERS.get(format) or _of_package(format)
+        rows = (row for path in paths for row in read(path, left_out))
+        placed = list(once(_labels(rows, collection, annotator, left_out)))
     if not placed:
         why = "".join(f"; left out: {number} {what}" for what, number in left_out.items() if number)
         raise CollectionError(
@@ -146,31 +127,31 @@ def import_labels(
     return ImportedLabels(whole, {what: n for what, n in sorted(left_out.items()) if n})
 
 
-class _Labels:
-    """Makes labels of rows."""
+def _of_package(format: str) -> _Reader:  # noqa: A002
+    return lambda path, _: given_rows(OTHER_FORMATS.get(format)(path), str(path))
 
-    def __init__(
-        self, collection: Collection, annotator: str | None, left_out: Counter[str]
-    ) -> None:
-        self._collection = collection
-        self._annotator = annotator
-        self._left_out = left_out
-        self._by_text = {(one.query_id, one.text): one.nugget_id for one in collection.nuggets}
-        self._scale = collection.manifest.scale.name
 
-    def label(self, row: Row) -> AnyLabel:
-        """Make the label of a row."""
+def _labels(
+    rows: Iterable[Row], collection: Collection, annotator: str | None, left_out: Counter[str]
+) -> Iterator[tuple[str, AnyLabel]]:
+    """Make labels of rows, each with its place."""
+    by_text = {(nugget.query_id, nugget.text): nugget.nugget_id for nugget in collection.nuggets}
+    who = _NAMES["annotator"]
+    for row in rows:
+        if row.values.get(row.name(*_NAMES["label"])) in (None, ""):
+            left_out["rows without a label"] += 1
+            continue
         kind = row.optional("kind") or "support"
         if kind not in ("support", "answerability", "answer"):
             raise row.fault("kind", "support, answerability or answer")
-        query_id, who = row.id(*_NAMES["query_id"]), _NAMES["annotator"]
+        query_id = row.id(*_NAMES["query_id"])
         named = row.values.get(row.name(*who)) is not None
-        if not named and self._annotator is None:
+        if not named and annotator is None:
             raise SourceError(f"{row.place}: does not say who labelled; name the annotator")
         fields: dict[str, Any] = {
             "kind": kind,
             "query_id": query_id,
-            "annotator": row.id(*who) if named else self._annotator,
+            "annotator": row.id(*who) if named else annotator,
             "time": row.optional(*_NAMES["time"]),
             "note": row.text(*_NAMES["note"], default=""),
             "stratum": row.optional("stratum"),
@@ -178,44 +159,48 @@ class _Labels:
         }
         if drawn := row.optional("drawn"):
             fields |= _drawn(row, drawn)
-        grade = self._grade(row, kind)
+        grade = _grade(row, kind, collection.manifest.scale.name)
         if kind == "answer":
             fields |= {"run_id": row.id("run_id", "run"), "agrees": grade > 0}
         else:
-            chunk_id = row.id(*_NAMES["chunk_id"])
-            fields |= {"chunk_id": chunk_id, "label": grade, "nugget_id": row.optional("nugget_id")}
-            if fields["nugget_id"] is None:
+            chunk_id, nugget_id = row.id(*_NAMES["chunk_id"]), row.optional("nugget_id")
+            if nugget_id is None:
                 text = row.text(*_NAMES["nugget"])
-                fields["nugget_id"] = self._by_text.get((query_id, text), text)
-            if chunk_id in self._collection.corpus.ids:
-                fields["evidence"] = self._evidence(row, chunk_id)
+                nugget_id = by_text.get((query_id, text), text)
+            fields |= {"nugget_id": nugget_id, "chunk_id": chunk_id, "label": grade}
+            if chunk_id in collection.corpus.ids:
+                fields["evidence"] = _evidence(row, collection, chunk_id, left_out)
         try:
-            return LABELS[kind].model_validate(fields)
+            yield row.place, LABELS[kind].model_validate(fields)
         except ValidationError as error:
             raise SourceError(f"{row.place}: {first_fault(error)}") from None
 
-    def _grade(self, row: Row, kind: str) -> int:
-        name = row.name(*_NAMES["label"])
-        if isinstance(row.values[name], bool) and kind != "answer":
-            raise row.fault(name, "a whole number or its words")
-        text = str(row.values[name]).strip().lower()
-        number = re.match(r"(\d{1,9})(\.0)?(?![\w.])", text)
-        if number:
-            return int(number[1])
-        binary = kind != "support" or self._scale == "binary"
-        if text not in _GRADES or not (binary or self._scale == "support"):
-            words = ", or full, partial, none" if binary or self._scale == "support" else ""
-            raise row.fault(name, f"a whole number, which text may follow{words}")
-        return min(_GRADES[text], 1) if binary else _GRADES[text]
 
-    def _evidence(self, row: Row, chunk_id: str) -> Spans:
-        spans = list(row.inners("spans")) if row.values.get("spans") else []
-        quotes = row.text("evidence", default="").splitlines()
-        spans += [Row(row.place, {"text": quote}) for quote in quotes if quote.strip()]
-        chunk = self._collection.chunk(chunk_id) if spans else None
-        found = [place for one in spans if chunk and (place := _place(chunk, one))]
-        self._left_out["marked words that the passage does not have"] += len(spans) - len(found)
-        return tuple(merged(found))
+def _grade(row: Row, kind: str, scale: ScaleName) -> int:
+    name = row.name(*_NAMES["label"])
+    if isinstance(row.values[name], bool) and kind != "answer":
+        raise row.fault(name, "a whole number or its words")
+    text = str(row.values[name]).strip().lower()
+    number = re.match(r"(\d{1,9})(\.0)?(?![\w.])", text)
+    if number:
+        return int(number[1])
+    binary = kind != "support" or scale == "binary"
+    if text not in _GRADES or not (binary or scale == "support"):
+        words = ", or full, partial, none" if binary or scale == "support" else ""
+        raise row.fault(name, f"a whole number, which text may follow{words}")
+    return min(_GRADES[text], 1) if binary else _GRADES[text]
+
+
+def _evidence(row: Row, collection: Collection, chunk_id: str, left_out: Counter[str]) -> Spans:
+    spans = list(row.inners("spans")) if row.values.get("spans") else []
+    quotes = row.text("evidence", default="").splitlines()
+    spans += [Row(row.place, {"text": quote}) for quote in quotes if quote.strip()]
+    if not spans:
+        return ()
+    chunk = collection.chunk(chunk_id)
+    places = [place for span in spans if (place := _place(chunk, span))]
+    left_out["marked words that the passage does not have"] += len(spans) - len(places)
+    return tuple(merged(places))
 
 
 def _place(chunk: Chunk, span: Row) -> tuple[int, int] | None:
@@ -326,7 +311,7 @@ def _trec_support(path: Path, left_out: Counter[str]) -> Iterator[Row]:
                 yield Row(row.place, {**row.values, **one.values, **given})
 
 
-_READERS: Mapping[str, Callable[[Path, Counter[str]], Iterator[Row]]] = {
+_READERS: Mapping[str, _Reader] = {
     "csv": _csv,
     "json": lambda path, left_out: read_rows(path),
     "label-studio": _label_studio,

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from freshstack_dspy import read_labels
-from freshstack_dspy.calibration.label_files import LabelFormat
+from freshstack_dspy.calibration.label_files import label_formats
 from freshstack_dspy.calibration.metrics import METRICS
 from freshstack_dspy.calibration.optimization import OPTIMIZERS
 from freshstack_dspy.calibration.sampling import Purpose
@@ -66,7 +65,7 @@ def test_options_allow_what_the_functions_take(freshstack: Command) -> None:
         for command in ("import-labels", "optimize")
     )
 
-    assert [name for name in get_args(LabelFormat) if name not in labels] == []
+    assert [name for name in label_formats() if name not in labels] == []
     assert people.TaskKind == TaskKind
     assert people.Purpose == Purpose
     assert all(f"({name})" in tuning for name in OPTIMIZERS)
