@@ -5,6 +5,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any, NamedTuple
@@ -51,29 +52,26 @@ class Correction(Record, Shown):
     """What was left out, or taken together."""
 
 
-class _Labelled(NamedTuple):
-    """The labels of people, by pair, and how the pairs were drawn."""
+class _People(NamedTuple):
+    """What people say of the judged pairs, and how the pairs were drawn."""
 
     labels: Mapping[PairId, int]
-    drawn: Mapping[PairId, str]
-    """Labelled pair -> the stratum it was drawn from, or an empty text."""
+    judged: Mapping[PairId, int]
+    """The judge's labels of all pairs that have one."""
     strata: Mapping[PairId, str]
-    """The strata of all judged pairs."""
-    whole: frozenset[str]
-    """Queries that were drawn and are labelled in full."""
+    """Those of all judged pairs."""
     weights: Mapping[PairId, float]
     """Labelled pair -> for how many judged pairs it counts."""
+    single: frozenset[PairId]
+    """Labelled pairs that were drawn one by one; or all, where every judged pair is labelled."""
+    whole: frozenset[str]
+    """Queries that were drawn and are labelled in full."""
+    by_others: bool
+    """Whether pairs were drawn by another judge's labels, or --against them: the weights are all
+    that is known then."""
     missing: int
     """Pairs that were drawn one by one and are not labelled."""
-    same: bool
-    """Whether they were drawn from the strata of the collection, and not by another judge's labels,
-    or --against them; else the weights are all that is known."""
     notes: tuple[str, ...]
-
-    @property
-    def everything(self) -> bool:
-        """Whether all judged pairs are labelled, so that none had to be drawn."""
-        return len(self.labels) == len(self.strata)
 
 
 def correct(
@@ -112,92 +110,93 @@ def correct(
     """
     collection = Collection.load(collection)
     given, lost = follow(pair_labels(labels), collection, collection.corpus)
-    found = _labelled(collection, given, lost)
-    by_people = _by_people(collection, found.labels)
-    queries = sorted({query for query, _, _ in found.strata} - set(excluded))
+    people = _people(collection, given, lost)
+    by_people = _by_people(collection, people.labels)
+    queries = sorted({query for query, _, _ in people.judged} - set(excluded))
     evaluated: dict[str, tuple[Evaluation, Evaluation]] = {}
     if runs:
-        of = [each.qrels(slices, nuggets).without(excluded) for each in (collection, by_people)]
+        qrels = [each.qrels(slices, nuggets).without(excluded) for each in (collection, by_people)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # evaluating the runs has warned
             for name, run in runs.items():
-                judge, people = (evaluate(each, run, measures, **rules) for each in of)
-                evaluated[name] = judge, people
+                by_judge, by_labels = (evaluate(each, run, measures, **rules) for each in qrels)
+                evaluated[name] = by_judge, by_labels
     names = next(iter(evaluated.values()))[0].measures if evaluated else ()
+    mean = partial(_mean, people, queries)
     return Correction(
-        rates=_rates(collection, found),
-        means={
-            run: {measure: _mean(found, queries, measure, of) for measure in names}
-            for run, of in evaluated.items()
-        },
+        rates=_rates(people, collection.threshold),
+        means={run: {name: mean(name, of) for name in names} for run, of in evaluated.items()},
         differences=tuple(
             CorrectedDifference(
-                measure=measure,
+                measure=name,
                 run=run,
                 against=against,
-                difference=_mean(found, queries, measure, evaluated[run], evaluated[against]),
+                difference=mean(name, evaluated[run], evaluated[against]),
             )
-            for measure in names
+            for name in names
             for run, against in pairs
         ),
-        pairs=len(found.labels),
-        whole_queries=len(found.whole & set(queries)),
-        notes=found.notes,
+        pairs=len(people.labels),
+        whole_queries=len(people.whole & set(queries)),
+        notes=people.notes,
     )
 
 
-def _labelled(
+def _people(
     collection: Collection,
     labels: Sequence[HumanLabel],
     lost: Mapping[str, Sequence[HumanLabel]],
-) -> _Labelled:
+) -> _People:
     # Where none is of this collection, the fault of the first of them says why.
-    of_any = labels or [label for of in lost.values() for label in of]
-    check_labels(((f"label {n}", label) for n, label in enumerate(of_any, 1)), collection)
+    all_labels = labels or [label for group in lost.values() for label in group]
+    check_labels(((f"label {n}", label) for n, label in enumerate(all_labels, 1)), collection)
     of_judged = strata(collection)
-    highest = SCALES[collection.manifest.scale.name].highest
+    judged = {pair_of(one): one.label or 0 for one in collection.judgments if one.label is not None}
     by_pair: defaultdict[PairId, list[HumanLabel]] = defaultdict(list)
     for label in labels:
         by_pair[pair_of(label)].append(label)
-    judged = {pair: by_pair[pair] for pair in sorted(by_pair) if pair in of_judged}
-    if not judged:
-        reasons = "".join(f"; {len(of)} {why}" for why, of in lost.items())
+    labelled = {pair: by_pair[pair] for pair in sorted(by_pair) if pair in judged}
+    if not labelled:
+        reasons = "".join(f"; {len(group)} {why}" for why, group in lost.items())
         raise CollectionError(
-            f"none of the {len(of_any)} labels is of a judged pair of {collection.name!r}{reasons}"
+            f"none of the {len(all_labels)} labels is of a judged pair of {collection.name!r}"
+            f"{reasons}"
         )
     drawn = {
-        pair: next((one.stratum for one in of if one.stratum and one.probability), "")
-        for pair, of in judged.items()
+        pair: next((label.stratum for label in given if label.stratum and label.probability), "")
+        for pair, given in labelled.items()
     }
-    queries = {pair[0] for pair, stratum in drawn.items() if stratum == WHOLE_QUERIES}
-    if len(judged) == len(of_judged):
-        queries = {query for query, _, _ in of_judged}
-    whole = queries - {pair[0] for pair in of_judged if pair not in judged}
-    undrawn = sum(not stratum for stratum in drawn.values())
-    sizes, missing = Counter(of_judged.values()), 0
+    everything = len(labelled) == len(judged)
     single = {pair: name for pair, name in drawn.items() if name not in ("", WHOLE_QUERIES)}
-    same = all(of_judged[pair] == name for pair, name in single.items())
-    for name, labelled in Counter(single.values()).items():
-        shares = [label.probability or 0 for label in labels if label.stratum == name]
-        missing += max(0, round(max(shares) * sizes[name]) - labelled) if same else 0
+    by_others = any(of_judged[pair] != name for pair, name in single.items())
+    queries = {pair[0] for pair, name in drawn.items() if everything or name == WHOLE_QUERIES}
+    whole = queries - {pair[0] for pair in judged if pair not in labelled}
+    sizes, missing = Counter(of_judged.values()), 0
+    for name, number in Counter(single.values()).items() if not by_others else ():
+        share = max(label.probability or 0 for label in labels if label.stratum == name)
+        missing += max(0, round(share * sizes[name]) - number)
+    undrawn = 0 if everything else sum(not name for name in drawn.values())
     counts = {
         "drawn pairs not labelled yet": missing,
         "drawn queries not labelled in full yet, left out": len(queries - whole),
-        "pairs labelled by several people": sum(len(of) > 1 for of in judged.values()),
-        **{f"labels {why}, left out": len(of) for why, of in lost.items()},
-        "labelled pairs not judged, left out": len(by_pair) - len(judged),
-        "labelled pairs that no sample drew, left out": undrawn * (len(judged) < len(of_judged)),
+        "pairs labelled by several people": sum(len(given) > 1 for given in labelled.values()),
+        **{f"labels {why}, left out": len(group) for why, group in lost.items()},
+        "labelled pairs not judged, left out": len(by_pair) - len(labelled),
+        "labelled pairs that no sample drew, left out": undrawn,
     }
-    return _Labelled(
+    highest = SCALES[collection.manifest.scale.name].highest
+    return _People(
         labels={
-            pair: min(median_low(one.label for one in of), highest) for pair, of in judged.items()
+            pair: min(median_low(label.label for label in given), highest)
+            for pair, given in labelled.items()
         },
-        drawn=drawn,
+        judged=judged,
         strata=of_judged,
+        weights=weights([one for given in labelled.values() for one in given], of_judged, pair_of),
+        single=frozenset(labelled if everything else single),
         whole=frozenset(whole),
-        weights=weights([one for of in judged.values() for one in of], of_judged, pair_of),
+        by_others=by_others and not everything,
         missing=missing,
-        same=same,
         notes=tuple(f"{number:,} {what}" for what, number in counts.items() if number),
     )
 
@@ -215,7 +214,7 @@ def _by_people(collection: Collection, labels: Mapping[PairId, int]) -> Collecti
 
 
 def _mean(
-    given: _Labelled,
+    people: _People,
     queries: Sequence[str],
     measure: str,
     run: tuple[Evaluation, Evaluation],
@@ -229,74 +228,63 @@ def _mean(
         differences = [own.get(query, 0) - other.get(query, 0) for query in queries]
         return differences, [float(query in own) for query in queries]
 
-    (judge, judge_counts), (people, people_counts) = values(0), values(1)
-    known = [
-        one if query in given.whole else None for query, one in zip(queries, people, strict=True)
-    ]
-    found = corrected_mean(
-        judge,
-        known,
+    (by_judge, judge_counts), (by_people, people_counts) = values(0), values(1)
+    labelled = zip(queries, by_people, strict=True)
+    corrected = corrected_mean(
+        by_judge,
+        [value if query in people.whole else None for query, value in labelled],
         judge_counts=judge_counts,
         people_counts=people_counts,
         bounds=(-1, 1) if against else (0, 1),
     )
-    if any(query in given.whole for query in queries):
-        return found
-    return found.because(
-        "no query was drawn and labelled in full, as a sample for runs has them: single pairs do not "
-        "tell a run's value"
-    )
+    if people.whole.isdisjoint(queries):
+        return corrected.because(
+            "no query was drawn and labelled in full, as a sample for runs has them: single pairs "
+            "do not tell a run's value"
+        )
+    return corrected
 
 
-def _rates(collection: Collection, given: _Labelled) -> dict[str, Corrected]:
+def _rates(people: _People, threshold: int) -> dict[str, Corrected]:
     """Estimate the share of pairs that support: of all, and by the judge's label."""
-    judged = {
-        pair_of(one): one.label for one in collection.judgments if pair_of(one) in given.strata
-    }
-    single = [pair for pair, stratum in given.drawn.items() if stratum not in ("", WHOLE_QUERIES)]
-    by_query = not single and not given.everything
-    known = set(given.labels) if given.everything else set(single)
-    reason = ""
-    if by_query:
-        known = {pair for pair in given.labels if pair[0] in given.whole}
-        if not known:
-            reason = (
-                "the labels do not say how their pairs were drawn, as those of `freshstack sample`"
-            )
-
-    others = not (given.everything or given.same)
+    by_query = not people.single
+    known = people.single or {pair for pair in people.labels if pair[0] in people.whole}
 
     def rate(label: int | None) -> Corrected:
-        pairs = [pair for pair in sorted(judged) if label in (None, judged[pair])]
-        judge = [int((judged[pair] or 0) >= collection.threshold) for pair in pairs]
-        people = [
-            int(given.labels[pair] >= collection.threshold) if pair in known else None
-            for pair in pairs
-        ]
-        queries = [query for query, _, _ in pairs]
-        by_other = "the pairs were drawn by other labels, so that they tell the share of all only"
-        if why := reason or by_other * (others and label is not None):
+        pairs = [pair for pair, judge in sorted(people.judged.items()) if label in (None, judge)]
+        judge = [int(people.judged[pair] >= threshold) for pair in pairs]
+        said = [int(people.labels[pair] >= threshold) if pair in known else None for pair in pairs]
+        why = ""
+        if not known:
+            why = (
+                "the labels do not say how their pairs were drawn, as those of `freshstack sample`"
+            )
+        elif people.by_others and label is not None:
+            why = "the pairs were drawn by other labels, so that they tell the share of all only"
+        if why:
             share = sum(judge) / len(pairs)
             return Corrected(judge=share, labelled=0, items=len(pairs), reason=why)
+        queries = [query for query, _, _ in pairs]
         if by_query:  # a ratio of two sums over queries
-            sizes = Counter(queries)
-            sums = {of: [0, 0] for of in sizes}
-            for query, verdict, other in zip(queries, judge, people, strict=True):
-                sums[query][0] += verdict
-                sums[query][1] += other or 0
-            labelled = {query for query, _, _ in known}
+            sizes, by_judge, by_people = Counter(queries), Counter[str](), Counter[str]()
+            for query, verdict, other in zip(queries, judge, said, strict=True):
+                by_judge[query] += verdict
+                by_people[query] += other or 0
             return corrected_mean(
-                [sums[query][0] for query in sizes],
-                [sums[query][1] if query in labelled else None for query in sizes],
+                [by_judge[query] for query in sizes],
+                [by_people[query] if query in people.whole else None for query in sizes],
                 judge_counts=[*sizes.values()],
                 people_counts=[*sizes.values()],
             )
-        drawn_from = [judged[pair] if others else given.strata[pair] for pair in pairs]
-        weight = [given.weights.get(pair, 1) for pair in pairs] if others else None
-        found = corrected_mean(judge, people, strata=drawn_from, queries=queries, weights=weight)
-        if given.missing:  # tasks are in the order of their queries, so whole ones are missing
+        drawn_from: list[Any] = [people.strata[pair] for pair in pairs]
+        weight = None
+        if people.by_others:
+            drawn_from = [people.judged[pair] for pair in pairs]
+            weight = [people.weights.get(pair, 1) for pair in pairs]
+        found = corrected_mean(judge, said, strata=drawn_from, queries=queries, weights=weight)
+        if people.missing:  # tasks are in the order of their queries, so whole ones are missing
             found = found.model_copy(update={"low": found.wide_low, "high": found.wide_high})
         return found
 
-    labels = sorted(set(judged.values()), key=lambda label: -(label or 0))
+    labels = sorted(set(people.judged.values()), reverse=True)
     return {ALL_PAIRS: rate(None)} | {f"label {label}": rate(label) for label in labels}
