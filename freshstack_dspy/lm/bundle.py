@@ -83,12 +83,12 @@ class Bundles(FirstOf):
         """Open bundles; two with different replies to one request are a StoreError."""
         bundles = [Bundle(path) for path in paths]
         super().__init__(*bundles)
-        for one, other in itertools.combinations(bundles, 2):
-            for key in one.keys() & other.keys():
-                mine, theirs = one.entry(key), other.entry(key)
+        for bundle, other in itertools.combinations(bundles, 2):
+            for key in bundle.keys() & other.keys():
+                mine, theirs = bundle.entry(key), other.entry(key)
                 if mine and theirs and not same_content(mine, theirs):
                     raise StoreError(
-                        f"{one.path} and {other.path} have different replies to the request {key}; "
+                        f"{bundle.path} and {other.path} have different replies to the request {key}; "
                         "name one of them"
                     )
 
@@ -212,10 +212,10 @@ def _with_checksum(data: bytes) -> bytes:
 
 def _without_checksum(line: bytes, where: str) -> bytes:
     """Give the JSON of the entry in a line, which must fit its checksum, if it has one."""
-    if (found := _CHECKSUM.search(line)) is None:
+    if (checksum := _CHECKSUM.search(line)) is None:
         return line
-    data = line[: found.start()] + b"}"
-    if hashlib.sha256(data).hexdigest().encode() != found[1]:
+    data = line[: checksum.start()] + b"}"
+    if hashlib.sha256(data).hexdigest().encode() != checksum[1]:
         raise DamagedReplyError(f"{where}: damaged: it does not fit its checksum")
     return data
 

@@ -438,8 +438,8 @@ def is_too_long(refusal: str) -> bool:
 
 def window_in(refusal: str) -> int | None:
     """How many tokens the context holds, where such a message says it."""
-    found = _WINDOWS.search(refusal)
-    number = next(filter(None, found.groups()), None) if found else None
+    match = _WINDOWS.search(refusal)
+    number = next(filter(None, match.groups()), None) if match else None
     return int(number.replace(",", "")) if number else None
 
 
@@ -455,9 +455,9 @@ def window_listed(models: Any, name: str) -> int | None:
     `loaded_context_length`, others `context_length`.
     """
     data = models.get("data") if isinstance(models, dict) else None
-    listed = [one for one in data or () if isinstance(one, dict)] if isinstance(data, list) else []
-    named = [one for one in listed if one.get("id") == name] or (listed if len(listed) == 1 else [])
-    for model in named:
+    listed = [model for model in data if isinstance(model, dict)] if isinstance(data, list) else []
+    named = [model for model in listed if model.get("id") == name]
+    for model in named or (listed if len(listed) == 1 else ()):
         meta = model.get("meta")
         fields = {**(meta if isinstance(meta, dict) else {}), **model}
         for field in (*_LISTED, *_TRAINED):

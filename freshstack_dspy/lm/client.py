@@ -113,7 +113,8 @@ class Client(Recorder[Prompt, Reply]):
         fitted = self.capabilities.fitted(request)
         # The dry run of a plan is told by the schema what is asked, also where it is not sent.
         sent = request if getattr(self.provider, "reads_schema", False) else fitted
-        (reply,) = self.answer([Prompt(self._recorded_as(fitted, sample_number.get()), sent)])
+        asked = chat_request(fitted, endpoint=self.endpoint, sample=sample_number.get())
+        (reply,) = self.answer([Prompt(asked, sent)])
         response = _response(reply)
         if (replies := dspy.settings.get(_GIVEN_OUT)) is not None:
             replies.append(response)
@@ -134,9 +135,7 @@ class Client(Recorder[Prompt, Reply]):
 
     def recorded_as(self, request: Request, sample: int | None) -> ChatRequest:
         """The request with the key under which its reply is, or will be, recorded."""
-        return self._recorded_as(self.capabilities.fitted(request), sample)
-
-    def _recorded_as(self, fitted: Request, sample: int | None) -> ChatRequest:
+        fitted = self.capabilities.fitted(request)
         return chat_request(fitted, endpoint=self.endpoint, sample=sample)
 
     def waits(self, seconds: float) -> str | None:

@@ -265,10 +265,10 @@ def content_hash(entry: Entry | dict[str, Any]) -> str:
     return sha256_of(fields["values" if "values" in fields else "value"])
 
 
-def same_content(one: Entry, other: Entry) -> bool:
+def same_content(entry: Entry, other: Entry) -> bool:
     """Whether a build makes the same of two entries; when they came and their cost may differ."""
-    if isinstance(one, Reply) and isinstance(other, Reply):
-        worth = (one.status, one.reasked_as) == (other.status, other.reasked_as)
+    if isinstance(entry, Reply) and isinstance(other, Reply):
+        worth = (entry.status, entry.reasked_as) == (other.status, other.reasked_as)
     else:
-        worth = one.kind == other.kind
-    return one.key == other.key and worth and content_hash(one) == content_hash(other)
+        worth = entry.kind == other.kind
+    return entry.key == other.key and worth and content_hash(entry) == content_hash(other)

@@ -96,16 +96,16 @@ class FirstOf(Recorded):
 
     def read(self, key: str) -> bytes | None:
         """The JSON of the entry in the first place that has one, or None."""
-        found = (source.read(key) for source in self._sources)
-        return next((data for data in found if data is not None), None)
+        read = (source.read(key) for source in self._sources)
+        return next((data for data in read if data is not None), None)
 
     def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
         """Key and JSON of the entries that hold some bytes; see `Recorded`."""
-        given: set[str] = set()
+        served: set[str] = set()
         for source in self._sources:
             for key, data in source.lines(holding):
-                if key not in given:
-                    given.add(key)
+                if key not in served:
+                    served.add(key)
                     yield key, data
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ def map_in_order(
     errors = [None if future.cancelled() else future.exception() for future in futures]
     if failed := [error for error in errors if error is not None]:
         # A worker that was late finds an item before the one that failed cancelled.
-        raise next((one for one in failed if not isinstance(one, CancelledError)), failed[0])
+        raise next((error for error in failed if not isinstance(error, CancelledError)), failed[0])
     return [future.result() for future in futures]
 
 

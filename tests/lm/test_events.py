@@ -12,10 +12,12 @@ from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissErr
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.events import CallEvent, event_log
-from freshstack_dspy.lm.usage import step
+from freshstack_dspy.lm.usage import StepLedger, step
+from freshstack_dspy.lm.workers import map_in_order
 
-from .asking import PROSE, ask_cities, request
+from .asking import BERN, PROSE, ask_cities, request
 from .chat_server import ChatServer, Scripted
+from .conftest import Connect
 
 PRICES = PricesConfig(input=1.0, output=2.0)
 
@@ -83,3 +85,23 @@ def test_the_log_is_a_line_of_json_a_call_and_holds_no_text(
     assert [CallEvent.model_validate(line).task for line in lines] == ["ListCities"] * 6
     assert [line["cached"] for line in lines] == [False] * 3 + [True] * 3
     assert PROSE not in path.read_text()
+
+
+# The accounts of the steps
+
+
+def test_calls_re_asks_and_replays_are_counted_by_step(
+    server: ChatServer, client_for: Connect, waits: list[float]
+) -> None:
+    server.says("prose", Scripted("busy", status=503), BERN)
+    lm, replay = client_for(), client_for("replay")
+    with step("nuggets"):
+        map_in_order(lambda country: ask_cities(lm, country), ["Switzerland"], workers=2)
+        ask_cities(lm)
+    with step("support"):
+        ask_cities(replay)
+
+    assert lm.ledger.steps() == {
+        "nuggets": StepLedger(calls=2, cached=2, reasked=2, tokens=20, cached_tokens=20)
+    }
+    assert replay.ledger.steps() == {"support": StepLedger(cached=2, reasked=1, cached_tokens=20)}
