@@ -368,7 +368,7 @@ class _Looked:
         """The first rank at which something supports a nugget."""
         labels = self.labels.labels[nugget]
         ranks = enumerate(self.rankings[query], 1)
-        return next((rank for rank, one in ranks if labels.get(one, -1) >= rel), None)
+        return next((rank for rank, document in ranks if labels.get(document, -1) >= rel), None)
 
     def has(self, query: str, nugget: str, rel: int) -> bool:
         """Whether the top supports a nugget."""
@@ -415,7 +415,8 @@ class _Known:
         else:
             labels, placed = self._all, given
         rankings = {
-            query: [one for one, _ in placed.rankings.get(query, ())] for query in self.nuggets
+            query: [document for document, _ in placed.rankings.get(query, ())]
+            for query in self.nuggets
         }
         tops = {
             query: self.measure.top(ranking, labels.judged(query))
@@ -434,7 +435,7 @@ class _Known:
         if rank is not None and rank <= len(top):
             return _Seen(None, rank, by)
         supports = self.supports[nugget]
-        labelled = sum(self._labelled(run, query, nugget, one) for one in top)
+        labelled = sum(self._labelled(run, query, nugget, document) for document in top)
         kind: Kind
         if pieces := self._pieces(run, query, nugget, top):
             kind = "evidence_cut"
@@ -522,22 +523,22 @@ class _Known:
             against=None if other is None else other.score(query_id),
             results=len(run.rankings[query_id]),
             top=tuple(
-                self._result(run, query_id, rank, one)
-                for rank, one in enumerate(run.tops[query_id][:_SHOWN], 1)
+                self._result(run, query_id, rank, document)
+                for rank, document in enumerate(run.tops[query_id][:_SHOWN], 1)
             ),
             nuggets=tuple(
                 AnalyzedNugget(
                     nugget_id=nugget_id,
                     text=self._nuggets[nugget_id].text,
                     importance=self._nuggets[nugget_id].importance,
-                    kind=one.kind,
-                    rank=one.rank,
-                    support=self._support(nugget_id, one.chunk_id),
-                    pieces=one.pieces,
+                    kind=view.kind,
+                    rank=view.rank,
+                    support=self._support(nugget_id, view.chunk_id),
+                    pieces=view.pieces,
                     against_rank=other and other.rank(query_id, nugget_id, self.rel),
                     techniques=self.techniques(query_id, nugget_id),
                 )
-                for nugget_id, one in seen.items()
+                for nugget_id, view in seen.items()
             ),
         )
 
@@ -580,8 +581,8 @@ def _badness(
 ) -> tuple[bool, bool, float, int, str]:
     """What queries are ordered by, the worst first, those that miss nothing last."""
     score, than = run.score(query), 0.0 if other is None else other.score(query)
-    missed = sum(one.kind not in (None, "not_in_corpus") for one in seen.values())
-    perfect = is_perfect(score, (one.kind for one in seen.values()))
+    missed = sum(view.kind not in (None, "not_in_corpus") for view in seen.values())
+    perfect = is_perfect(score, (view.kind for view in seen.values()))
     return perfect, score is None, (score or 0.0) - (than or 0.0), -missed, query
 
 
@@ -592,8 +593,8 @@ def _counted(
         missed = [
             (query, nugget)
             for query, of in seen.items()
-            for nugget, one in of.items()
-            if one.kind == kind
+            for nugget, view in of.items()
+            if view.kind == kind
         ]
         techniques: Counter[Technique] = Counter()
         for query, nugget in missed:
@@ -603,7 +604,7 @@ def _counted(
             yield KindCount(
                 kind=kind,
                 nuggets=len(missed),
-                lost=sum(other is not None and other.has(*one, known.rel) for one in missed),
+                lost=sum(other is not None and other.has(*pair, known.rel) for pair in missed),
                 queries=tuple(dict.fromkeys(query for query, _ in missed)),
                 techniques={name: techniques[name] for name in BLIND if name in techniques},
             )
@@ -617,15 +618,15 @@ def _by_group(
     for by in (["tag"] if any(query.tags for query in collection.queries) else []) + own:
         counts = []
         for group, ids in query_groups(collection, by).members.items():
-            of = [one for query in ids for one in seen.get(query, {}).values()]
-            kinds = Counter(one.kind for one in of)
+            views = [view for query in ids for view in seen.get(query, {}).values()]
+            kinds = Counter(view.kind for view in views)
             counts.append(
                 GroupKinds(
                     by=by,
                     group=group,
                     queries=sum(query in seen for query in ids),
-                    nuggets=len(of),
+                    nuggets=len(views),
                     kinds={kind: kinds[kind] for kind in KINDS if kinds[kind]},
                 )
             )
-        yield from sorted(counts, key=lambda one: (-sum(one.kinds.values()), one.group))
+        yield from sorted(counts, key=lambda count: (-sum(count.kinds.values()), count.group))

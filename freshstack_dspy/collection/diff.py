@@ -233,12 +233,12 @@ def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
     was, now = ({query.query_id: query for query in of.queries} for of in (before, after))
     slices = [{part.query_id: part.slice for part in of.slices} for of in (before, after)]
     for query_id in sorted(was.keys() | now.keys()):
-        one, other = was.get(query_id), now.get(query_id)
+        old, new = was.get(query_id), now.get(query_id)
         edited: tuple[str, ...] = ()
-        change: Literal["added", "dropped", "edited", "resliced"] = "dropped" if one else "added"
-        if one and other:
+        change: Literal["added", "dropped", "edited", "resliced"] = "dropped" if old else "added"
+        if old and new:
             fields = ("title", "body", "answer")
-            edited = tuple(name for name in fields if getattr(one, name) != getattr(other, name))
+            edited = tuple(name for name in fields if getattr(old, name) != getattr(new, name))
             change = "edited" if edited else "resliced"
         before_after = [of.get(query_id) for of in slices]
         if change != "resliced" or before_after[0] != before_after[1]:

@@ -82,8 +82,8 @@ class Explanation(Record, Shown):
     """Who made the labels of the collection, in a line."""
 
     def __repr__(self) -> str:
-        judged = sum(one.judgment is not None for one in self.nuggets)
-        supported = sum(bool(one.supports) for one in self.nuggets)
+        judged = sum(each.judgment is not None for each in self.nuggets)
+        supported = sum(bool(each.supports) for each in self.nuggets)
         return (
             f"Explanation(query {self.query.query_id!r}, chunk {self.chunk.chunk_id!r}: supports "
             f"{supported} of {judged} judged nuggets)"
@@ -194,7 +194,7 @@ def _judged_nuggets(
 def _reasons(nuggets: Sequence[JudgedNugget]) -> tuple[Reason, ...]:
     """What was said of the chunk, with the nuggets that it was said with."""
     found: dict[tuple[str, str | None], list[str]] = {}
-    for judgment in (one.judgment for one in nuggets if one.judgment is not None):
+    for judgment in (judged.judgment for judged in nuggets if judged.judgment is not None):
         for said in judgment.votes or (judgment,):
             ids = found.setdefault((said.reason, said.call_id), [])
             if said.reason and judgment.nugget_id not in ids:

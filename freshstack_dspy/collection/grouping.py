@@ -75,8 +75,8 @@ def _by_field(name: str) -> "_Grouping":
         f"the {name} of the question, as its source or a step of the recipe says",
         (),
         lambda of: chain(
-            ((one.value, one.query_id) for one in of.notes if one.kind == name),
-            ((one.fields[name], one.query_id) for one in of.queries if name in one.fields),
+            ((note.value, note.query_id) for note in of.notes if note.kind == name),
+            ((query.fields[name], query.query_id) for query in of.queries if name in query.fields),
         ),
     )
 
@@ -93,9 +93,9 @@ _KNOWN = (f"known below {CONTAMINATED:.0%}", f"known {CONTAMINATED:.0%} or more"
 
 def _known_shares(collection: StoredCollection) -> Iterator[tuple[str, str]]:
     known = set(collection.contaminated())
-    for one in collection.contamination:
-        if one.closed_book_coverage is not None:
-            yield _KNOWN[one.query_id in known], one.query_id
+    for part in collection.contamination:
+        if part.closed_book_coverage is not None:
+            yield _KNOWN[part.query_id in known], part.query_id
 
 
 def _difficulties(collection: StoredCollection) -> Iterator[tuple[str, str]]:
@@ -113,7 +113,7 @@ def _languages(collection: StoredCollection) -> Iterator[tuple[str, str]]:
 
 
 def _same_languages(collection: StoredCollection) -> Iterator[tuple[str, str]]:
-    of_question = {one.query_id: one.language for one in collection.queries if one.language}
+    of_question = {query.query_id: query.language for query in collection.queries if query.language}
     pairs = collection.supporting("query_id", "chunk_id")
     supporting = {pair for pair in pairs if pair[0] in of_question}
     chunks = collection.corpus.chunks(sorted({chunk_id for _, chunk_id in supporting}))
@@ -141,7 +141,9 @@ GROUPINGS: dict[str, _Grouping] = {
     "cutoff": (
         "the day up to which the model has read",
         tuple(_CUTOFF.values()),
-        lambda of: ((_CUTOFF[one.asked], one.query_id) for one in of.contamination if one.asked),
+        lambda of: (
+            (_CUTOFF[part.asked], part.query_id) for part in of.contamination if part.asked
+        ),
     ),
     "contamination": (
         "the share of the nuggets that the model's closed-book answer holds",

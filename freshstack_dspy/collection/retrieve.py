@@ -357,23 +357,22 @@ def _hit(result: Any) -> Hit:
         return _hit(result[0])._replace(score=_score(result[1]))
     if isinstance(result, str):
         return Hit(math.nan, chunk_id=result)
-    return _of_mapping(result) if isinstance(result, Mapping) else _of_document(result)
-
-
-def _of_mapping(result: Mapping[Any, Any]) -> Hit:
-    chunk_id, path = _first(result, _IDS), _first(result, ("path", "file_path"))
-    text = _first(result, ("text",))
+    values = result if isinstance(result, Mapping) else _of_document(result)
+    chunk_id, path = _first(values, _IDS), _first(values, ("path", "file_path"))
+    text, unit = _first(values, ("text",)), values.get("unit", "chars")
     if chunk_id is None and path is None and text is None:
-        names = ", ".join(map(str, result)) or "nothing"
+        names = ", ".join(map(str, values)) or "nothing"
         raise CollectionError(f"a dictionary with {names}, without path, text or chunk_id")
-    if (unit := result.get("unit", "chars")) not in ("chars", "bytes"):
+    if unit not in ("chars", "bytes"):
         raise CollectionError(f"unit {unit!r}; it is 'chars' or 'bytes'")
-    source = result.get("source")
-    start, end = _offset(result.get("start")), _offset(result.get("end"))
-    return Hit(_score(result.get("score")), chunk_id, source, path, text, start, end, unit)
+    start, end = _offset(values.get("start")), _offset(values.get("end"))
+    return Hit(
+        _score(values.get("score")), chunk_id, values.get("source"), path, text, start, end, unit
+    )
 
 
-def _of_document(result: Any) -> Hit:
+def _of_document(result: Any) -> dict[str, Any]:
+    """Give a document of a framework as a dictionary."""
     if hasattr(result, "page_content"):  # LangChain
         text, metadata, start = result.page_content, result.metadata, "start_index"
     elif hasattr(result, "node"):  # LlamaIndex
@@ -384,13 +383,13 @@ def _of_document(result: Any) -> Hit:
         text, metadata, start = result.content, result.meta, "split_idx_start"
     else:
         raise CollectionError(f"a list of {type(result).__name__}, and not {_KINDS}")
-    return Hit(
-        _score(getattr(result, "score", None)),
-        chunk_id=_first({"id": getattr(result, "id", None), **metadata}, _IDS),
-        path=_first(metadata, _PATHS),
-        text=text,
-        start=_offset(metadata.get(start)),
-    )
+    return {
+        "chunk_id": _first({"id": getattr(result, "id", None), **metadata}, _IDS),
+        "path": _first(metadata, _PATHS),
+        "text": text,
+        "start": metadata.get(start),
+        "score": getattr(result, "score", None),
+    }
 
 
 def _first(values: Mapping[str, Any], names: Iterable[str]) -> str | None:

@@ -412,14 +412,17 @@ def from_passages(contents: Contents) -> FromPassages | None:
     bias-corrected form for incidence data. The share without a half is its exact expectation over
     all choices of half of the passages, the smaller half where their number is odd.
     """
-    made = [one for one in contents.nuggets if one.chunk_ids and not one.doubtful]
+    made = [nugget for nugget in contents.nuggets if nugget.chunk_ids and not nugget.doubtful]
     if not made:
         return None
     relevant: defaultdict[str, set[str]] = defaultdict(set)
     for query_id, chunk_id, relevance in rows(contents.pool, "query_id", "chunk_id", "relevance"):
         if relevance is not None and relevance.grade >= RELEVANT:
             relevant[query_id].add(chunk_id)
-    holding = {one.nugget_id: relevant[one.query_id].intersection(one.chunk_ids) for one in made}
+    holding = {
+        nugget.nugget_id: relevant[nugget.query_id].intersection(nugget.chunk_ids)
+        for nugget in made
+    }
     for query_id, nugget_id, chunk_id in contents.supporting("query_id", "nugget_id", "chunk_id"):
         if nugget_id in holding and chunk_id in relevant[query_id]:
             holding[nugget_id].add(chunk_id)
@@ -495,7 +498,7 @@ class Diagnosis(Record, Shown):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Give the pooling results: a row by technique and retriever."""
-        return [{**one.model_dump(exclude={"means"}), **one.means} for one in self.results]
+        return [{**result.model_dump(exclude={"means"}), **result.means} for result in self.results]
 
     def to_pandas(self) -> "pd.DataFrame":
         """Give the pooling results as a data frame."""

@@ -261,7 +261,7 @@ def with_models(before: Manifest, now: Mapping[str, tuple[str, ...]]) -> dict[st
 def makers(manifest: Manifest) -> tuple[str, ...]:
     """Name every model that some label may be by, each once; the collection's own first."""
     named = [*manifest.models.get("support", (manifest.model,)), *manifest.earlier_models]
-    named += [one.model for one in manifest.extensions]
+    named += [extension.model for extension in manifest.extensions]
     if manifest.recipe.startswith("import:"):  # judged again, its labels are by others
         named.append(exported_from(manifest).get("model", NO_MODEL))
     return tuple(dict.fromkeys(model for model in named if model != NO_MODEL))

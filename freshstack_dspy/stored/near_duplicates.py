@@ -58,8 +58,8 @@ def alike_questions(questions: Mapping[str, Asked], similarity: float) -> set[tu
         questions: By id; a body of fewer than 10 terms is not compared without its title.
         similarity: As for `alike_pairs`.
     """
-    whole = {id_: one.text for id_, one in questions.items()}
-    bodies = {id_: one.body for id_, one in questions.items() if _has_much(one.body)}
+    whole = {id_: question.text for id_, question in questions.items()}
+    bodies = {id_: question.body for id_, question in questions.items() if _has_much(question.body)}
     pairs = (*alike_pairs(whole, similarity), *alike_pairs(bodies, similarity))
     return {(min(pair), max(pair)) for pair in pairs}
 
