@@ -59,13 +59,13 @@ def alike_questions(questions: Mapping[str, Asked], similarity: float) -> set[tu
         similarity: As for `alike_pairs`.
     """
     whole = {id_: question.text for id_, question in questions.items()}
-    bodies = {id_: question.body for id_, question in questions.items() if _has_much(question.body)}
+    bodies = {
+        id_: question.body
+        for id_, question in questions.items()
+        if len(set(terms(question.body))) >= LEAST_TERMS
+    }
     pairs = (*alike_pairs(whole, similarity), *alike_pairs(bodies, similarity))
     return {(min(pair), max(pair)) for pair in pairs}
-
-
-def _has_much(body: str) -> bool:
-    return len(set(terms(body))) >= LEAST_TERMS
 
 
 def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[str, str]]:

@@ -213,7 +213,9 @@ class Records(Sequence[R], Generic[R]):
         return int(self._file.metadata.num_rows) if self.data is None else len(self._lines)
 
     def __iter__(self) -> Iterator[R]:
-        return iter(self._lines) if self.data is not None else self._all_made()
+        if self.data is not None:
+            return iter(self._lines)
+        return chain.from_iterable(map(self._made, self._batches()))
 
     @overload
     def __getitem__(self, place: int) -> R: ...
@@ -251,10 +253,6 @@ class Records(Sequence[R], Generic[R]):
         assert self._opened is not None
         self._opened.check(self._sha256)
         return self._opened
-
-    def _all_made(self) -> Iterator[R]:
-        for batch in self._batches():
-            yield from self._made(batch)
 
     def rows(self, *fields: str) -> Iterator[tuple[Any, ...]]:
         """Give some fields of all records; of Parquet nothing else is read."""
