@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import freshstack_dspy.measures as measures_
 from freshstack_dspy.errors import CollectionError, SourceError, argument
@@ -15,9 +15,8 @@ from freshstack_dspy.formats.imported import read_description
 from freshstack_dspy.measures.compare import Comparison
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
-    Conventions,
     Evaluation,
-    UnknownIds,
+    Rules,
 )
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, read_qrels
@@ -46,20 +45,6 @@ def runs_of(qrels: Any, given: Any) -> Any:
     from freshstack_dspy.collection.retrieve import retrieve
 
     return retrieve(qrels, given)
-
-
-class Rules(TypedDict, total=False):
-    """Further arguments of `evaluate` and `compare`."""
-
-    conventions: Conventions
-    """What is done with ties and with what is missing: `ours` (the default), or as another program
-    does, whose values are then those that it prints."""
-    unknown_ids: UnknownIds
-    """What is done where chunk ids of the run are not in the corpus, if its ids are known: an
-    `error` (the default), or these results are dropped, with `drop`."""
-    covered: float
-    """For a run of passages, the share of the evidence that a passage must hold to support a nugget,
-    above 0 and at most 1, the default."""
 
 
 def evaluate(

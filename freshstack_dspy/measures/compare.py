@@ -5,17 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures.evaluation import (
-    FRESHSTACK_MEASURES,
-    Conventions,
-    UnknownIds,
-    evaluate,
-)
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Rules, evaluate
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.passage_labels import read_run_of
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
@@ -216,9 +211,7 @@ def compare(
     measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     baseline: str | None = None,
-    conventions: Conventions = "ours",
-    unknown_ids: UnknownIds = "error",
-    covered: float = 1.0,
+    **rules: Unpack[Rules],
 ) -> Comparison:
     """Evaluate runs and compare them; arguments and errors are those of `freshstack_dspy.compare`."""
     judgments = to_qrels(qrels)
@@ -228,15 +221,7 @@ def compare(
             "name: compare(qrels, {'mine': run, 'theirs': other})"
         )
     evaluations = {
-        name: evaluate(
-            judgments,
-            run,
-            measures,
-            conventions=conventions,
-            unknown_ids=unknown_ids,
-            covered=covered,
-            judged_only=True,
-        )
+        name: evaluate(judgments, run, measures, judged_only=True, **rules)
         for name, run in named_runs(judgments, runs).items()
     }
     return compare_evaluations(evaluations, baseline=baseline)

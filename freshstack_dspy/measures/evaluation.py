@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import chain
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from pydantic import computed_field
 
@@ -32,6 +32,20 @@ Conventions = Literal["ours", "trec_eval", "ndeval"]
 """Whose rules are followed: `ours`; `trec_eval`, which keeps scores in single precision, puts the
 larger of two tied ids first, and leaves out queries that the run lacks; or `ndeval`, which leaves
 out these and those without results."""
+
+
+class Rules(TypedDict, total=False):
+    """Further arguments of `evaluate` and `compare`."""
+
+    conventions: Conventions
+    """What is done with ties and with what is missing: `ours` (the default), or as another program
+    does, whose values are then those that it prints."""
+    unknown_ids: UnknownIds
+    """What is done where chunk ids of the run are not in the corpus, if its ids are known: an
+    `error` (the default), or these results are dropped, with `drop`."""
+    covered: float
+    """For a run of passages, the share of the evidence that a passage must hold to support a nugget,
+    above 0 and at most 1, the default."""
 
 
 class Unjudged(Record):

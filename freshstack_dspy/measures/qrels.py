@@ -4,7 +4,7 @@ import csv
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -27,44 +27,33 @@ GradeRule = Literal["sum", "count", "max"]
 have no nuggets, all are the grade in the file."""
 
 
+@dataclass(eq=False, repr=False)
 class Judged:
-    """The labels of one query's nuggets, and what the measures ask of them.
+    """The labels of one query's nuggets, and what the measures ask of them."""
 
-    Args:
-        labels: Nugget id -> chunk id -> label, for the nuggets of the query.
-        rel: The lowest label that counts as support, at least 1.
-        tokens: Chunk id -> its length in tokens, for measures of a context's length.
-        of: Of a run of passages, the judgments of the collection's own chunks, which say what there
-            is to be found: R, the answerable nuggets and the ideal ranking.
-        found: Of a run of passages, how many relevant chunks of the collection each is the first
-            to hold evidence of, by passage id.
-        spans: Where documents and evidence are, for measures in bytes.
-        query_id: That of the query, by which they are found.
-    """
-
+    labels: NuggetLabels
+    """Nugget id -> chunk id -> label, for the nuggets of the query."""
+    rel: int = 1
+    """The lowest label that counts as support, at least 1."""
+    tokens: Mapping[str, int] | None = None
+    """Chunk id -> its length in tokens, for measures of a context's length."""
+    _: KW_ONLY
+    of: "Judged" = None  # type: ignore[assignment]
+    """For a run of passages, the judgments of the collection's own chunks, which say what there is
+    to be found: R, the answerable nuggets and the ideal ranking; else these themselves."""
+    found: Mapping[str, int] | None = None
+    """For a run of passages, how many relevant chunks of the collection each is the first to hold
+    evidence of, by passage id."""
+    spans: "Spans | None" = None
+    """Where documents and evidence are, for measures in bytes, by `query_id`."""
+    query_id: str = ""
     plain: bool = False
     """Whether the labels are grades for the query, which has no nuggets."""
     failed: frozenset[str] = frozenset()
     """The chunks of which a judgment failed, for any nugget."""
 
-    def __init__(
-        self,
-        labels: NuggetLabels,
-        rel: int = 1,
-        tokens: Mapping[str, int] | None = None,
-        *,
-        of: "Judged | None" = None,
-        found: Mapping[str, int] | None = None,
-        spans: "Spans | None" = None,
-        query_id: str = "",
-    ) -> None:
-        self.labels = labels
-        self.rel = rel
-        self.tokens = tokens
-        self.of = self if of is None else of
-        self.spans = spans
-        self._query_id = query_id
-        self._found = found
+    def __post_init__(self) -> None:
+        self.of = self.of or self
         self._grades: dict[GradeRule, Mapping[str, int]] = {}
         self.ideals: dict[tuple[float, int | None], list[tuple[int, float]]] = {}
         """What the chunks of the ideal ranking add, by alpha and depth, as far as it was asked."""
@@ -91,9 +80,9 @@ class Judged:
 
         A chunk brings itself, 0 or 1; a passage those of which none above it holds evidence.
         """
-        if self._found is None:
+        if self.found is None:
             return int(document in self.supported)
-        return self._found.get(document, 0)
+        return self.found.get(document, 0)
 
     def place(self, document: str) -> Place:
         """Give the place of a document, or a CollectionError where there is no collection."""
@@ -108,7 +97,7 @@ class Judged:
     def evidence(self) -> dict[str, list[Span]]:
         """The evidence of all labels of support, by file."""
         found: defaultdict[str, list[Span]] = defaultdict(list)
-        by_file = {} if self.spans is None else self.spans.labels(self._query_id)
+        by_file = {} if self.spans is None else self.spans.labels(self.query_id)
         for (source, path), chunks in by_file.items():
             for chunk in chunks:
                 for nugget, spans in chunk.evidence.items():
@@ -442,12 +431,17 @@ class NuggetQrels:
                 new = {chunk for chunk, label in chunks if label >= rel} - seen
                 seen |= new
                 found[passage] = len(new)
-        judged = Judged(
-            labels, rel, self.tokens, of=of, found=found, spans=self.spans, query_id=query_id
+        return Judged(
+            labels,
+            rel,
+            self.tokens,
+            of=of,  # type: ignore[arg-type]
+            found=found,
+            spans=self.spans,
+            query_id=query_id,
+            plain=self.plain,
+            failed=frozenset().union(*(self.failed[nugget] for nugget in labels)),
         )
-        judged.plain = self.plain
-        judged.failed = frozenset().union(*(self.failed[nugget] for nugget in labels))
-        return judged
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
