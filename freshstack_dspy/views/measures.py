@@ -135,25 +135,19 @@ def _missing(evaluation: Evaluation) -> Iterator[str]:
     name = evaluation.conventions
     if name != "ours":
         yield f"ties and what is missing as in {name}"
-    relevant = set(evaluation.without_relevant)
-    unknown = [query for query in evaluation.unknown if query not in evaluation.about.query_ids]
-    for ids, what in (
-        (
-            evaluation.absent,
-            f"absent from the run ({'counts as 0' if name == 'ours' else 'left out'})",
-        ),
-        (
-            evaluation.empty,
-            f"without results ({'left out' if name == 'ndeval' else 'counts as 0'})",
-        ),
-        (evaluation.without_relevant, "without a relevant chunk (counts as 0)"),
-        (unknown, "of the run not in the judgments (passed over)"),
-        (evaluation.tied, "all of whose results have one score"),
-        *(
-            ([query for query in of if query not in relevant], f"without a value of {measure}")
-            for measure, of in evaluation.without_value.items()
-        ),
-    ):
+    absent = "counts as 0" if name == "ours" else "left out"
+    empty = "left out" if name == "ndeval" else "counts as 0"
+    known, without = evaluation.about.query_ids, set(evaluation.without_relevant)
+    missing = {
+        f"absent from the run ({absent})": evaluation.absent,
+        f"without results ({empty})": evaluation.empty,
+        "without a relevant chunk (counts as 0)": evaluation.without_relevant,
+        "of the run not in the judgments (passed over)": sorted({*evaluation.unknown} - known),
+        "all of whose results have one score": evaluation.tied,
+    }
+    for measure, queries in evaluation.without_value.items():
+        missing[f"without a value of {measure}"] = [q for q in queries if q not in without]
+    for what, ids in missing.items():
         if ids:
             yield f"{_queries(len(ids))} {what}: {_listed(ids)}"
     if evaluation.passages is not None:
@@ -182,17 +176,14 @@ def judging_command(about: About, paths: Sequence[Path], cutoffs: Iterable[Cutof
 def _mostly_unjudged(runs: Mapping[str, Evaluation], paths: Mapping[str, Path]) -> Iterator[Text]:
     """Name the runs of which too little is judged, together where it is the same tops."""
     for cutoffs in dict.fromkeys(run.mostly_unjudged for run in runs.values()):
-        names = [name for name, run in runs.items() if run.mostly_unjudged == cutoffs]
         if not cutoffs:
             continue
-        about = runs[names[0]].about
-        *others, last = map(str, cutoffs)
-        tops = f"{', '.join(others)} and {last}" if others else last
+        names = [name for name, run in runs.items() if run.mostly_unjudged == cutoffs]
+        files, about = [paths[name] for name in names if name in paths], runs[names[0]].about
         line = (
-            f"{', '.join(map(cut, names))}: most of the top {tops} is unjudged: these means depend "
-            "on the judgments more than on the run"
+            f"{', '.join(map(cut, names))}: most of the top {', '.join(map(str, cutoffs))} is "
+            "unjudged: these means depend on the judgments more than on the run"
         )
-        files = [paths[name] for name in names if name in paths]
         typed: tuple[str | Span, ...] = ()
         if about.path and files:
             command = judging_command(about, files, cutoffs)
