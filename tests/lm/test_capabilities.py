@@ -129,37 +129,20 @@ def test_a_server_that_may_decode_with_outlines_is_asked_for_no_longest_string()
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault"),
+    ("name", "setting", "value"),
     [
-        (
-            {"name": "openai/gpt-5-mini", "temperature": 0.1},
-            "[model] temperature is 0.1: openai/gpt-5-mini takes none; leave it out",
-        ),
-        (
-            {"name": "anthropic/claude-sonnet-5", "top_p": 0.9},
-            "[model] top_p is 0.9: anthropic/claude-sonnet-5 takes none; leave it out",
-        ),
-        (
-            {"name": "openai/gpt-5-mini", "reasoning_effort": "none"},
-            "[model] reasoning_effort is 'none': openai/gpt-5-mini takes minimal, low, medium, high",
-        ),
-        (
-            {"name": "openai/gpt-4o", "reasoning_effort": "low"},
-            "[model] reasoning_effort is 'low': openai/gpt-4o does not reason; leave it out",
-        ),
-        (
-            {"name": "openai/gpt-4o", "max_tokens": 20_000},
-            "[model] max_tokens is 20,000: openai/gpt-4o writes at most 16,384; lower it",
-        ),
+        ("openai/gpt-5-mini", "temperature", 0.1),
+        ("anthropic/claude-sonnet-5", "top_p", 0.9),
+        ("openai/gpt-5-mini", "reasoning_effort", "none"),
+        ("openai/gpt-4o", "reasoning_effort", "low"),
+        ("openai/gpt-4o", "max_tokens", 20_000),
     ],
 )
 def test_a_setting_that_the_model_does_not_take_is_an_error(
-    settings: dict[str, Any], fault: str
+    name: str, setting: str, value: Any
 ) -> None:
-    with pytest.raises(ConfigError) as error:
-        capabilities_of(ModelConfig.model_validate(settings))
-
-    assert str(error.value) == fault
+    with pytest.raises(ConfigError, match=rf"\[model\] {setting} is .*: {name} "):
+        capabilities_of(ModelConfig.model_validate({"name": name, setting: value}))
 
 
 @pytest.mark.parametrize("effort", ["minimal", "max"])
