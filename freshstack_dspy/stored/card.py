@@ -4,6 +4,7 @@ It holds no time and no version, and its costs are what the replies cost when th
 for: the same data by the same recipe from the same replies has the same card.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,12 +48,8 @@ _ORIGINS: dict[QueryOrigin, str] = {
     "synthetic": "questions that a model made from the documents",
     "imported": "the questions of an imported collection",
 }
-_QUERY_SETTINGS = (
-    "path", "site", "split", "tags", "all_tags", "exclude_tags", "since", "until", "min_score",
-    "min_answer_score", "licences", "limit",
-)  # fmt: skip
-_SHAPING = ("chunking", "nuggets", "pool", "fusion", "judge")
-"""The sections of the configuration that shape the pool and the judgments."""
+_SHAPING = ("queries", "chunking", "nuggets", "pool", "fusion", "judge")
+"""The sections of the configuration that are shown."""
 _COUNTED = "queries nuggets expansions pool judgments supported evidence chunks".split()
 _SLICES: dict[SliceName, str] = {
     "answerable": "every nugget has a supporting chunk",
@@ -167,25 +164,9 @@ def baseline_warning(manifest: Manifest) -> str:
     )
 
 
-def _facts(title: str, facts: Mapping[str | Span, Any], what: str) -> Page:
+def _facts(title: str, facts: Mapping[str | Span, Cell], what: str) -> Page:
     """A table of what is known."""
-    shown = ((name, _shown(value)) for name, value in facts.items())
-    return Page(title, (Table(("what", what), [row for row in shown if row[1] != ""]),))
-
-
-def _shown(value: object) -> str | Value | int:
-    """A setting or a count; nothing for what is empty or not set."""
-    if value is None or value in ("", [], {}):
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Value | int):
-        return value
-    if isinstance(value, list):
-        return ", ".join(str(each) for each in map(_shown, value) if each != "")
-    if isinstance(value, dict):
-        return ", ".join(f"{cut(str(key), _LONGEST)} {_shown(each)}" for key, each in value.items())
-    return cut(str(value), _LONGEST)
+    return Page(title, (Table(("what", what), [row for row in facts.items() if row[1]]),))
 
 
 def _section(manifest: Manifest, name: str) -> dict[str, Any]:
@@ -207,32 +188,31 @@ def _dry_run(manifest: Manifest) -> list[Text]:
     return [Text(f"{DRY_RUN}.")] if is_dry_run(manifest) else []
 
 
-def _queries(queries: Sequence[Query], manifest: Manifest) -> dict[str | Span, Any]:
-    settings, imported = _section(manifest, "queries"), _section(manifest, "import")
-    facts: dict[str | Span, Any] = {"source": _shown(settings.get("source")) or UNKNOWN}
-    facts |= {name: settings.get(name) for name in _QUERY_SETTINGS}
-    if imported:
-        facts = {"imported from the format": _shown(imported.get("format")) or UNKNOWN}
-        facts |= {f"{name} of the export": of for name, of in exported_from(manifest).items()}
+def _queries(queries: Sequence[Query], manifest: Manifest) -> dict[str | Span, Cell]:
+    imported, counts = _section(manifest, "import"), manifest.counts
     days = sorted(filter(None, map(_day, queries)))
     tags = Counter(tag for query in queries for tag in query.tags)
     most = sorted(tags, key=lambda tag: (-tags[tag], tag))
     named = [f"{cut(tag, _LONGEST)} ({tags[tag]})" for tag in most[:_TAGS]]
     others = f" and {len(tags) - _TAGS} others" if len(tags) > _TAGS else ""
-    languages = Counter(query.language for query in queries if query.language)
+    languages = Counter(query.language or "undetermined" for query in queries)
     spoken = [f"{name} ({languages[name]})" for name in sorted(languages)]
-    unknown = len(queries) - languages.total()
-    undetermined = f"; undetermined ({unknown})" if languages and unknown else ""
-    return facts | {
+    return {
+        "source": cut(str(_section(manifest, "queries").get("source", UNKNOWN)), _LONGEST),
+        "imported from the format": cut(str(imported.get("format", "")), _LONGEST),
+        **{
+            f"{name} of the export": cut(value, _LONGEST)
+            for name, value in exported_from(manifest).items()
+        },
         "asked": f"{days[0]} to {days[-1]}" if days else UNKNOWN,
-        "without a date": (len(queries) - len(days)) * bool(days) or None,
+        "without a date": len(queries) - len(days) if days else None,
         "tags": ", ".join(named) + others,
-        "languages": ", ".join(spoken) + undetermined,
+        "languages": ", ".join(spoken) if {*languages} != {"undetermined"} else "",
         "queries": len(queries),
-        "synthetic queries": manifest.counts.synthetic,
+        "synthetic queries": str(counts.synthetic),
         **{
             f"questions left out: {cut(reason, _LONGEST)}": number
-            for reason, number in sorted(manifest.counts.rejected.items())
+            for reason, number in sorted(counts.rejected.items())
         },
     }
 
@@ -251,42 +231,34 @@ def _corpus(contents: Contents, chunks: ChunkFile, manifest: Manifest) -> Page:
         for each in (configured if isinstance(configured, list) else ())
         if isinstance(each, dict)
     }
-    sources = chunks.sources
-    skipped = contents.skipped
-    columns: dict[str, Any] = {
-        "source": lambda name: cut(name, _LONGEST),
-        "from": lambda name: _place(places.get(name, {})),
-        "revision": lambda name: _few(
-            {revision or UNKNOWN for source, revision in sources if source == name} or {UNKNOWN}
-        ),
-        "chunks": lambda name: sum(n for (source, _), n in sources.items() if source == name),
-        "files left out": lambda name: listed(
-            count_kinds(file for file in skipped if file.source == name)
-        ),
-        "licences and notices": lambda name: ", ".join(
-            cut(file.path, _LONGEST) for file in contents.licences if file.source == name
-        ),
-    }
+    sources, skipped = chunks.sources, contents.skipped
+
+    def of(name: str) -> tuple[Cell, ...]:
+        revisions = {revision or UNKNOWN for source, revision in sources if source == name}
+        left_out = count_kinds(file for file in skipped if file.source == name)
+        licences = (file.path for file in contents.licences if file.source == name)
+        return (
+            cut(name, _LONGEST),
+            _place(places.get(name, {})),
+            cut(", ".join(sorted(revisions or {UNKNOWN})), _LONGEST),
+            sum(number for (source, _), number in sources.items() if source == name),
+            listed(left_out),
+            ", ".join(cut(path, _LONGEST) for path in licences),
+        )
+
     about = (
         "Each is under its own licence; the texts of the files named here are in licences.jsonl. "
         "Why a file was left out is in skipped.jsonl."
     )
     names = {*places, *(source for source, _ in sources), *(file.source for file in skipped)}
-    return Page("Sources of the corpus", (Text(about), Table.of(sorted(names), columns)))
-
-
-def _few(names: Iterable[str]) -> str:
-    return cut(", ".join(sorted(names)), _LONGEST)
+    header = ("source", "from", "revision", "chunks", "files left out", "licences and notices")
+    return Page("Sources of the corpus", (Text(about), Table(header, [*map(of, sorted(names))])))
 
 
 def _place(settings: dict[str, Any]) -> Span | str:
-    if url := settings.get("url"):
-        return _link(str(url))
-    if package := settings.get("package"):
-        return f"package {_shown(package)}"
-    if path := settings.get("path"):
-        return f"{'repository' if settings.get('revision') else 'path'} {_shown(path)}"
-    return UNKNOWN
+    kind = next((kind for kind in ("url", "package", "path") if settings.get(kind)), "")
+    place = str(settings.get(kind, UNKNOWN))
+    return _link(place) if kind == "url" else cut(f"{kind} {place}".strip(), _LONGEST)
 
 
 def _making(manifest: Manifest) -> Iterator[Text | Table]:
@@ -314,14 +286,15 @@ def _making(manifest: Manifest) -> Iterator[Text | Table]:
             f"(`{projected.get('content_hash')}`), moved to the chunks that hold their evidence; "
             f"{projected.get('lost')} labels of support were lost."
         )
-    settings = [
-        (f"{name}.{cut(key, _LONGEST)}", str(shown))
-        for name in _SHAPING
-        for key, value in sorted(_section(manifest, name).items())
-        if (shown := _shown(value)) != ""
-    ]
-    if settings:
-        yield Table(("setting", "value"), settings)
+    sections = {name: _section(manifest, name) for name in _SHAPING}
+    settings = {
+        name: {key: value for key, value in section.items() if value not in (None, "", [], {})}
+        for name, section in sections.items()
+        if section
+    }
+    if settings:  # in ASCII, and without what opens a tag
+        lines = [f"{name} = {json.dumps(section)}" for name, section in settings.items()]
+        yield Text("\n".join(lines).replace("<", "\\u003c"), "code")
     if manifest.prompts:
         prompts = [(name, Span(hash_, "code")) for name, hash_ in sorted(manifest.prompts.items())]
         yield Table(("signature", "SHA-256 of its prompt"), prompts, keys=2)
@@ -382,21 +355,21 @@ def costs(manifest: Manifest) -> Iterator[Text | Table]:
     )
 
 
-def _counts(contents: Contents, manifest: Manifest) -> dict[str | Span, Any]:
+def _counts(contents: Contents, manifest: Manifest) -> dict[str | Span, Cell]:
     counts, nuggets = manifest.counts, contents.nuggets
-    facts: dict[str | Span, Any] = {Span(name, "code"): getattr(counts, name) for name in _COUNTED}
     rated = Counter(nugget.importance for nugget in nuggets if nugget.importance)
-    facts |= {
-        "nuggets rated vital": f"{rated['vital']:,} of {rated.total():,}" if rated else None,
-        "doubtful nuggets, which are not judged": sum(each.doubtful for each in nuggets) or None,
-        "nuggets that nearly duplicate another": sum(
-            nugget.duplicate_of is not None for nugget in nuggets
-        )
-        or None,
+    alike = sum(nugget.duplicate_of is not None for nugget in nuggets)
+    return {
+        **{Span(name, "code"): f"{getattr(counts, name):,}" for name in _COUNTED},
+        "nuggets rated vital": f"{rated['vital']:,} of {rated.total():,}" if rated else "",
+        "doubtful nuggets, which are not judged": sum(nugget.doubtful for nugget in nuggets),
+        "nuggets that nearly duplicate another": alike,
+        **{
+            f"failures: {step}, {status}": number
+            for step, by_status in sorted(counts.failures.items())
+            for status, number in sorted(by_status.items())
+        },
     }
-    for step, by_status in sorted(counts.failures.items()):
-        facts |= {f"failures: {step}, {status}": n for status, n in sorted(by_status.items())}
-    return facts
 
 
 def _statistics(contents: Contents, chunks: ChunkFile) -> Page:
@@ -470,8 +443,9 @@ def contamination(manifest: Manifest) -> Page:
     """Say how far the model knows the queries without the corpus."""
     counts, settings = manifest.counts.contamination, _section(manifest, "contamination")
     queries = manifest.counts.queries if settings else 0
-    cutoff, words = _shown(settings.get("cutoff")), _shown(settings.get("ngram")) or "n"
-    asked = f"queries asked up to the model's cut-off{cutoff and f', {cutoff}'}"
+    cutoff, words = settings.get("cutoff"), cut(str(settings.get("ngram", "n")), _LONGEST)
+    until = f", {cut(str(cutoff), _LONGEST)}" if cutoff else ""
+    asked = f"queries asked up to the model's cut-off{until}"
     dated = counts.before_cutoff + counts.after_cutoff
     shared = f"queries that share {words} words in a row with a supporting chunk"
     rows = [

@@ -95,7 +95,7 @@ def test_the_card_says_what_it_is_and_how_it_was_made(tmp_path: Path) -> None:
         "| docs | not recorded | not recorded | 2 | 1 binary | LICENSE |",
         "| asked | 2026-01-02 to 2026-01-02 |",
         "| tags | api (4) |",
-        "| pool.depth | 100 |",
+        'pool = {"depth": 100}',
         "| `answerable` | every nugget has a supporting chunk | 2 | 50.0% | yes |",
         "| `unanswerable` | no nugget has one | 1 | 25.0% | no |",
         "| supported | 2 | 3 | 2 | 1.5 | 4.5 | 3.0 | 50.0% | 100.0% | 1.3 | 1.5 |",
