@@ -105,8 +105,8 @@ def stale(
     """Say which labels new documents and questions make stale; nothing is sent.
 
     Args:
-        fail_over: Exit with 1 where a larger share of the labels of support is stale.
-        limit: List at most so many nuggets of a kind.
+        fail_over: Exit with 1 if a larger share of the labels of support is stale.
+        limit: The most nuggets listed of each kind.
     """
     with ProgressBars() as bars:
         found = fs.stale(config, keep_labels=keep_labels, progress=bars)
@@ -160,7 +160,7 @@ def rejudge(
     Args:
         config: TOML file; its [model], [judge], [budget] and [cache] are used.
         out: Folder of the new collection.
-        sample: Judge so many chunks one by one, and write nothing.
+        sample: Judge this many chunks one by one, and write nothing.
     """
     from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.config import load_judging

@@ -93,14 +93,14 @@ def import_(
     split: str | None = None,
     unknown_ids: UnknownIds = "error",
 ) -> Outcome:
-    """Make a collection of another's, to evaluate on, extend or judge again.
+    """Make a collection from another tool's, to evaluate on, extend or judge again.
 
     Args:
-        path: Folder or file of a collection of others.
+        path: Folder or file of another tool's collection.
         out: Folder of the new collection, which has its name.
         corpus: File or folder of the corpus, if not in PATH.
         threshold: The lowest label that counts as support.
-        split: Of beir: which qrels, where there are several.
+        split: With beir: which qrels to read, if there are several.
         unknown_ids: Judgments of queries or documents that do not exist: stop, or drop.
     """
     from freshstack_dspy.views.recipes import built_page
@@ -124,8 +124,8 @@ def validate(
 
     Args:
         path: Folder of a collection or of an export.
-        strict: Exit with 1 where a pair or a step failed, too.
-        require: Exit with 1 where labels do not agree with people as [trust] asks.
+        strict: Also exit with 1 if a pair or a step failed.
+        require: Exit with 1 if the labels do not agree with people as [trust] requires.
     """
     from freshstack_dspy.formats.validate import validate as find
 
@@ -146,7 +146,7 @@ def leaderboard(folder: Path, *, check: bool = False) -> Outcome:
 
     Args:
         folder: Folder with leaderboard.toml and the run files it names.
-        check: Write nothing; fail where leaderboard.json differs.
+        check: Write nothing; fail if leaderboard.json differs.
     """
     from freshstack_dspy.collection.leaderboard import (
         RESULTS_FILE,

@@ -43,12 +43,12 @@ def label(
         target: Tasks that `freshstack sample` drew, to label; or a collection, to look at its
             judgments and correct them.
         annotator: Who labels; written with every label. Without it a collection is only looked at.
-        out: Labels file, to begin or go on with; labels-ANNOTATOR.jsonl if not said.
-        labels: Of a collection: labels of people to show too; may be repeated.
-        query: Of a collection: a query, or words of questions, to begin with.
-        port: 0: any that is free.
-        no_browser: Print the address only.
-        blind: Of tasks: never show the judge's labels.
+        out: File of labels, new or to continue; labels-ANNOTATOR.jsonl by default.
+        labels: With a collection: people's labels to show too; may be repeated.
+        query: With a collection: a query id, or words of a question, to begin with.
+        port: The port to listen on; 0 is any free one.
+        no_browser: Only print the address.
+        blind: With tasks: never show the judge's labels.
     """
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.labelling.label_file import LabelFile

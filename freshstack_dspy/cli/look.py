@@ -64,7 +64,7 @@ def diff(before: Path, after: Path, *, limit: FromZero = 5) -> Page:
     Args:
         before: Folder of a collection.
         after: Folder of another, or of a later state of it.
-        limit: List at most so many nuggets and labels of each kind.
+        limit: The most nuggets and labels listed of each kind.
     """
     difference = fs.Collection.load(before).diff(after)
     return difference.page(f"{before} → {after}", limit)

@@ -208,9 +208,9 @@ def evaluate(
     """Evaluate runs on a collection, or on qrels.
 
     Args:
-        limit: With --by: list at most so many groups, the largest; 20.
+        limit: With --by: the most groups listed, the largest first; 20 by default.
         conventions: Whose rules for ties, absent and empty queries, and rounding.
-        fail_under: Exit with 1 where a run's mean is below, as alpha_nDCG@10=.45; may be repeated.
+        fail_under: Exit with 1 if a run's mean is below a bound, e.g. alpha_nDCG@10=.45; may be repeated.
     """
     from freshstack_dspy.measures.compare import best_of, compare_evaluations
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
@@ -271,8 +271,8 @@ def compare(
     Args:
         baseline: The run that all others are compared with, a file or the name of one of these; by
             default every two are.
-        limit: Also list so many queries, of the largest differences.
-        fail_on_regression: Exit with 1 where a run is found to be worse than --baseline.
+        limit: Also list this many queries, those with the largest differences.
+        fail_on_regression: Exit with 1 if a run is found to be worse than --baseline.
     """
     from freshstack_dspy.measures.compare import compare_evaluations
     from freshstack_dspy.pages.page import p_value
@@ -331,9 +331,9 @@ def analyze(
 
     Args:
         run: Run file, in TREC's format, or passages.
-        against: Another run, as the one in use: what RUN lost against it comes first.
+        against: Another run, e.g. of the retriever in use: what RUN lost against it comes first.
         measure: What queries are ordered by, and how deep their top is.
-        limit: How many queries are listed; 5.
+        limit: How many queries are listed; 5 by default.
         query: This query alone, with the evidence in its chunks.
     """
     from freshstack_dspy.measures.searches import is_searches

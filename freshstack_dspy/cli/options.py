@@ -54,16 +54,16 @@ HELP = {
     "without_nuggets; may be repeated.",
     "nuggets": "Which nuggets of a query: those that the corpus supports, or all, of which the "
     "unsupported are never found.",
-    "measure": "As alpha_nDCG@10, Coverage@20, AP, Recall@2000tok; may be repeated.",
+    "measure": "A measure, e.g. alpha_nDCG@10, Coverage@20, AP, Recall@2000tok; may be repeated.",
     "by": "Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, difficulty, "
     "origin, language, cross_language, query, a column of the questions' table, or a CSV or TSV "
     "file of query_id and group; may be repeated.",
-    "covered": "Of runs of passages: the share of the evidence for a nugget that a passage must hold "
-    "to support it; above 0.",
-    "unknown_ids": "Where a run has chunk ids that the corpus does not have.",
-    "exclude_contaminated": "Leave out queries of which the model knows this share of the nuggets "
-    "without the corpus, as 0.5.",
-    "labels": "Labels of people: also print what it would be, had people made all; may be repeated.",
+    "covered": "With runs of passages: the share of the evidence for a nugget, above 0, that a passage "
+    "must hold to support it.",
+    "unknown_ids": "What to do if a run has chunk ids that the corpus lacks.",
+    "exclude_contaminated": "Leave out queries if the model knows this share of their nuggets "
+    "without the corpus, e.g. 0.5.",
+    "labels": "People's labels: also estimate the values had people made all labels; may be repeated.",
 }
 """The help of arguments and options that commands share; a docstring says what is otherwise."""
 

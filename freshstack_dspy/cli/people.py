@@ -36,7 +36,7 @@ def sample(
     seed: int = 0,
     format: Literal["freshstack", "csv", "label-studio"] = "freshstack",  # noqa: A002
 ) -> Outcome:
-    """Draw judgments for people to label, and say what so many labels will tell.
+    """Draw judgments for people to label, and say what their labels will tell.
 
     Args:
         out: File of tasks; to those that are in it more are added.
@@ -47,8 +47,8 @@ def sample(
             that support, or the values of runs, which takes whole queries.
         limit: How many tasks of this kind, 200 by default; for runs queries, 20.
         against: The collection as another judge judged it: more where they differ.
-        answers: Of kind answer: folder of `freshstack answer`.
-        seed: Of the random order.
+        answers: With --kind answer: the folder that `freshstack answer` wrote.
+        seed: The seed of the random order.
         format: The others have the texts, and are new files.
     """
     from freshstack_dspy.calibration.label_files import tasks_as
@@ -90,7 +90,7 @@ def import_labels(
     Args:
         files: Files of labels, of one format.
         collection: Folder of the collection that was labelled.
-        format: Of which tool they are: freshstack, csv, json, label-studio, argilla,
+        format: The tool that wrote them: freshstack, csv, json, label-studio, argilla,
             autojudge-annotate, nuggetizer, trec-support, or one of an installed package (a wrong
             name lists all).
         out: JSON Lines of labels; without it they are only checked.
@@ -134,7 +134,7 @@ def agree(
         by: Also on parts of the pairs: kind (code or prose), length, position in the judge's call,
             duplicate, languages (of question and chunk), annotator, or tag, slice, date and the like, as
             evaluate --by.
-        disagreements: Show so many of the worst disagreements, with both reasons.
+        disagreements: How many of the worst disagreements to show, with both reasons.
         answers: Folder of `freshstack answer`, for labels of its answers.
     """
     from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_ratings

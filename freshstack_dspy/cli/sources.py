@@ -27,9 +27,9 @@ def suggest(
     Args:
         source: A Stack Exchange dump, unpacked: Posts.xml or its folder; or a configuration, whose
             [queries] are taken.
-        tag: Only questions with any of these. Repeat it.
-        ignore: Do not list this tag, as too general. Repeat it.
-        limit: List at most so many of each: those that add the most.
+        tag: Only questions with any of these tags; may be repeated.
+        ignore: A tag not to list, e.g. one that is too general; may be repeated.
+        limit: The most listed of each kind: those that add the most questions.
     """
     from importlib.metadata import packages_distributions
 
@@ -97,7 +97,7 @@ class Harvesting(NamedTuple):
     Args:
         config: TOML file; its [model], [budget] and [cache].
         out: JSON Lines file to write.
-        limit: Most for each piece of a document.
+        limit: The most for each piece of a document.
     """
 
     config: Path

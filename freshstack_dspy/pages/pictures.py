@@ -88,7 +88,7 @@ def bars_picture(
 
     Args:
         title: What is counted.
-        groups: Of each group, the counts by name; a group without a name has no heading.
+        groups: The counts by name, for each group; a group without a name has no heading.
         columns: The names of the table's columns: of group, name and count; of one group, of the
             last two.
         of: How many there are in all: the length of the whole line.

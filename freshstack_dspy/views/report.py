@@ -74,7 +74,7 @@ class Report(Shown):
 
     Attributes:
         collection: The collection.
-        evaluations: Of the runs, by name.
+        evaluations: The evaluated runs, by name.
         comparison: None with fewer than two runs.
         analyses: By run; of the best one, by the first measure, the worst queries are listed.
         groups: By run, its means by slice, by tag and by column of the questions' table.

@@ -26,7 +26,7 @@ def scores_page(
     """Give the page of scores.
 
     Args:
-        scores: Of answers.
+        scores: The scores of answers.
         measures: Those that are shown; by default all.
         counts: What was counted that is shown.
         by: What has a row.
