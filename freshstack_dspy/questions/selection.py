@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from freshstack_dspy.config import QueriesConfig
@@ -18,6 +18,7 @@ _LICENCES = (
 _FIRST_LICENCE = "CC BY-SA 2.5"
 _NO_PROSE = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1|https?://\S+", re.MULTILINE | re.DOTALL)
 _RARE_SHARE, _RARE_CHUNKS = 0.01, 10
+_NAMED = 10
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 
 
@@ -89,6 +90,13 @@ def corpus_overlap(
     rare = [found for found in map(frequency, words) if found <= most]
     lacking = rare.count(0)
     return 1 - lacking / len(rare) if lacking > 1 else 1.0
+
+
+def overlap_note(little: Mapping[str, float], queries: int) -> str:
+    """Say which questions use words that the corpus lacks."""
+    note = f"{len(little):,} of {queries:,} questions use words that the corpus lacks"
+    named = ", ".join(list(little)[:_NAMED]) + ", …" * (len(little) > _NAMED)
+    return f"{note}: {named}" if little else note
 
 
 class SelectedQuestions:

@@ -32,10 +32,10 @@ from freshstack_dspy.recipes.freshstack import (
     expand,
     judge_pool,
     nuggets_in,
+    sampled,
     with_inputs,
 )
 from freshstack_dspy.recipes.pieces import PIECE_TOKENS
-from freshstack_dspy.recipes.questions import sampled
 from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure, Query
 from freshstack_dspy.signatures.documents import words_not_in
 from freshstack_dspy.stored.contents import Contents

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import dspy
 
 from freshstack_dspy.collection.contamination import Knowledge, contamination, overlap
-from freshstack_dspy.config import BuildConfig, ContaminationConfig
-from freshstack_dspy.errors import FatalModelError, file_named
+from freshstack_dspy.config import BuildConfig, ContaminationConfig, QueriesConfig
+from freshstack_dspy.errors import FatalModelError, SourceError, file_named
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.languages import language_of
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.lm.typed import UNRECORDED
 from freshstack_dspy.programs.answers import ClosedBookAnswerer, QuestionDecomposer
@@ -19,17 +20,13 @@ from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge, as_chunk
+from freshstack_dspy.progress import Progress
+from freshstack_dspy.questions.reading import QueryReading, read_queries
+from freshstack_dspy.questions.selection import corpus_overlap, overlap_note
 from freshstack_dspy.recipes.flow import Stages, Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import edited_nuggets
 from freshstack_dspy.recipes.pooling import Searches, blocks, technique_texts, with_seeds
-from freshstack_dspy.recipes.questions import (
-    check_overlap,
-    in_languages,
-    known_seeds,
-    read_questions,
-    sampled,
-)
 from freshstack_dspy.recipes.session import SingleCall
 from freshstack_dspy.records import (
     Chunk,
@@ -42,6 +39,10 @@ from freshstack_dspy.records import (
     Query,
 )
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query
+
+LITTLE_OVERLAP = 0.7
+"""Questions with a smaller share of their rare terms in the corpus are named; benchmarks/LOG.md has
+how many of them the corpus could not answer, and how many others."""
 
 
 def nuggetize(work: Work, made: Contents) -> Contents:
@@ -219,11 +220,109 @@ def contamination_of(
     return tuple(contamination(queries, nuggets, overlaps, knowledge, settings))
 
 
+# The questions
+
+
+def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
+    """At most `most` of the queries, evenly spread; None: all."""
+    every = -(-len(queries) // most) or 1 if most else 1
+    return queries[(every - 1) // 2 :: every]
+
+
+def read_questions(
+    queries: QueriesConfig, progress: Progress, *, answered: bool = True
+) -> QueryReading:
+    """Read the questions, with `answered` only those with an accepted answer.
+
+    Where `min_corpus_overlap` is set, `limit` does not hold yet: `check_overlap` keeps so many.
+
+    Raises:
+        SourceError: They cannot be read, or none is left.
+    """
+    progress.start("questions", 1)
+    unlimited = {"limit": None} if queries.min_corpus_overlap is not None else {}
+    reading = read_queries(queries.model_copy(update=unlimited), answered=answered)
+    if not reading.queries:
+        left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
+        raise SourceError(
+            f"{queries.place}: no question is left ({left_out or 'it holds none'}); widen "
+            "the filters of [queries], or name another file"
+        )
+    progress.advance("questions")
+    rejected = sum(reading.rejected.values())
+    kept = ", ".join(dict.fromkeys(name for query in reading.queries for name in query.fields))
+    note = f"{len(reading.queries):,}; {rejected:,} left out"
+    progress.finish("questions", note + (f"; other columns kept: {kept}" if kept else ""))
+    return reading
+
+
+def check_overlap(
+    queries: QueriesConfig, reading: QueryReading, index: HybridIndex, progress: Progress
+) -> tuple[QueryReading, dict[str, float]]:
+    """Name the questions that use words that the corpus lacks, before anything is asked.
+
+    Returns:
+        The questions without those below `min_corpus_overlap`; and by id the share of rare terms
+        that the corpus has of each that is left and below `LITTLE_OVERLAP`, the lowest first.
+
+    Raises:
+        SourceError: No question is left.
+    """
+    progress.start("overlap", len(reading.queries))
+    shares = {}
+    for query in reading.queries:
+        shares[query.query_id] = corpus_overlap(
+            query, index.frequency, len(index), index.manifest.languages
+        )
+        progress.advance("overlap")
+    least = queries.min_corpus_overlap
+    too_far = 0
+    if least is not None:
+        near = [query for query in reading.queries if shares[query.query_id] >= least]
+        if not near:
+            raise SourceError(
+                f"all {len(shares):,} questions have less in common with the corpus than "
+                f"min_corpus_overlap = {least}; the most is {max(shares.values()):.2f}"
+            )
+        kept = tuple(near[: queries.limit])
+        too_far = len(reading.queries) - len(near)
+        left_out = {
+            "below min_corpus_overlap": too_far,
+            "beyond limit": len(near) - len(kept),
+        }
+        rejected = reading.rejected | {why: number for why, number in left_out.items() if number}
+        reading = QueryReading(kept, dict(sorted(rejected.items())))
+    ids = [query.query_id for query in reading.queries if shares[query.query_id] < LITTLE_OVERLAP]
+    little = {query_id: shares[query_id] for query_id in sorted(ids, key=shares.__getitem__)}
+    note = overlap_note(little, len(reading.queries))
+    if least is not None:
+        note = f"{too_far:,} questions left out; {note}"
+    progress.finish("overlap", note)
+    return reading, little
+
+
 def with_inputs(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
-    """Add the questions of a build, and what was left out of its corpus."""
-    cut = work.corpus.corpus
-    taken = in_languages(work.config, queries)
-    return replace(made, queries=taken, skipped=tuple(cut.skipped), licences=tuple(cut.licences))
+    """Add the questions of a build, and what was left out of its corpus.
+
+    They lose the seeds that this corpus lacks, for they were made from other documents or an earlier
+    state of these; and get a language of the configuration where they do not name theirs.
+    """
+    cut, languages = work.corpus.corpus, work.config.languages
+    taken = []
+    for query in queries:
+        update: dict[str, Any] = {}
+        if query.seed_chunk_ids:
+            known = work.corpus.chunk_ids
+            update["seed_chunk_ids"] = tuple(id_ for id_ in query.seed_chunk_ids if id_ in known)
+        if languages and not query.language:
+            own = work.config.queries.language
+            update["language"] = own or language_of(query.text, languages)
+        taken.append(query.model_copy(update=update) if update else query)
+    skipped, licences = tuple(cut.skipped), tuple(cut.licences)
+    return replace(made, queries=tuple(taken), skipped=skipped, licences=licences)
+
+
+# The recipe
 
 
 class FreshStack(dspy.Module):
@@ -289,8 +388,7 @@ class FreshStack(dspy.Module):
             work.reading, work.little_overlap = check_overlap(
                 queries, work.reading, corpus.index, progress
             )
-        taken = known_seeds(sampled(work.reading.queries, work.most), corpus.chunk_ids)
-        return with_inputs(work, made, taken)
+        return with_inputs(work, made, sampled(work.reading.queries, work.most))
 
     async def aforward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
         """Run every step for one query, in a thread."""

@@ -95,23 +95,20 @@ class Synthesis:
         while len(kept) < self._count:
             share = max(len(kept) / (tried * per_seed), _LEAST_KEPT) if tried else EXPECTED_KEPT
             needed = math.ceil((self._count - len(kept)) / (share * per_seed))
-            ids = self._seeds[tried : tried + needed]
-            wave = list(self._searches.chunks_by_id(ids).values())
-            if not wave and not exactly:
-                break
-            if not wave:
+            wave = list(self._searches.chunks_by_id(self._seeds[tried : tried + needed]).values())
+            if not wave and exactly:
                 raise SourceError(
                     f"queries.count is {self._count:,}, and all {len(self._seeds):,} seeds gave "
                     f"{len(kept):,} ({_listed(refused)}); lower count, raise per_seed, lower "
                     "min_tokens, or add documents; every reply is recorded, and only what is new "
                     "is asked"
                 )
+            if not wave:
+                break
             tried += len(wave)
-            groups = (
-                related(self._searches.index, wave, eligible, size)
-                if size > 1
-                else [(seed,) for seed in wave]
-            )
+            groups: list[tuple[Chunk, ...]] = [(seed,) for seed in wave]
+            if size > 1:
+                groups = related(self._searches.index, wave, eligible, size)
             complete = [group for group in groups if len(group) == size]
             refused["seed without related chunks"] += len(groups) - len(complete)
             asked += len(complete)
@@ -129,12 +126,11 @@ class Synthesis:
                         )
                     continue
                 for query, reason in drafts:
-                    final = self._reason_against(query, reason)
-                    if final is None:
-                        kept.append(query)
-                        self._kept_terms.append(set(terms(query.text)))
-                    else:
+                    if (final := self._reason_against(query, reason)) is not None:
                         refused[final] += 1
+                        continue
+                    kept.append(query)
+                    self._kept_terms.append(set(terms(query.text)))
         note = f"{len(kept):,} synthetic; refused: {_listed(refused) or 'none'}"
         report(self._session.progress, "questions", note)
         return QueryReading(tuple(kept), {key: refused[key] for key in sorted(+refused)})
@@ -152,35 +148,34 @@ class Synthesis:
 
     def _refused(self, query: Query, seeds: Sequence[Chunk]) -> str | None:
         """What speaks against a question; the cheap reasons first."""
-        reason = refusal(query, seeds)
-        if reason is None and is_alike(set(terms(query.text)), self._kept_terms):
-            reason = NEAR_DUPLICATE
-        if reason is not None:
+        if (reason := refusal(query, seeds)) is not None:
             return reason
-        config = self._session.config
+        if is_alike(set(terms(query.text)), self._kept_terms):
+            return NEAR_DUPLICATE
+        config, recipe, session = self._session.config, self._recipe, self._session
         try:
-            with self._session.asked_as("nuggets"):
-                made = self._recipe.nuggetizer(query=query)
+            with session.asked_as("nuggets"):
+                made = recipe.nuggetizer(query=query)
         except ReplyError:
             made = None
         if made is None or made.failure is not None:
-            self._session.lm.ledger.enter(failed=1)
+            session.lm.ledger.enter(failed=1)
             return UNCHECKED
-        wanted = [one for one in made.nuggets if not one.doubtful]
-        calls = judge_calls(config, self._recipe.support_judge, [ToJudge(query, wanted, seeds)])
-        with self._session.asked_as("judge"):
-            judged = _each(partial(judge_once, self._recipe.support_judge), calls)
-        if any(one.failure is not None for one in judged):
-            self._session.lm.ledger.enter(failed=1)
+        nuggets = [nugget for nugget in made.nuggets if not nugget.doubtful]
+        calls = judge_calls(config, recipe.support_judge, [ToJudge(query, nuggets, seeds)])
+        with session.asked_as("judge"):
+            judged = _each(partial(judge_once, recipe.support_judge), calls)
+        if any(batch.failure is not None for batch in judged):
+            session.lm.ledger.enter(failed=1)
             return UNCHECKED
-        nuggets = {nugget.nugget_id for nugget in wanted}
+        wanted = {nugget.nugget_id for nugget in nuggets}
         held: dict[str, set[str]] = {}
         for judgment in merged(judged, config.judge.votes):
             if judgment.label is not None and judgment.label >= config.judge.graded.threshold:
                 held.setdefault(judgment.chunk_id, set()).add(judgment.nugget_id)
-        if not nuggets or set().union(*held.values()) != nuggets:
+        if not wanted or set().union(*held.values()) != wanted:
             return UNSUPPORTED
-        return BY_ONE_CHUNK if len(seeds) > 1 and nuggets in held.values() else None
+        return BY_ONE_CHUNK if len(seeds) > 1 and wanted in held.values() else None
 
     def _reason_against(self, query: Query, refused: str | None) -> str | None:
         """The reason that counts, now that all questions before this one are known.
@@ -347,25 +342,24 @@ def read_style(path: Path) -> list[str]:
     Raises:
         SourceError: It cannot be read, is not of this form, or holds no question.
     """
-    found: list[str] = []
+    examples: list[str] = []
     for number, data in read_lines(path):
         place = f"{path}:{number}"
         text = decoded(data, place).strip()
         if text and path.suffix.lower() in (".jsonl", ".ndjson"):
             values = Row.of(json_value(text, place), place).values
-            parts = [values.get("question")] if "question" in values else []
-            parts = parts or [values.get("title"), values.get("body")]
+            names = ("question",) if "question" in values else ("title", "body")
+            parts = (values.get(name) for name in names)
             text = "\n".join(part for part in parts if isinstance(part, str) and part).strip()
             if not text:
                 raise SourceError(f"{place}: no question: name it question, or title and body")
-        if text:
-            found.append(text)
-    if not found:
+        examples += [text] if text else []
+    if not examples:
         raise SourceError(
             f"{path}: holds no question; write one a line, or leave [queries] style out for "
             "open-ended questions"
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(examples))
 
 
 def shown_examples(examples: Sequence[str], seed: int, chunk_ids: Sequence[str]) -> list[str]:

@@ -21,10 +21,10 @@ from freshstack_dspy.pages.page import (
     part,
 )
 from freshstack_dspy.pages.shown import page_of
+from freshstack_dspy.questions.selection import overlap_note
 from freshstack_dspy.recipes.extend import Extended
 from freshstack_dspy.recipes.make import Refreshed
 from freshstack_dspy.recipes.plan import Plan, PlannedCap
-from freshstack_dspy.recipes.questions import overlap_note
 from freshstack_dspy.recipes.rejudge import Rejudged
 from freshstack_dspy.recipes.stale import Change, Stale, StaleLabel, StaleNugget
 from freshstack_dspy.records import in_order_of_steps

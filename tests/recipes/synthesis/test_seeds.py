@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from freshstack_dspy import Chunk, Query
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.recipes.pooling import with_seeds
-from freshstack_dspy.recipes.questions import known_seeds
 from freshstack_dspy.recipes.synthesis import sampled
 from freshstack_dspy.records import Candidate
 
@@ -87,13 +86,3 @@ def test_seeds_are_added_to_pools_once_and_queries_without_a_pool_get_none() -> 
         ("q", "c", "reused"),
     ]
     assert with_seeds([], pooled) == pooled
-
-
-def test_seeds_of_other_documents_are_taken_out_of_queries_that_are_read() -> None:
-    ours, others = made_from("ours", "a/1.md_0_9"), made_from("others", "a/1.md_0_9", "x/2.md_0_9")
-
-    found = known_seeds([ours, others], {"a/1.md_0_9"})
-
-    assert found[0] is ours
-    assert found[1].seed_chunk_ids == ("a/1.md_0_9",)
-    assert found[1].origin == "synthetic"
