@@ -116,7 +116,9 @@ def _importance(question: str, nuggets: Sequence[str]) -> list[str]:
 def _rate(question: str, nuggets: list[Json]) -> Json:
     rated = _importance(question, _texts(nuggets))
     pairs = zip(nuggets, rated, strict=True)
-    return {"ratings": [{"nugget": one["number"], "importance": rating} for one, rating in pairs]}
+    return {
+        "ratings": [{"nugget": nugget["number"], "importance": rating} for nugget, rating in pairs]
+    }
 
 
 def _texts(items: list[Json]) -> list[str]:
@@ -125,16 +127,19 @@ def _texts(items: list[Json]) -> list[str]:
 
 def _update(question: str, passages: list[Json], nuggets: list[Json], limit: int) -> Json:
     """Keep the listed nuggets, and add what each passage tells most beyond the question."""
-    kept = [{"text": one["text"], "nuggets": [one["number"]], "passages": []} for one in nuggets]
+    kept = [
+        {"text": nugget["text"], "nuggets": [nugget["number"]], "passages": []}
+        for nugget in nuggets
+    ]
     for passage in passages:
         for nugget in _nuggetize(question, passage["text"], 2)["nuggets"]:
             said = set(terms(nugget["text"]))
-            alike = (one for one in kept if is_alike(said, [set(terms(one["text"]))]))
+            alike = (held for held in kept if is_alike(said, [set(terms(held["text"]))]))
             if (known := next(alike, None)) is None:
                 known = {"text": nugget["text"], "nuggets": [], "passages": []}
                 kept.append(known)
             known["passages"] = [*dict.fromkeys([*known["passages"], passage["number"]])]
-    return {"found": [one for one in kept if not restates(one["text"], question)][:limit]}
+    return {"found": [nugget for nugget in kept if not restates(nugget["text"], question)][:limit]}
 
 
 def _prose(question: str) -> list[str]:
@@ -171,16 +176,22 @@ def _synthesize(passages: list[Json], style_examples: list[str], limit: int) -> 
     answers: dict[str, str] = {}
     for together in zip(*(_chosen(text, limit) for text in _texts(passages)), strict=False):
         most = 3 if len(together) == 1 else 1
-        about = [word for one in together for word in subjects(one.text, most) or [one.text]]
+        about = [
+            word
+            for statement in together
+            for word in subjects(statement.text, most) or [statement.text]
+        ]
         ask = f"What should one know about {listed(about)}{mark}"
-        answers.setdefault(ask, "\n\n".join(one.shown for one in together))
+        answers.setdefault(ask, "\n\n".join(statement.shown for statement in together))
     return {"queries": [{"question": ask, "answer": text} for ask, text in answers.items()]}
 
 
 def _chosen(text: str, limit: int) -> list[Statement]:
     """The most telling statements of a text."""
     stated = statements(text)
-    return [stated[place] for place in most_telling([one.text for one in stated], limit)]
+    return [
+        stated[place] for place in most_telling([statement.text for statement in stated], limit)
+    ]
 
 
 def _passages(document: str, title: str, limit: int) -> Json:
@@ -266,8 +277,8 @@ def _judge(
     verdicts = []
     matches_of = support(question, _texts(nuggets), _texts(chunks))
     for chunk, matches in zip(chunks, matches_of, strict=True):
-        found = list(zip((nugget["number"] for nugget in nuggets), matches, strict=True))
-        best = max(found, key=lambda one: one[1].score, default=None)
+        by_number = list(zip((nugget["number"] for nugget in nuggets), matches, strict=True))
+        best = max(by_number, key=lambda one: one[1].score, default=None)
         reason = "It shares no words with any nugget."
         if best is not None and best[1].words:
             words = ", ".join(best[1].words[:_WORDS_SHOWN])
@@ -277,7 +288,7 @@ def _judge(
         if scale in CUT_POINTS:
             verdict["grades"] = [
                 {"nugget": number, "grade": bisect_right(CUT_POINTS[scale], match.score)}
-                for number, match in found
+                for number, match in by_number
             ]
         else:
             verdict["supported"] = [
@@ -288,7 +299,7 @@ def _judge(
                     "grade": 1 + (match.score >= needed + FULL),
                     "quotes": [match.nearest],
                 }
-                for number, match in found
+                for number, match in by_number
                 if match.score >= needed
             ]
         verdicts.append(verdict)
@@ -318,7 +329,7 @@ def _labels(demo: Json) -> Iterator[tuple[float, bool]]:
     ):
         if chunk["number"] in supported:
             said = supported[chunk["number"]]
-            numbers = {one["nugget"] if isinstance(one, dict) else one for one in said}
+            numbers = {entry["nugget"] if isinstance(entry, dict) else entry for entry in said}
             for nugget, match in zip(nuggets, matches, strict=True):
                 yield match.score, nugget["number"] in numbers
 
@@ -328,7 +339,7 @@ def _relevance(question: str, passages: list[Json]) -> Json:
     matches_of = support("", _prose(question)[:_ASKED], _texts(passages))
     grades = []
     for passage, matches in zip(passages, matches_of, strict=True):
-        score, words = max(((one.score, one.words) for one in matches), default=(0.0, ()))
+        score, words = max(((match.score, match.words) for match in matches), default=(0.0, ()))
         shared = ", ".join(words[:_WORDS_SHOWN]) or "none"
         reason = f"Its best score is {score:.2f}, by the words: {shared}."
         grade = bisect_right(_RELEVANT, score)

@@ -74,16 +74,16 @@ def with_repositories(config: BuildConfig, mode: Mode, progress: Progress) -> Bu
         return config
     notes: list[str] = []
     progress.start("repositories", remote)
-    found = []
+    fetched = []
     for corpus in config.corpus:
-        found.append(
+        fetched.append(
             fetch(corpus, config.cache.clones, offline=mode == "replay", progress=notes.append)
         )
         if corpus.url is not None:
             progress.advance("repositories")
     offline = [note for note in notes if " as last fetched" in note]
     progress.finish("repositories", "; ".join(offline) or f"{remote} at their commits")
-    return config.model_copy(update={"corpus": tuple(found)})
+    return config.model_copy(update={"corpus": tuple(fetched)})
 
 
 # Chunks
@@ -203,7 +203,7 @@ class _Kept(NamedTuple):
     def _revisions(self, files: Iterable[ReadFile]) -> dict[tuple[str, str], str | None]:
         """The revisions of those files that are as they were, by source and path."""
         known = {file.content for file in self.files}
-        return {(one.source, one.path): one.revision for one in files if one.content in known}
+        return {(file.source, file.path): file.revision for file in files if file.content in known}
 
     def faults_in(self, files: Iterable[ReadFile]) -> list[SkippedFile]:
         """Give the faults of those files that are as they were."""
@@ -346,8 +346,8 @@ def _seen_files(config: BuildConfig, corpus: CorpusConfig) -> SeenFiles:
         if corpus.path is None:
             raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
         commit = find_commit(corpus.path, corpus.revision)
-    of = sha256_of([_code_sha256(("",)), config.chunking.max_file_bytes, chosen, commit])
-    return SeenFiles(config.chunks_folder / ".seen" / place, of)
+    depends_on = sha256_of([_code_sha256(("",)), config.chunking.max_file_bytes, chosen, commit])
+    return SeenFiles(config.chunks_folder / ".seen" / place, depends_on)
 
 
 def commit_dates(config: BuildConfig) -> dict[str, str]:
@@ -464,7 +464,7 @@ def search_models(config: BuildConfig, mode: Mode = "live") -> Iterator[Models]:
     """
     with ExitStack() as opened:
         access = Access(mode)
-        if any(one and one.path is None for one in (*config.embedder, config.reranker)):
+        if any(model and model.path is None for model in (*config.embedder, config.reranker)):
             store, bundles = opened.enter_context(open_replies(config, mode))
             reserved = JobFolder.of(config).reserved()
             account = Account(config.name, config.budget, config.prices, reserved)

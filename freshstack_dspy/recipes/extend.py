@@ -186,13 +186,15 @@ class _Extension:
             )
         self.places = {place for top in self.tops for place in top.top}
         """The ids of the queries and chunks in the tops."""
-        self.labelled = {_pair(one) for one in before.judgments if one.label is not None}
+        self.labelled = {
+            _pair(judgment) for judgment in before.judgments if judgment.label is not None
+        }
 
     @cached_property
     def nuggets(self) -> Mapping[str, Sequence[str]]:
         """The ids of each query's nuggets."""
         by_query = nuggets_by_query(self.before.nuggets)
-        return {id_: [nugget.nugget_id for nugget in of] for id_, of in by_query.items()}
+        return {id_: [nugget.nugget_id for nugget in nuggets] for id_, nuggets in by_query.items()}
 
     @property
     def unlabelled(self) -> int:
@@ -206,7 +208,9 @@ class _Extension:
     @cached_property
     def pool(self) -> list[Candidate]:
         """The candidates of the pool and those that runs bring, each with the runs that found it."""
-        pool = {(one.query_id, one.chunk_id): one for one in self.before.pool}
+        pool = {
+            (candidate.query_id, candidate.chunk_id): candidate for candidate in self.before.pool
+        }
         for top in self.tops:
             for place, rank in top.top.items():
                 query_id, chunk_id = place
@@ -225,11 +229,12 @@ class _Extension:
         from freshstack_dspy.recipes.freshstack import judge_pool
 
         candidates = tuple(
-            one
-            for one in self.pool
-            if (one.query_id, one.chunk_id) in self.places
+            candidate
+            for candidate in self.pool
+            if (candidate.query_id, candidate.chunk_id) in self.places
             or all(
-                (id_, one.chunk_id) in self.labelled for id_ in self.nuggets.get(one.query_id, ())
+                (id_, candidate.chunk_id) in self.labelled
+                for id_ in self.nuggets.get(candidate.query_id, ())
             )
         )
         before = self.before
@@ -272,8 +277,12 @@ class _Extension:
         from freshstack_dspy.recipes.judge import with_judgments
 
         before, old, session = self.before, self.before.manifest, made.session
-        new = [one for one in made.contents.judgments if _pair(one) not in self.labelled]
-        judgments = list({_pair(one): one for one in (*before.judgments, *new)}.values())
+        new = [
+            judgment for judgment in made.contents.judgments if _pair(judgment) not in self.labelled
+        ]
+        judgments = list(
+            {_pair(judgment): judgment for judgment in (*before.judgments, *new)}.values()
+        )
         contents = with_judgments(
             before,
             judgments,
@@ -282,7 +291,9 @@ class _Extension:
             pool=tuple(self.pool),
             contamination=_contamination(before, judgments),
         )
-        places = [(one.query_id, one.chunk_id) for one in new if one.label is not None]
+        places = [
+            (judgment.query_id, judgment.chunk_id) for judgment in new if judgment.label is not None
+        ]
         counts = {top.name: sum(place in top.top for place in places) for top in self.tops}
         extensions = self._extensions(counts, session.judges)
         failed = len(new) - len(places)
@@ -366,7 +377,7 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
             f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection, or "
             "give the results as passages, with their places in its files"
         )
-    unplaced = [query_id for query_id, of in ranked.items() for ids in of if not ids]
+    unplaced = [query_id for query_id, ranking in ranked.items() for ids in ranking if not ids]
     notes = []
     if unplaced:
         where = f"in its top {depth} are at no known place of its files and stay unjudged"
@@ -385,7 +396,7 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
 
 def _still_failed(failures: Iterable[Failure], asked: Iterable[Judgment]) -> list[Failure]:
     """The failures, without the chunks that were asked about again."""
-    again = {(one.query_id, one.chunk_id) for one in asked}
+    again = {(judgment.query_id, judgment.chunk_id) for judgment in asked}
     left = []
     for failure in failures:
         ids = tuple(id_ for id_ in failure.chunk_ids if (failure.query_id, id_) not in again)
@@ -402,9 +413,9 @@ def _contamination(before: Collection, judgments: Sequence[Judgment]) -> tuple[C
         return ()
     settings = ContaminationConfig.model_validate(before.manifest.config.get("contamination", {}))
     knowledge = {
-        one.query_id: Knowledge(one.known_nuggets, one.call_id)
-        for one in before.contamination
-        if one.known_nuggets is not None
+        scored.query_id: Knowledge(scored.known_nuggets, scored.call_id)
+        for scored in before.contamination
+        if scored.known_nuggets is not None
     }
     return contamination_of(
         settings,

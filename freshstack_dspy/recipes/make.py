@@ -170,7 +170,7 @@ def _prepared(
     A replay is done on this machine, whatever `[engine]` says. With `dry` nothing will be written.
     """
     check_mode(config, mode)
-    if not (config.queries.language and all(one.language for one in config.corpus)):
+    if not (config.queries.language and all(corpus.language for corpus in config.corpus)):
         language_of("A text that is long enough to be told.", config.languages)
     if config.trust.labels:
         from freshstack_dspy.calibration.labels import read_labels

@@ -195,7 +195,7 @@ def plan_of(
     everything = [call for calls in sent.values() for call in calls]
     asked = tuple(sorted({name for names in models.values() for name in names}))
     asked = asked or (session.config.model.name,)
-    total = planned("total", asked, everything, sum(one.cached for one in account.values()))
+    total = planned("total", asked, everything, sum(step.cached for step in account.values()))
     return Plan(
         name=name,
         model=", ".join(total.models),
