@@ -37,6 +37,7 @@ from freshstack_dspy.calibration.metrics import (
     own_name,
 )
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.config import Role
 from freshstack_dspy.errors import (
     CollectionError,
     ConfigError,
@@ -275,14 +276,15 @@ def _task(
             )
         return program.deepcopy(), labels, MeanMetric(metric)
     scale = scale or Scale(name=getattr(program, "scale", SUPPORT.name))
-    made = _PROGRAMS.get(type(labels[0]))
-    if made is None:
+    name = next((name for name, of in TUNED.items() if isinstance(labels[0], of.record)), None)
+    if name is None:
+        allowed = ", ".join(tuned.record.__name__ for tuned in TUNED.values())
         raise ConfigError(
-            f"nothing is optimized on a {type(labels[0]).__name__}; give HumanLabel, NuggetList or "
-            "AnswerLabel records, or dspy.Example objects"
+            f"nothing is optimized on a {type(labels[0]).__name__}; give {allowed} records, or "
+            "dspy.Example objects"
         )
-    make, agreement = made
-    own = make(scale, limit)
+    arguments: dict[str, Any] = {"support_judge": (scale.name,), "nuggetizer": (limit,)}
+    own = TUNED[name].program(*arguments.get(name, ()))
     if isinstance(labels[0], HumanLabel):
         _check_scales(labels, collection, scale)
     if program is None:
@@ -294,16 +296,30 @@ def _task(
     else:
         check_takes(program, own, f"the program for {type(labels[0]).__name__} records")
         program = program.deepcopy()
-    measure = MeanMetric(metric) if callable(metric) else agreement(metric)
+    measure = MeanMetric(metric) if callable(metric) else TUNED[name].agreement(metric)
     return program, labelled_examples(labels, collection, scale, limit), measure
 
 
-_PROGRAMS: dict[type, tuple[Callable[[Scale, int], Program], type[AgreementMetric]]] = {
-    HumanLabel: (lambda scale, _: SupportJudge(scale.name), JudgeAgreement),
-    NuggetList: (lambda _, limit: Nuggetizer(limit), NuggetAgreement),
-    AnswerLabel: (lambda *_: AnswerComparer(), AgreementMetric),
+class Tuned(NamedTuple):
+    """A program that is tuned on labels of people."""
+
+    record: type[HumanLabel | NuggetList | AnswerLabel]
+    """That of the labels."""
+    program: type[Program]
+    agreement: type[AgreementMetric]
+    role: Role
+
+    @property
+    def kind(self) -> str:
+        """The kind of the labels."""
+        return str(self.record.model_fields["kind"].default)
+
+
+TUNED = {
+    "support_judge": Tuned(HumanLabel, SupportJudge, JudgeAgreement, "judge"),
+    "nuggetizer": Tuned(NuggetList, Nuggetizer, NuggetAgreement, "nuggets"),
+    "comparer": Tuned(AnswerLabel, AnswerComparer, AgreementMetric, "judge"),
 }
-"""By the kind of labels: the program that is tuned on them, and how it is measured."""
 
 
 def _check_scales(

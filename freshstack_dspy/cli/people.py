@@ -14,13 +14,10 @@ from freshstack_dspy.cli.options import Asking, AtLeastOne, FromZero, check_out,
 from freshstack_dspy.pages.page import Page, counted
 
 if TYPE_CHECKING:
-    from freshstack_dspy.config import Role
     from freshstack_dspy.recipes.session import Session
 
 TaskKind = Literal["support", "answerability", "nuggets", "answer"]
 Purpose = Literal["agreement", "share", "runs"]
-_KINDS = {"support_judge": "support", "nuggetizer": "nugget_list", "comparer": "answer"}
-_ROLES: dict[str, "Role"] = {"support_judge": "judge", "nuggetizer": "nuggets", "comparer": "judge"}
 
 
 @command
@@ -202,6 +199,7 @@ def optimize(
     import dspy
 
     from freshstack_dspy.calibration.examples import read_examples
+    from freshstack_dspy.calibration.optimization import TUNED
     from freshstack_dspy.programs.saved import save_program
     from freshstack_dspy.registry import imported, is_imported
 
@@ -212,15 +210,17 @@ def optimize(
     check_out(out, replace=replace)
     module = own(program, "--program")
     module = module() if isinstance(module, type) else module
-    kind = _KINDS.get(program) or _kind_of(module)
+    # One of our programs, or a subclass of it, is tuned on labels.
+    subclassed = (each for each in TUNED.values() if isinstance(module, each.program))
+    tuned = TUNED.get(program) or next(subclassed, None)
     texts = fs.Collection.load(collection) if collection else None
-    examples = fs.read_labels(labels, kind) if kind else ()
+    examples = fs.read_labels(labels, tuned.kind) if tuned else ()
     dspy.disable_logging()
     # DSPy's optimizers print what they do; what they found is in the report.
     with judging(config, Asking(mode, log=log), out) as session, redirect_stdout(io.StringIO()):
         optimized = fs.optimize(
             examples or read_examples(labels, texts),
-            session.lm_of(_ROLES.get(program)),
+            session.lm_of(TUNED[program].role if program in TUNED else None),
             program=_program(session, program) if module is program else module,
             optimizer=own(optimizer, "--optimizer"),
             metric=own(metric, "--metric"),
@@ -232,16 +232,6 @@ def optimize(
         )
     save_program(optimized.program, out, optimized.report)
     return optimized.report.page(program, out)
-
-
-def _kind_of(module: Any) -> str | None:
-    """The kind of the labels that one of our programs, or a subclass, is tuned on."""
-    kinds = {
-        fs.SupportJudge: "support",
-        fs.Nuggetizer: "nugget_list",
-        fs.AnswerComparer: "answer",
-    }
-    return next((kind for program, kind in kinds.items() if isinstance(module, program)), None)
 
 
 def _prompt_model(session: "Session", path: Path | None) -> Any:
@@ -257,6 +247,7 @@ def _program(session: "Session", name: str) -> Any:
     import dspy
 
     from freshstack_dspy.answering.comparing import answer_comparer
+    from freshstack_dspy.calibration.optimization import TUNED
     from freshstack_dspy.errors import ConfigError
 
     recipe = session.recipe
@@ -265,6 +256,6 @@ def _program(session: "Session", name: str) -> Any:
     program = recipe if name == "recipe" else getattr(recipe, name, None)
     if not isinstance(program, dspy.Module):
         programs = {key for key, each in vars(recipe).items() if isinstance(each, dspy.Module)}
-        allowed = ", ".join(sorted({*_KINDS, *programs, "recipe"}))
+        allowed = ", ".join(sorted({*TUNED, *programs, "recipe"}))
         raise ConfigError(f"no program {name!r}; allowed: {allowed}, or MODULE:NAME")
     return program

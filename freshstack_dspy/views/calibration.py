@@ -6,7 +6,7 @@ from pathlib import Path
 from freshstack_dspy.calibration.agreement import AgreementReport, Disagreement, NuggetRatings
 from freshstack_dspy.calibration.correction import Correction
 from freshstack_dspy.calibration.metrics import LEAST_QUERIES
-from freshstack_dspy.calibration.optimization import OptimizationReport
+from freshstack_dspy.calibration.optimization import TUNED, OptimizationReport
 from freshstack_dspy.calibration.sampling import Sample
 from freshstack_dspy.measures.ppi import FEWEST_ITEMS, Corrected
 from freshstack_dspy.measures.statistics import Interval
@@ -315,7 +315,6 @@ def optimization_page(
 ) -> Page:
     """Give the page of the program of this name, which was written to a file."""
     queries = report.queries
-    of_pairs = program in ("support_judge", "nuggetizer", "comparer")
     rows = [
         (
             name,
@@ -334,7 +333,7 @@ def optimization_page(
     return Page(
         f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
         f"{queries['dev']} to choose by, {queries['test']} to test "
-        f"({counted(report.pairs, 'pair' if of_pairs else 'example')})",
+        f"({counted(report.pairs, 'pair' if program in TUNED else 'example')})",
         (*left_out, table, *map(Text, _optimization_lines(report, program, path))),
         data=report,
     )
