@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from freshstack_dspy import Collection, Run, evaluate
 from freshstack_dspy.answering.contexts import RETRIEVAL, evaluate_contexts
 from freshstack_dspy.collection.collection import import_collection
@@ -26,12 +28,12 @@ from freshstack_dspy.measures.density import REQUIRED, required_chunks
 from freshstack_dspy.measures.kappa import (
     coincidences_of,
     fleiss,
-    kappa_interval,
+    kappa,
     precision,
     recall,
     table_of,
 )
-from freshstack_dspy.measures.statistics import kendall_tau
+from freshstack_dspy.measures.statistics import bootstrap, kendall_tau
 from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.pages.page import Page, Table, Text
 
@@ -347,7 +349,8 @@ def comparer(data: Path) -> Iterator[Row]:
         word = verdict.strip().lower()
         if key in said and word.startswith(("yes", "no")):
             pairs[key[0]].append((int(word.startswith("yes")), int(said[key] == "Yes")))
-    found = kappa_interval(pairs)
+    tables = np.stack([table_of(of, 2) for of in pairs.values()])
+    found = bootstrap(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
     what = f"κ of GPT-4 and people on {sum(map(len, pairs.values())):,} answers to NQ-open"
     value, low, high = (shown(end or 0.0, digits=2) for end in (found.value, found.low, found.high))
     yield Row("LLM-retEval, §3.2", what, "highly correlated", f"{value} [{low}, {high}]")

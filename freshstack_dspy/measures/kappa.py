@@ -8,11 +8,11 @@ cells. Where a measure is undefined they have `nan`.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from freshstack_dspy.measures.statistics import LEVEL, Estimate, Interval, bootstrap, rare_sum
+from freshstack_dspy.measures.statistics import LEVEL, Estimate, rare_sum
 from freshstack_dspy.records import Record
 
 LabelPair = tuple[int, int]
@@ -154,16 +154,6 @@ class Confusion(Record):
     """Those that occur, ascending: the names of the rows and columns."""
     counts: tuple[tuple[int, ...], ...]
     """A row is a label of the judge, a column one of the person."""
-
-
-def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]]) -> Interval:
-    """Compute Cohen's kappa of the pairs of all queries, of which one at least has some."""
-    import numpy as np
-
-    pairs = [of for _, of in sorted(by_query.items()) if of]
-    labels = 1 + max(label for of in pairs for pair in of for label in pair)
-    tables = np.stack([table_of(of, labels) for of in pairs])
-    return bootstrap(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
 
 
 FEW_DISAGREEMENTS = 20

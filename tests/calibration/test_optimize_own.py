@@ -18,12 +18,10 @@ from freshstack_dspy import (
     ClosedBookAnswerer,
     FreshStack,
     ModelConfig,
-    Nugget,
     Nuggetizer,
     Query,
     QuerySynthesizer,
     ReplyStore,
-    SupportJudge,
     connect,
     optimize,
 )
@@ -62,18 +60,11 @@ WELL: dict[str, Any] = {
     "NuggetizeAnswer": lambda inputs: _nuggets(inputs, 1),
     "DecomposeQuestion": lambda _: {"sub_questions": ["one?", "two?"]},
     "AnswerClosedBook": lambda _: {"answer": "A good one."},
-    "CompareAnswers": lambda _: {"reason": "Why.", "agrees": "yes"},
 }
 BADLY: dict[str, Any] = {
     **SCRIPTS,
     "DecomposeQuestion": lambda _: {"sub_questions": ["one?"]},
     "AnswerClosedBook": lambda _: {"answer": "None."},
-    "CompareAnswers": lambda _: {"reason": "Why.", "agrees": "no"},
-    "JudgeSupportLevel": lambda inputs: {
-        "verdicts": [
-            {**one, "supported": []} for one in SCRIPTS["JudgeSupportLevel"](inputs)["verdicts"]
-        ]
-    },
     "SynthesizeQueries": lambda inputs: {
         "queries": [{"question": "What?", "answer": inputs["passages"][0]["text"]}]
     },
@@ -100,13 +91,6 @@ def chunk_of(query: Query) -> Chunk:
         end_byte=len(text),
         text=text,
         tokens=9,
-    )
-
-
-def nugget_of(query: Query) -> Nugget:
-    text = query.answer.split(".")[0]
-    return Nugget(
-        nugget_id=f"{query.query_id}_0", query_id=query.query_id, text=text, call_id="made up"
     )
 
 
@@ -185,15 +169,6 @@ def test_gepa_of_own_settings_by_an_own_metric_and_a_replay_of_it(
             ClosedBookAnswerer(),
             lambda query: {"query": query},
             lambda _, found, __=None: float("good" in found.expansion.texts[0]),
-        ),
-        (
-            SupportJudge(),
-            lambda query: {
-                "query": query,
-                "nuggets": [nugget_of(query)],
-                "chunks": [chunk_of(query)],
-            },
-            lambda _, found, __=None: found.judgments[0].label / 2,
         ),
         (
             QuerySynthesizer(),

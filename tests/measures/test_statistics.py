@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import bootstrap as scipy_bootstrap
 from scipy.stats import kendalltau, nct, spearmanr, t
 
-from freshstack_dspy.measures.kappa import kappa_interval
+from freshstack_dspy.measures.kappa import kappa, table_of
 from freshstack_dspy.measures.statistics import (
     Interval,
     adjust,
@@ -58,7 +58,8 @@ def test_whole_queries_are_drawn() -> None:
 
 def test_an_interval_is_not_made_of_what_is_left_when_much_is_undefined() -> None:
     """With two queries of one label each, half of the resamples hold one label only."""
-    interval = kappa_interval({"a": [(1, 1)], "b": [(0, 0)]})
+    tables = np.stack([table_of([(1, 1)], 2), table_of([(0, 0)], 2)])
+    interval = bootstrap(tables, lambda sums: {"kappa": kappa(sums)})["kappa"]
 
     assert (interval.value, interval.low, interval.high) == (1.0, None, None)
     assert re.search("undefined on [45][0-9]{3} of 10000 resamples", interval.reason or "")
