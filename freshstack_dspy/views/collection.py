@@ -20,7 +20,7 @@ from freshstack_dspy.collection.leaderboard import EntryResult, Results, TopicRe
 from freshstack_dspy.collection.rechunk import Rechunked
 from freshstack_dspy.collection.steps import Steps
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.measure import Cutoff, parse_measure
+from freshstack_dspy.measures.measure import Cutoff
 from freshstack_dspy.measures.statistics import Interval
 from freshstack_dspy.pages.page import (
     Cell,
@@ -31,7 +31,6 @@ from freshstack_dspy.pages.page import (
     Value,
     counted,
     cut,
-    interval,
     items,
     marked,
     names_by,
@@ -46,6 +45,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.card import card_page
 from freshstack_dspy.stored.contents import listed
+from freshstack_dspy.views.measures import mean_cells
 
 _LONGEST = 160
 _TECHNIQUES: dict[Technique, str] = {
@@ -477,11 +477,8 @@ def _entry(
     means: dict[str, Interval] | None,
     unjudged: Mapping[Cutoff, float | None],
 ) -> tuple[Cell, ...]:
-    cells: list[Cell] = []
-    for name in results.measures:
-        k = parse_measure(name).cutoff
-        share = (f"unjudged {percent(unjudged[k])}",) if k is not None and k in unjudged else ()
-        cells.append((interval(means[name] if means else None, ".3f"), *share))
+    none = [Value(None)] * len(results.measures)
+    cells = mean_cells(means, unjudged, ".3f") if means else none
     return ((entry.info.name, _type(entry)), *cells)
 
 

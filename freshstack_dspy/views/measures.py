@@ -93,7 +93,7 @@ def _means(runs: Mapping[str, Values], paths: Mapping[str, Path]) -> Iterator[Ta
     for name, run in runs.items():
         passages = evaluations[name].passages if name in evaluations else None
         placed = () if passages is None else (f"{percent(passages.placed_share)} placed",)
-        rows.append(((name, *placed), *_cells(run.intervals, run.unjudged_shares)))
+        rows.append(((name, *placed), *mean_cells(run.intervals, run.unjudged_shares)))
     yield Table(("run", *first.measures), rows, ids=(0,))
     yield from notes(*_about(runs))
     for name, run in evaluations.items():
@@ -102,14 +102,14 @@ def _means(runs: Mapping[str, Values], paths: Mapping[str, Path]) -> Iterator[Ta
     yield from notes(*first.about.origin)
 
 
-def _cells(
-    means: Mapping[str, Interval], unjudged: Mapping[Cutoff, float | None]
+def mean_cells(
+    means: Mapping[str, Interval], unjudged: Mapping[Cutoff, float | None], form: str = ".4f"
 ) -> Iterator[Cell]:
     """Give means as cells: the value, its interval, and which share of its top is unjudged."""
     for name, mean in means.items():
         k = parse_measure(name).cutoff if unjudged else None
         share = (f"unjudged {percent(unjudged[k])}",) if k in unjudged and k is not None else ()
-        yield (interval(mean), *share)
+        yield (interval(mean, form), *share)
 
 
 def _about(runs: Mapping[str, Values]) -> Iterator[str]:
@@ -252,7 +252,7 @@ def group_page(runs: Mapping[str, Values], grouped: Mapping[str, Grouped], how: 
         (
             (each.label or f"macro-average of {total} groups", _queries(each.queries)),
             *[each.run] * several,
-            *_cells(each.means, each.unjudged),
+            *mean_cells(each.means, each.unjudged),
         )
         for each in (*_groups(grouped, number), *averages)
     ]
