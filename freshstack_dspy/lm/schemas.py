@@ -19,6 +19,7 @@ _OUTSIDE_STRICT = frozenset(
     "allOf oneOf not if then else patternProperties dependentRequired dependentSchemas "
     "propertyNames contains prefixItems unevaluatedProperties".split()
 )
+_SCALAR = (str, int, float, type(None))
 
 Schema = dict[str, Any]
 
@@ -60,13 +61,15 @@ PassageNumber = Annotated[int, Bound(numbers="passages")]
 
 def mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     """A schema in which each subschema is replaced by what `change` gives, the innermost first."""
+    if isinstance(schema, _SCALAR):
+        return schema
     if isinstance(schema, list | tuple):
         return [mapped(item, change) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
     inner: Schema = {}
     for name, value in schema.items():
-        if name in ("properties", "$defs"):  # the names in it are the signature's own
+        if isinstance(value, _SCALAR):
+            inner[name] = value
+        elif name in ("properties", "$defs"):  # the names in it are the signature's own
             inner[name] = {key: mapped(each, change) for key, each in value.items()}
         else:
             inner[name] = mapped(value, change)
@@ -144,7 +147,9 @@ def in_order(schema: Any) -> Any:
     """
 
     def change(node: Schema) -> Schema:
-        properties = node.get("items", {}).get("properties", {})
+        if "minItems" not in node or "items" not in node:
+            return node
+        properties = node["items"].get("properties", {})
         name = next((name for name, each in properties.items() if "enum" in each), None)
         numbers = properties[name]["enum"] if name else []
         if name and node.get("minItems") == node.get("maxItems") == len(numbers):
@@ -180,10 +185,11 @@ def fits_strict_modes(schema: Any) -> bool:
     faults: list[Schema] = []
 
     def check(node: Schema) -> Schema:
-        is_object = node.get("type") == "object" or "properties" in node
-        is_closed = node.get("additionalProperties") is False
-        is_complete = set(node.get("required", ())) == set(node.get("properties", ()))
-        if _OUTSIDE_STRICT & node.keys() or (is_object and not (is_closed and is_complete)):
+        fits = _OUTSIDE_STRICT.isdisjoint(node)
+        if node.get("type") == "object" or "properties" in node:
+            is_complete = set(node.get("required", ())) == set(node.get("properties", ()))
+            fits = fits and is_complete and node.get("additionalProperties") is False
+        if not fits:
             faults.append(node)
         return node
 
