@@ -35,8 +35,12 @@ SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
 _SMALLEST_SHARE = 8
 """A boundary that would leave less than this part of the limit is a last resort."""
-_LINE = re.compile(rb"(?<=[\r\n])(?=[ \t]*[!-~])")
-"""Where a line begins that surely has text in it."""
+_WORD = re.compile(
+    rb"(?<=[\r\n])(?=[ \t]*[!-~\xc3\xce-\xd1\xe4-\xe9])"
+    rb"|(?:(?<=[!-~])|(?<=[\xc3\xce-\xd1][\x80-\xbf]))(?= [A-Za-z\xc3\xce-\xd1])"
+)
+"""Where no token goes over, whatever is around it: before a line that surely has text in it, and before
+a space between a visible character and a letter, in Latin, Greek, Cyrillic or (lines) Chinese."""
 
 
 class TokenTable:
@@ -59,17 +63,18 @@ class TokenTable:
     def exact(self, start: int, end: int) -> int:
         """Count the tokens of a range of whole characters when it is encoded by itself.
 
-        No token goes over the last line break before a line that has text in it, and what is before
-        it is divided into words as it would be by itself (see the pattern in `lm/tokens.py`). So
-        only what is before the first such line of the range, and the last one, are encoded again.
+        What is before a place of `_WORD` is divided into words as it would be by itself, and what is
+        behind it too (see the pattern in `lm/tokens.py`). So only what is before the first such place
+        of the range, and what is behind the last one, are encoded again.
         """
-        line = _LINE.search(self._data, start, end)
-        first = start if start == 0 else line.start() if line else end
+        place = _WORD.search(self._data, start, end)
+        first = start if start == 0 else place.start() if place else end
         last = end
-        if end < len(self._data) and not _LINE.match(self._data, end):
-            while last > first:
-                last = max(first, self._data.rfind(b"\n", first, last - 1) + 1)
-                if _LINE.match(self._data, last, end):
+        if end < len(self._data) and not _WORD.match(self._data, end):
+            last = first
+            for window in (64, 1024, end - first):
+                places = _WORD.finditer(self._data, max(first, end - window), end)
+                if (last := max((place.start() for place in places), default=first)) > first:
                     break
         inside = bisect_right(self._ends, last) - bisect_right(self._ends, first)
         return inside + self._encoded(start, first) + self._encoded(last, end)

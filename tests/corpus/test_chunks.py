@@ -20,7 +20,8 @@ PIECES = [
     "- item\n", "  continued\n", ".. note::\n\n   inside\n", "def f(a):\n    return a\n",
     "@decorator\n", "class A:\n    '''doc'''\n", "function f() { return 1; }\n", "export class B {\n",
     "}\n", "{", "(", ")", "'''", '"', "/* ", " */", "// c\n", "#[derive(Debug)]\n", "fn f() {}\n",
-    "a;b;c;", "<|endoftext|>", "...", "```", "---\n", "\x00", "\x1c", "\x85",
+    "a;b;c;", "<|endoftext|>", "...", "```", "---\n", "\x00", "\x1c", "\x85", "слово ", " λόγος",
+    "größe ", " é", "'s", " ×",
 ]  # fmt: skip
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
