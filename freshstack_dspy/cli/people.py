@@ -46,7 +46,8 @@ def sample(
         against: The collection as another judge judged it: more where they differ.
         answers: With --kind answer: the folder that `freshstack answer` wrote.
         seed: The seed of the random order.
-        format: The others have the texts, and are new files.
+        format: freshstack has ids alone, in a file that grows; the others have the texts, in a new
+            file.
     """
     from freshstack_dspy.calibration.label_files import tasks_as
     from freshstack_dspy.calibration.sampling import draw
@@ -220,7 +221,7 @@ def optimize(
     with judging(config, Asking(mode, log=log), out) as session, redirect_stdout(io.StringIO()):
         optimized = fs.optimize(
             examples or read_examples(labels, texts),
-            session.lm_of(TUNED[program].role if program in TUNED else None),
+            session.lm_of(tuned.role if tuned else None),
             program=_program(session, program) if module is program else module,
             optimizer=own(optimizer, "--optimizer"),
             metric=own(metric, "--metric"),

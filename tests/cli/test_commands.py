@@ -4,8 +4,6 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-import pytest
-
 from freshstack_dspy import Collection
 
 from .conftest import Command
@@ -90,35 +88,3 @@ def test_synthesize_and_decontextualize_write_json_lines(
 
 def test_the_version_is_that_of_the_package(freshstack: Command) -> None:
     assert freshstack("--version") == (0, version("freshstack_dspy") + "\n", "")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["sample", "BUILT"],
-        ["sample", "BUILT", "--format", "csv"],
-        ["topics", "BUILT"],
-        ["import-labels", "LABELS", "--collection", "BUILT"],
-        ["synthesize", "corpus", "--config", "build.toml"],
-        ["retrieve", "BUILT", "--retriever", "bm25"],
-        ["contexts", "BUILT", "RUN", "--k", "2"],
-    ],
-    ids=lambda words: "-".join(words[:1] + words[2:]),
-)
-def test_an_output_may_be_in_a_folder_that_is_not_there_yet(
-    freshstack: Command,
-    built: Path,
-    labels_of_built: Path,
-    config: Path,
-    tmp_path: Path,
-    words: list[str],
-) -> None:
-    run = tmp_path / "mine.run"
-    chunk_id = next(iter(Collection.load(built).corpus.ids))
-    run.write_text(f"2 Q0 {chunk_id} 1 1.0 mine\n")
-    places = {"BUILT": built, "LABELS": labels_of_built, "RUN": run}
-
-    done = freshstack(*(places.get(word, word) for word in words), "--out", "new/folder/it")
-
-    assert done.code == 0, done.err
-    assert (tmp_path / "new/folder/it").is_file()
