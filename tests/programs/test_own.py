@@ -147,11 +147,13 @@ def test_what_another_adapter_lets_pass_is_a_failure() -> None:
 def test_a_program_is_awaited(answering: Answering) -> None:
     answering(NuggetizeAnswer=ONE)
 
-    async def both() -> list[Any]:
-        return await asyncio.gather(*(Nuggetizer().acall(QUERY) for _ in range(2)))
+    async def all_of_them() -> list[Any]:
+        texts = Nuggetizer().acall(question="Widths?", answer=QUERY.answer)
+        return await asyncio.gather(texts, *(Nuggetizer().acall(QUERY) for _ in range(2)))
 
-    one, other = asyncio.run(both())
+    by_texts, one, other = asyncio.run(all_of_them())
     assert one.nuggets == other.nuggets != ()
+    assert [nugget.text for nugget in by_texts.nuggets] == [nugget.text for nugget in one.nuggets]
 
 
 def numbered(number: int) -> Query:
