@@ -109,7 +109,7 @@ def examples(
     if isinstance(collection, Path | str):
         collection = Collection.load(collection)
     records: Any = labels
-    if isinstance(labels, Path | str) or all(isinstance(one, Path | str) for one in labels):
+    if isinstance(labels, Path | str) or all(isinstance(each, Path | str) for each in labels):
         records = read_labels(records, kind)
     records, lost = followed(records, collection)
     if lost:
@@ -285,24 +285,28 @@ def nugget_examples(
     """
     answered = {query.query_id: query for query in collection.queries if query.answer.strip()}
     examples = []
-    for one in sorted(lists, key=lambda one: (one.query_id, one.annotator)):
-        query = answered.get(one.query_id)
+    for listed in sorted(lists, key=lambda listed: (listed.query_id, listed.annotator)):
+        query = answered.get(listed.query_id)
         if query is None:
             raise CollectionError(
-                f"{collection.name}: the collection has no query {one.query_id!r} with an answer, "
+                f"{collection.name}: the collection has no query {listed.query_id!r} with an answer, "
                 "for which people listed nuggets: take this list out, or name another collection"
             )
         # One that only restates the question is no valid nugget, and no program is to write it.
-        texts = {each.text: each for each in one.nuggets if not restates(each.text, query.text)}
+        texts = {
+            nugget.text: nugget
+            for nugget in listed.nuggets
+            if not restates(nugget.text, query.text)
+        }
         matches = support(query.text, list(texts), [query.answer])[0]
         nuggets = [
             NuggetText(
                 quote=match.nearest if find_quotation(match.nearest, query.answer) else "",
-                text=each.text,
-                importance=each.importance or "vital",
+                text=nugget.text,
+                importance=nugget.importance or "vital",
                 doubtful=False,
             )
-            for each, match in zip(texts.values(), matches, strict=True)
+            for nugget, match in zip(texts.values(), matches, strict=True)
         ]
         example = _labelled(
             SUPPORT,
@@ -321,12 +325,13 @@ def same_facts(nuggets: Sequence[str], listed: Sequence[str]) -> dict[int, int]:
 
     Two state the same fact from a `likeness` of 0.5 on.
     """
-    found: dict[int, int] = {}
+    matched: dict[int, int] = {}
     pairs = product(enumerate(nuggets), enumerate(listed))
-    for less, one, other in sorted((-likeness(a, b), one, other) for (one, a), (other, b) in pairs):
-        if -less >= _SAME_FACT and one not in found and other not in found.values():
-            found[one] = other
-    return found
+    alike = ((-likeness(text, other), at, there) for (at, text), (there, other) in pairs)
+    for less, at, there in sorted(alike):
+        if -less >= _SAME_FACT and at not in matched and there not in matched.values():
+            matched[at] = there
+    return matched
 
 
 def answer_examples(
@@ -337,24 +342,28 @@ def answer_examples(
     Raises:
         CollectionError: A label lacks one of its texts.
     """
-    asked = {one.query_id: one for one in collection.queries} if collection else {}
+    asked = {query.query_id: query for query in collection.queries} if collection else {}
     examples = []
-    for one in labels:
-        own = Query(query_id=one.query_id, title="", body=one.question) if one.question else None
-        query = asked.get(one.query_id, own)
-        if query is None or one.answer is None or one.gold_answer is None:
+    for label in labels:
+        own = (
+            Query(query_id=label.query_id, title="", body=label.question)
+            if label.question
+            else None
+        )
+        query = asked.get(label.query_id, own)
+        if query is None or label.answer is None or label.gold_answer is None:
             raise CollectionError(
-                f"the label of the answer of {one.run_id!r} to query {one.query_id!r} lacks texts: "
+                f"the label of the answer of {label.run_id!r} to query {label.query_id!r} lacks texts: "
                 "give its 'answer' and 'gold_answer', and its 'question' or the collection"
             )
         example = _labelled(
             SUPPORT,
-            {"query": query, "references": [one.gold_answer], "answer": one.answer},
+            {"query": query, "references": [label.gold_answer], "answer": label.answer},
             question=ShownQuestion.of(query),
-            references=[ReferenceAnswer(number=1, text=one.gold_answer)],
-            answer=one.answer,
-            reason=one.note or "A person compared them.",
-            agrees="yes" if one.agrees else "no",
+            references=[ReferenceAnswer(number=1, text=label.gold_answer)],
+            answer=label.answer,
+            reason=label.note or "A person compared them.",
+            agrees="yes" if label.agrees else "no",
         )
         examples.append(example)
     return examples
@@ -386,7 +395,7 @@ def read_examples(path: Path, collection: Collection | None) -> list[dspy.Exampl
         CollectionError: The query of a line is not in the collection.
         SourceError: The file cannot be read, or a line is no object.
     """
-    queries = {one.query_id: one for one in collection.queries} if collection else {}
+    queries = {query.query_id: query for query in collection.queries} if collection else {}
     examples = []
     for row in read_rows(path):
         query = queries.get(str(row.values.get("query_id")))
@@ -402,7 +411,7 @@ def read_examples(path: Path, collection: Collection | None) -> list[dspy.Exampl
 def as_text(example: Any) -> str:
     """An example or a label as JSON; of what JSON does not have, as an index, its kind."""
     values = example if isinstance(example, BaseModel) else dict(example.items())
-    dumped = TypeAdapter(Any).dump_json(values, fallback=lambda one: type(one).__qualname__)
+    dumped = TypeAdapter(Any).dump_json(values, fallback=lambda value: type(value).__qualname__)
     return dumped.decode()
 
 
@@ -458,12 +467,12 @@ def verdict_on(
 ) -> dict[str, Any]:
     """A verdict on a chunk in the form of a scale's judge, from each nugget's grade and quotes."""
     graded = [{"nugget": place, "grade": grade} for place, grade in enumerate(grades, 1)]
-    supported = [one for one in graded if one["grade"]]
+    supported = [entry for entry in graded if entry["grade"]]
     answer: dict[str, Any] = {"grades": graded}
     if scale == "binary":
-        answer = {"supported": [one["nugget"] for one in supported]}
+        answer = {"supported": [entry["nugget"] for entry in supported]}
     elif scale == "support":
-        quoted = [{**one, "quotes": [*quotes[one["nugget"] - 1]]} for one in supported]
+        quoted = [{**entry, "quotes": [*quotes[entry["nugget"] - 1]]} for entry in supported]
         answer = {"supported": quoted}
     return {"chunk": number, "reason": reason, **answer}
 
@@ -480,6 +489,6 @@ def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[PairId, int]
         supporting = [label for label in given if binary(label, scale.threshold)]
         if 2 * len(supporting) != len(given):  # a tie is left out
             wins = 2 * len(supporting) > len(given)
-            winners = supporting if wins else [one for one in given if one not in supporting]
+            winners = supporting if wins else [label for label in given if label not in supporting]
             grades[pair] = int(wins) if scale.name == "binary" else mode(sorted(winners))
     return grades

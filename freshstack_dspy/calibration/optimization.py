@@ -186,7 +186,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
             `f1`. Optimizers then credit each example with the share of its pairs on
             which program and person agree. Or a function, see `Metric`, whose mean counts: of an
             example, with labels as `examples` makes it, and the program's prediction.
-        collection: Where texts are looked up first; the nuggetizer needs one.
+        collection: The collection that was labelled, whose texts are shown; the nuggetizer needs it.
         scale: Of the judge, and the lowest label, also of people, that is support; by default
             `support` from 1 on. There, labels that are all 0 or 1 mean no and yes.
         limit: The largest number of nuggets.
@@ -233,7 +233,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
 
     report = OptimizationReport(
         optimizer=own_name(optimizer),
-        model=", ".join(sorted({(one.lm or lm).model for one in tuned.predictors()})),
+        model=", ".join(sorted({(predictor.lm or lm).model for predictor in tuned.predictors()})),
         metric=measure.name,
         labels=sha256("\n".join(sorted(map(as_text, labels))).encode()).hexdigest(),
         queries={
@@ -242,7 +242,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         },
         examples={part: len(of) for part, of in split._asdict().items()},
         **chosen,
-        demonstrations=sum(len(one["demos"]) for one in best_state.values()),
+        demonstrations=sum(len(state["demos"]) for state in best_state.values()),
         new_instructions=differs("signature"),
         new_settings=differs("fields") or differs("config"),
         **_on_test(split.test, before, after, measure),
@@ -435,7 +435,10 @@ class _Run:
         """What a step asked of all models."""
         accounts = [client.ledger.of(name) for client in self.clients.values()]
         return StepLedger(
-            **{key: sum(getattr(one, key) for one in accounts) for key in StepLedger.model_fields}
+            **{
+                key: sum(getattr(account, key) for account in accounts)
+                for key in StepLedger.model_fields
+            }
         )
 
     def spent(self) -> dict[str, Any]:
@@ -467,9 +470,9 @@ class _Run:
 
         with step(part):
             workers = self.lm.client.model.concurrency
-            found = map_in_order(run, examples, workers=workers, done=advance)
-        errors = [one for one in found if isinstance(one, Exception)]
-        tallies = [None if isinstance(one, Exception) else one for one in found]
+            outcomes = map_in_order(run, examples, workers=workers, done=advance)
+        errors = [each for each in outcomes if isinstance(each, Exception)]
+        tallies = [None if isinstance(each, Exception) else each for each in outcomes]
         value = self.measure.value(tallies)
         score = "undefined" if value is None else f"{value:.3f}"
         self.progress.finish(part, f"{self.measure.name} {score}; {self.account(part).line}")
@@ -597,11 +600,11 @@ def _choose(
 
 def _raise_if_unanswered(parts: Sequence[_Answers]) -> None:
     """Raise a FatalModelError where no example has an answer: there is nothing to choose by."""
-    failures = sum((one.failures for one in parts), Counter[str]())
-    count = sum(len(one.tallies) for one in parts)
+    failures = sum((answers.failures for answers in parts), Counter[str]())
+    count = sum(len(answers.tallies) for answers in parts)
     if failures.total() == count:
         kinds = ", ".join(f"{number} {status}" for status, number in failures.most_common())
-        first = next(one.first for one in parts if one.first)
+        first = next(answers.first for answers in parts if answers.first)
         raise FatalModelError(
             f"none of the {count} examples to train and to choose by was answered: {kinds}; the "
             f"first: {first}"
@@ -697,7 +700,7 @@ def _candidates(
             "instructions, demonstrations or settings: compile with it directly, and give the "
             "result to a build as a program"
         )
-    made = [compiled, *(one["program"] for one in getattr(compiled, "candidate_programs", ()))]
+    made = [compiled, *(each["program"] for each in getattr(compiled, "candidate_programs", ()))]
     if details := getattr(compiled, "detailed_results", None):
         made += details.candidates
     return _distinct([student, *made])[1:]
@@ -748,7 +751,7 @@ def _by_name(name: str, student: _Student, train: list[Any], run: _Run) -> Any:
     # Examples are demonstrations where they have all that a predictor was asked and answered.
     asked: Any = student.predictors()
     given = train[0].people if isinstance(train[0], LabelledExample) else train[0]
-    shown = all(set(one.signature.fields) <= set(given.keys()) for one in asked)
+    shown = all(set(predictor.signature.fields) <= set(given.keys()) for predictor in asked)
     credit: dict[str, Any] = {
         "metric": measure.metric,
         "metric_threshold": GOOD_ENOUGH,
