@@ -5,6 +5,7 @@ and `ids.json` where a format could not hold an id: exported id -> ours, by kind
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -148,8 +149,11 @@ def _about(layout: Format, selection: Selection) -> Files:
 
 
 def _write(path: Path, content: Any) -> None:
-    """Write bytes, a text, an object (`.json`), objects (`.jsonl`) or lines."""
+    """Write bytes, a text, an object (`.json`), objects (`.jsonl`) or lines, or move a file here."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, Path):
+        shutil.move(content, path)
+        return
     if isinstance(content, bytes | str):
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
         return

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.formats.format import Format
@@ -80,10 +82,11 @@ def _write(selection: Selection) -> Files:
         ("queries", "test", _QUERIES, rows, f"\n{selection.readme(_HOW_TO_LOAD)}"),
         ("corpus", "train", _CORPUS, corpus_rows(selection, {}), ""),
     ):
-        file, content = parquet_file(split, schema_of(fields), values)
-        yield f"{name}/{file}", content
+        with TemporaryDirectory() as place:
+            file = parquet_file(Path(place), split, schema_of(fields), values)
+            yield f"{name}/{file.name}", file
         # The name of a collection is the `topic` of the official loader.
-        head = front_matter({selection.collection.name: (split, file)})
+        head = front_matter({selection.collection.name: (split, file.name)})
         yield f"{name}/README.md", f"{head}{text}"
     yield JUDGMENTS_FILE, judgment_rows(selection)
     yield from changed_ids(queries=queries.items(), nuggets=nuggets.items())

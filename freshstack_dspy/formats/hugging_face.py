@@ -1,7 +1,6 @@
 """The Hugging Face hub: a data set of Parquet for each kind of record, with the card."""
 
 import hashlib
-import io
 import json
 import os
 import re
@@ -52,10 +51,11 @@ def _write(selection: Selection) -> Files:
     tables["corpus"] = (chunk_schema(), (chunk.model_dump() for chunk in collection.chunks()))
     tables["qrels"] = (schema_of(qrels), grades)
     files = {}
-    for config, (schema, rows) in tables.items():
-        file, content = parquet_file("test", schema, rows)
-        files[config] = ("test", f"{config}/{file}")
-        yield files[config][1], content
+    with tempfile.TemporaryDirectory() as place:
+        for config, (schema, rows) in tables.items():
+            file = parquet_file(Path(place), "test", schema, rows)
+            files[config] = ("test", f"{config}/{file.name}")
+            yield files[config][1], file
     languages = sorted({query.language for query in collection.queries if query.language})
     about = (
         f"pretty_name: {json.dumps(collection.name)}\n"
@@ -102,17 +102,18 @@ def _records(imported: Imported, name: str, record: type[R]) -> Iterator[tuple[R
 
 
 def parquet_file(
-    split: str, schema: "pa.Schema", rows: Iterable[dict[str, Any]]
-) -> tuple[str, bytes]:
-    """Give the file of a split of a data set, `{split}-{hash}.parquet`.
+    folder: Path, split: str, schema: "pa.Schema", rows: Iterable[dict[str, Any]]
+) -> Path:
+    """Write the file of a split of a data set, `{split}-{hash}.parquet`.
 
     `datasets` caches what it reads under the names in the README and never looks whether the file
     behind them changed, so the name has the hash of the content.
     """
-    file = io.BytesIO()
-    write_rows(file, schema, rows)
-    digest = hashlib.sha256(file.getvalue()).hexdigest()
-    return f"{split}-{digest[:16]}.parquet", file.getvalue()
+    path = folder / "rows.parquet"
+    write_rows(path, schema, rows)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return path.replace(folder / f"{split}-{digest[:16]}.parquet")
 
 
 def front_matter(files: Mapping[str, tuple[str, str]], about: str = "") -> str:

@@ -22,7 +22,7 @@ Ids = Mapping[str, str]
 
 Files = Iterator[tuple[str, Any]]
 """The files of a layout: each path, and what is written there, as `format` takes it: bytes, a text, an
-object (`.json`), objects (`.jsonl`) or lines."""
+object (`.json`), objects (`.jsonl`) or lines; or the path of a file to move there."""
 
 
 class Selection:
