@@ -46,15 +46,16 @@ def _name(each: Any) -> str:
 
 
 class _Grouped(TyperGroup):
-    """Lists the commands below the name of their group."""
+    """Lists the commands below the name of their group, with the whole line of their help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for group, commands in _GROUPS.items():
-            found: dict[str, Any] = {
-                _name(each): self.get_command(ctx, _name(each)) for each in commands
-            }
+        groups = {group: [*map(_name, commands)] for group, commands in _GROUPS.items()}
+        for group, names in (
+            groups if ctx.parent is None else {"Commands": [*self.commands]}
+        ).items():
+            commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in names}
             with formatter.section(group):
-                rows = [(name, each.get_short_help_str(200)) for name, each in found.items()]
+                rows = [(name, each.get_short_help_str(200)) for name, each in commands.items()]
                 formatter.write_dl(rows, col_max=16)
 
     def invoke(self, ctx: Any) -> Any:
@@ -75,7 +76,7 @@ app = typer.Typer(
 )
 for _each in (each for commands in _GROUPS.values() for each in commands):
     if isinstance(_each, typer.Typer):
-        app.add_typer(_each)
+        app.add_typer(_each, cls=_Grouped)
     else:
         app.command(_name(_each))(_each)
 
