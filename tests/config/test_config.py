@@ -82,49 +82,29 @@ def test_every_path_is_relative_to_the_file(folder: Path, monkeypatch: pytest.Mo
     assert config.programs.named["support_judge"].state == program
 
 
-FAULTS = {
-    "a word for a number": (
-        '[pool]\ndepth = "deep"',
-        "pool.depth is 'deep': input should be a valid integer",
-    ),
-    "one of a list outside of its set": (
-        '[pool]\nretrievers = ["bm25", "bm52"]',
-        "the file: pool.retrievers names ['bm52']; there are: bm25, lsa, hybrid",
-    ),
-    "numbers that do not go together": (
-        "[pool]\ndepth = 5\ntop_k = 6",
-        "pool: top_k (6) cannot be larger than depth (5)",
-    ),
-    "a misspelt key": (
-        "[pool]\ntopk = 3",
-        (
-            "unknown key pool.topk; did you mean top_k? allowed here: depth, lists, per_file, "
-            "retrievers, techniques, top_k"
-        ),
-    ),
-    "an unknown key in one of several tables": (
-        '[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"',
-        (
-            "unknown key corpus[1].glob; allowed here: exclude, include, keep, language, name, "
-            "package, pages, path, revision, url"
-        ),
-    ),
-    "a corpus without a place": (
-        '[[corpus]]\nname = "b"',
-        "corpus[1]: name one of path, url and package, or in Python documents, not none",
-    ),
-    "an embedder with the name of another retriever": (
-        '[[embedder]]\nname = "bm25"\nmodel = "openai/e"',
-        "embedder[0]: name is 'bm25', which is taken; call it otherwise",
-    ),
-}
+@pytest.mark.parametrize(
+    ("added", "words"),
+    [
+        ('[pool]\ndepth = "deep"', "pool.depth is 'deep': input should be a valid integer"),
+        ('[pool]\nretrievers = ["bm52"]', "['bm52']; there are: bm25, lsa, hybrid"),
+        ("[pool]\ndepth = 5\ntop_k = 6", "pool: top_k (6) cannot be larger than depth (5)"),
+        ("[pool]\ntopk = 3", "unknown key pool.topk; did you mean top_k? allowed here: depth, "),
+        ('[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"', "unknown key corpus[1].glob; "),
+        ('[[corpus]]\nname = "b"', "corpus[1]: name one of path, url and package"),
+        ('[[embedder]]\nname = "bm25"\nmodel = "openai/e"', "embedder[0]: name is 'bm25'"),
+        ('[index]\npath = "s3://bucket/indexes"', 'bm25s needs a folder; write lexical = "lance"'),
+        ('[index]\npath = "db://bucket"\nlexical = "lance"', "is no object store (db://)"),
+        ('[index]\npath = "s3://me:pass@b/x"\nlexical = "lance"', "holds a name or password"),
+        ('[index]\nlexical = "lance"', "pool.retrievers names ['lsa']; there are: bm25, hybrid"),
+    ],
+)
+def test_a_fault_is_one_line_with_file_key_found_and_allowed(
+    folder: Path, added: str, words: str
+) -> None:
+    line = refused(written(folder, LEAST + added))
 
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_one_line_with_file_key_found_and_allowed(folder: Path, fault: str) -> None:
-    added, message = FAULTS[fault]
-
-    assert refused(written(folder, LEAST + added)) == message
+    assert words in line
+    assert "pass@" not in line
 
 
 @pytest.mark.parametrize(
@@ -181,26 +161,6 @@ def test_a_build_may_not_write_into_what_it_reads(folder: Path, section: str) ->
     assert load_config(written(folder, at_a_commit)).corpus[0].revision == "HEAD"
 
 
-@pytest.mark.parametrize(
-    ("index", "words"),
-    [
-        ('path = "s3://bucket/indexes"', 'bm25s needs a folder; write lexical = "lance"'),
-        ('path = "db://bucket"\nlexical = "lance"', "is no object store (db://)"),
-        ('path = "s3://"\nlexical = "lance"', "names no bucket; write it as s3://bucket/name"),
-        ('path = "s3://me:pass@bucket/x"\nlexical = "lance"', "holds a name or password"),
-        ('lexical = "lance"', "pool.retrievers names ['lsa']; there are: bm25, hybrid"),
-        ('lexical = "tantivy"', "lexical"),
-    ],
-)
-def test_an_index_that_cannot_be_is_refused_in_one_line(
-    folder: Path, index: str, words: str
-) -> None:
-    line = refused(written(folder, f"{LEAST}[index]\n{index}"))
-
-    assert words in line
-    assert "pass@" not in line
-
-
 def test_an_object_store_is_kept_as_it_is_named_and_changes_no_settings(folder: Path) -> None:
     bm25 = '[pool]\nretrievers = ["bm25"]\n'
     there = load_config(
@@ -252,25 +212,14 @@ def test_every_section_refuses_unknown_keys_and_is_frozen() -> None:
     ("keys", "message"),
     [
         ('source = "synthetic"', "queries: count is missing"),
-        ('source = "synthetic"\ncount = 0', "queries.count is 0"),
         (
             'source = "synthetic"\ncount = 1\nlimit = 3',
-            "queries: source synthetic has no key limit; allowed here: chunks, count, language, ",
+            "source synthetic has no key limit; allowed",
         ),
         ('source = "synthetic"\ncount = 1\nsources = ["doc"]', "queries.sources names ['doc']"),
-        ('source = "synthetic"\ncount = 1\nstyle = "lost.txt"', "queries.style names"),
-        (
-            'path = "questions.jsonl"\nseed = 4',
-            "queries: source jsonl has no key seed; allowed",
-        ),
-        (
-            'path = "questions.jsonl"\nlimti = 3\nsource = "csv"',
-            "unknown key queries.limti; did you mean limit?",
-        ),
-        (
-            'path = "questions.jsonl"\nsource = "json"',
-            "there is none of the name 'json'; allowed: s",
-        ),
+        ('path = "questions.jsonl"\nseed = 4', "source jsonl has no key seed; allowed"),
+        ('path = "questions.jsonl"\nlimti = 3', "unknown key queries.limti; did you mean limit?"),
+        ('path = "questions.jsonl"\nsource = "json"', "none of the name 'json'; allowed: s"),
         ('path = "questions.jsonl"\nrows = []', "queries.rows: is for Python"),
     ],
 )
