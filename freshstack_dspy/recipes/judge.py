@@ -389,15 +389,7 @@ def merged(batches: Iterable[JudgedBatch], votes: int) -> tuple[Judgment, ...]:
                 continue
             pair = (one.query_id, one.nugget_id, one.chunk_id)
             parts[pair] = passage.parts
-            vote = Vote(
-                vote=batch.call.vote,
-                part=passage.part,
-                label=one.label,
-                status=one.status,
-                reason=one.reason,
-                call_id=one.call_id,
-                evidence=one.evidence,
-            )
+            vote = Vote(vote=batch.call.vote, part=passage.part, **_said(one))
             found.setdefault(pair, []).append(vote)
     judgments = (_judgment(pair, cast, parts[pair], votes) for pair, cast in found.items())
     return (*alone, *(judgment for judgment in judgments if judgment is not None))
@@ -413,18 +405,15 @@ def _judgment(
     if decisive is None:
         return None
     query_id, nugget_id, chunk_id = pair
-    return Judgment(
-        query_id=query_id,
-        nugget_id=nugget_id,
-        chunk_id=chunk_id,
-        label=decisive.label,
-        status=decisive.status,
-        reason=decisive.reason,
-        call_id=decisive.call_id,
-        evidence=decisive.evidence,
-        parts=parts,
-        votes=tuple(cast) if len(cast) > 1 else (),
-    )
+    votes_cast = tuple(cast) if len(cast) > 1 else ()
+    ids = {"query_id": query_id, "nugget_id": nugget_id, "chunk_id": chunk_id}
+    return Judgment(**ids, **_said(decisive), parts=parts, votes=votes_cast)
+
+
+def _said(record: Judgment | Vote) -> dict[str, Any]:
+    """What a judge said, of one vote or of all."""
+    fields = "label", "status", "reason", "call_id", "evidence"
+    return {name: getattr(record, name) for name in fields}
 
 
 def _of_parts(cast: Sequence[Vote], parts: int) -> Vote | None:
