@@ -4,7 +4,9 @@ Pure functions over Arrow batches (`batches.py`) go to either, and give the same
 """
 
 import functools
-from collections.abc import Callable, Iterator
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from freshstack_dspy.config import EngineConfig
@@ -23,3 +25,15 @@ def mapper(engine: EngineConfig) -> Callable[..., Iterator[Any]]:
 
     check(engine)
     return functools.partial(map_batches, engine)
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of packages, and of `python`, where this runs; empty where one is missing."""
+
+    def found(package: str) -> str:
+        try:
+            return platform.python_version() if package == "python" else version(package)
+        except PackageNotFoundError:
+            return ""
+
+    return {package: found(package) for package in packages}

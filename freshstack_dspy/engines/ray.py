@@ -7,11 +7,10 @@ place that never comes, and a lost node repeats what it was at.
 import functools
 import importlib
 import os
-import platform
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from freshstack_dspy.config import EngineConfig
+from freshstack_dspy.engines import installed
 from freshstack_dspy.errors import EngineError, FreshstackError
 
 STALLED = 900.0
@@ -144,8 +144,8 @@ def _check_nodes(gpus: float, _job: str) -> None:
             f"the Ray cluster has {_free(ray.cluster_resources())} on {len(nodes)} nodes, and a "
             f"batch needs 1 CPU{f' and {gpus:g} GPU (engine.gpus)' * bool(gpus)}"
         )
-    here = _installed(_packages())
-    probe, faults = ray.remote(num_cpus=0, max_retries=0)(_installed), ray.exceptions
+    here = installed(_packages())
+    probe, faults = ray.remote(num_cpus=0, max_retries=0)(installed), ray.exceptions
     for node in nodes:
         where = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             node["NodeID"], soft=False
@@ -171,20 +171,6 @@ def _check_nodes(gpus: float, _job: str) -> None:
 def _packages() -> list[str]:
     needed = [each for each in requires("freshstack_dspy") or () if "extra ==" not in each]
     return ["python", *(re.split(r"[^\w.-]", each)[0] for each in needed)]
-
-
-def _installed(packages: Iterable[str]) -> dict[str, str]:
-    """The versions of packages where this runs."""
-
-    def found(package: str) -> str:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return ""
-
-    return {
-        each: platform.python_version() if each == "python" else found(each) for each in packages
-    }
 
 
 def _slots(resources: dict[str, float], gpus: float) -> float:

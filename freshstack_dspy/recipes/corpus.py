@@ -15,7 +15,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +29,7 @@ from freshstack_dspy.corpus.parquet import (
     sorted_batches,
     write_chunks,
 )
-from freshstack_dspy.engines import mapper
+from freshstack_dspy.engines import installed, mapper
 from freshstack_dspy.errors import CollectionError, ConfigError, IndexingError, SourceError
 from freshstack_dspy.files import Uri, check_writable, existing_folder, replace_folder
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -375,19 +375,9 @@ def _code_sha256(places: tuple[str, ...], packages: str = ".*") -> str:
         {
             "files": {name: digest for name, digest in code.items() if not name.endswith(".pyc")},
             "python": platform.python_version_tuple()[:2],
-            "versions": {
-                name: _installed(name) for name in required if re.fullmatch(packages, name)
-            },
+            "versions": installed(name for name in required if re.fullmatch(packages, name)),
         }
     )
-
-
-def _installed(package: str) -> str | None:
-    """The version of a package, or None where this system lacks it, as it may an extra."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 # The index
