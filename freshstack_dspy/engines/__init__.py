@@ -30,10 +30,10 @@ def mapper(engine: EngineConfig) -> Callable[..., Iterator[Any]]:
 def installed(packages: Iterable[str]) -> dict[str, str]:
     """The versions of packages, and of `python`, where this runs; empty where one is missing."""
 
-    def found(package: str) -> str:
+    def version_of(package: str) -> str:
         try:
             return platform.python_version() if package == "python" else version(package)
         except PackageNotFoundError:
             return ""
 
-    return {package: found(package) for package in packages}
+    return {package: version_of(package) for package in packages}
