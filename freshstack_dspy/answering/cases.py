@@ -102,12 +102,14 @@ def found_and_agrees(
     cases = cases or {}
     agrees = {query: float(verdict) for query, verdict in verdicts.items() if verdict is not None}
     both = sorted(agrees.keys() & values.keys())
-    found = {query: float(values[query] > 0) for query in both}
-    cells = Counter((found[query], agrees[query]) for query in both)
+    found_by_query = {query: float(values[query] > 0) for query in both}
+    cells = Counter((found_by_query[query], agrees[query]) for query in both)
 
     def correlation(side: Mapping[str, float], *, without: tuple[Case, ...] = ()) -> Estimate:
         queries = [query for query in both if cases.get(query) not in without]
-        return spearman_rho(*({query: of[query] for query in queries} for of in (side, agrees)))
+        return spearman_rho(
+            *({query: scores[query] for query in queries} for scores in (side, agrees))
+        )
 
     return FoundAndAgrees(
         measure=measure,
@@ -117,7 +119,7 @@ def found_and_agrees(
         missed_agree=cells[0, 1],
         missed_disagree=cells[0, 0],
         cases=dict(sorted(Counter(cases.values()).items())),
-        phi=correlation(found),  # of two that are yes or no, every correlation is phi
+        phi=correlation(found_by_query),  # of two that are yes or no, every correlation is phi
         spearman=correlation(values),
         refined=correlation(values, without=RECALL_FAILS),
         without_value=tuple(sorted(agrees.keys() - values.keys())),
@@ -144,8 +146,13 @@ def failure_cases(
     qrels = collection.qrels()
     answers = {(answer.run_id, answer.topic_id): answer for answer in answering.answers}
     golds = {gold.topic_id: gold for gold in answering.gold_answers if gold.sample == 1}
-    supported = {(one.run_id, one.qid): _held(one, scale) for one in answering.assignments}
-    supported_by_gold = {one.qid: _held(one, scale) for one in answering.gold_assignments}
+    supported = {
+        (assigned.run_id, assigned.qid): _held(assigned, scale)
+        for assigned in answering.assignments
+    }
+    supported_by_gold = {
+        assigned.qid: _held(assigned, scale) for assigned in answering.gold_assignments
+    }
     cases = []
     for agreement in answering.agreements:
         run_id, query_id = key = agreement.run_id, agreement.query_id

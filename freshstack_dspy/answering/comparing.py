@@ -90,10 +90,12 @@ def agree(
             session.each("comparison", ask, answers) if asks_model else [*map(ask, answers)]
         )
     agreements = []
-    for found in zip(*columns, strict=False):  # of deferred ones there are fewer
-        scores = {name: score for one in found for name, score in one.record.scores.items()}
-        agreements.append(found[0].record.model_copy(update={"scores": scores}))
-    failures = [one.failure for one in chain(*columns) if one.failure is not None]
+    for outcomes in zip(*columns, strict=False):  # of deferred ones there are fewer
+        scores = {
+            name: score for outcome in outcomes for name, score in outcome.record.scores.items()
+        }
+        agreements.append(outcomes[0].record.model_copy(update={"scores": scores}))
+    failures = [outcome.failure for outcome in chain(*columns) if outcome.failure is not None]
     return agreements, failures
 
 
@@ -105,8 +107,8 @@ def comparer_names() -> tuple[str, ...]:
 def check_comparers(comparers: Iterable[str]) -> None:
     """Check, before anything is asked, that there are all of them."""
     for name in comparers:
-        if name not in COMPARERS and name not in (known := comparer_names()):
-            raise ConfigError(f"no comparer {name!r}; allowed: {', '.join(known)}")
+        if name not in COMPARERS and name not in (allowed := comparer_names()):
+            raise ConfigError(f"no comparer {name!r}; allowed: {', '.join(allowed)}")
 
 
 def answer_comparer(session: Session, name: str) -> Any:
@@ -125,7 +127,7 @@ def _comparer(session: Session, name: str) -> Comparer:
     similarity = SIMILARITIES.get(name) or OTHER_COMPARERS.get(name)
 
     def compare(_: Query, references: Sequence[str], answer: str) -> Mapping[str, Any]:
-        score = max(similarity(one, answer) for one in references)
+        score = max(similarity(reference, answer) for reference in references)
         return {"score": score, "reason": f"{name} with the nearest gold answer: {score:.3f}"}
 
     return compare
@@ -141,30 +143,32 @@ def _compared(
 ) -> Outcome:
     """Whether an answer agrees with a gold one by one comparer, asked only where it is not plain."""
     query, gold = queries[answer.topic_id], golds[answer.topic_id]
-    references = [one.text for one in gold if one.is_answered]
-    failed = next((one for one in gold if one.status != "ok"), None)
-    found, failure = _known(answer, references, failed), None
-    if not found:
+    references = [gold_answer.text for gold_answer in gold if gold_answer.is_answered]
+    failed = next((gold_answer for gold_answer in gold if gold_answer.status != "ok"), None)
+    verdict, failure = _known(answer, references, failed), None
+    if not verdict:
         try:
             reply = compare(query, references, answer.text)
             agrees = reply["score"] >= threshold
-            found = {"agrees": agrees, "reason": reply["reason"], "call_id": reply.get("call_id")}
+            verdict = {"agrees": agrees, "reason": reply["reason"], "call_id": reply.get("call_id")}
             if failed is None or agrees:
-                found["scores"] = {name: reply["score"]}
+                verdict["scores"] = {name: reply["score"]}
             else:
                 reason = "it agrees with no gold answer, and one of them failed"
-                found |= {"agrees": None, "status": failed.status, "reason": reason}
+                verdict |= {"agrees": None, "status": failed.status, "reason": reason}
         except ReplyError as error:
-            found = {"status": error.status, "reason": str(error), "call_id": error.call_id}
+            verdict = {"status": error.status, "reason": str(error), "call_id": error.call_id}
             failure = AnsweringFailure.of(answer, "comparison", error)
-    elif "agrees" in found:
-        found["scores"] = {name: found["agrees"] * _HIGHEST.get(name, 1.0)}
+    elif "agrees" in verdict:
+        verdict["scores"] = {name: verdict["agrees"] * _HIGHEST.get(name, 1.0)}
     agreement = Agreement(
         run_id=answer.run_id,
         query_id=query.query_id,
         answer_call_id=answer.call_id,
-        gold_call_ids=tuple(one.call_id for one in gold if one.call_id is not None),
-        **{"agrees": None, "status": "ok", "call_id": None, **found},
+        gold_call_ids=tuple(
+            gold_answer.call_id for gold_answer in gold if gold_answer.call_id is not None
+        ),
+        **{"agrees": None, "status": "ok", "call_id": None, **verdict},
     )
     return Outcome(agreement, failure)
 

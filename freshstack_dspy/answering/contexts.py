@@ -134,7 +134,7 @@ def evaluate_contexts(
             query: {chunk: -rank for rank, chunk in enumerate(ids)} for query, ids in row.items()
         }
         evaluation = evaluate(qrels, Run.from_scores(scores, name=name), [*measures.values()])
-        columns[name] = {column: evaluation.values(of) for column, of in measures.items()}
+        columns[name] = {column: evaluation.values(measure) for column, measure in measures.items()}
         missing = [chunk not in judged[query].chunks for query, ids in row.items() for chunk in ids]
         unjudged[name] = fmean(missing) if missing else 0.0
     reports = [] if session is None else _rated(session, collection, judged, rows)
@@ -199,7 +199,9 @@ def _rated(
     outcomes = session.each("answer", partial(answered, write), contexts)
     session.stop_if_deferred()
     measured = {nugget_id for of_query in judged.values() for nugget_id in of_query.labels}
-    nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in measured)
+    nuggets = nuggets_by_query(
+        nugget for nugget in collection.nuggets if nugget.nugget_id in measured
+    )
     answers = [outcome.record for outcome in outcomes]
     assigned, unassigned = assign(session, answers, queries, nuggets)
     session.stop_if_deferred()

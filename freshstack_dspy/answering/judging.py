@@ -50,7 +50,9 @@ def assign(
         if answer.is_answered
     ]
     judgments = judge(session, session.recipe.support_judge, pairs, step="assignment", once=True)
-    by_pair = {(one.chunk_id, one.nugget_id): one for one in judgments.judgments}
+    by_pair = {
+        (judgment.chunk_id, judgment.nugget_id): judgment for judgment in judgments.judgments
+    }
 
     def assigned(answer: Answer, nugget: Nugget) -> AssignedNugget:
         """A nugget with nuggetizer's word for its label, or what is known without the judge."""
@@ -126,7 +128,9 @@ def judge_citations(
         shown = [texts[chunk_id] for chunk_id in answer.references if chunk_id in texts]
         pairs += grouped(queries[answer.topic_id], sentences, shown, cited)
     judgments = judge(session, session.recipe.support_judge, pairs, step="citation", once=True)
-    by_pair = {(one.nugget_id, one.chunk_id): one for one in judgments.judgments}
+    by_pair = {
+        (judgment.nugget_id, judgment.chunk_id): judgment for judgment in judgments.judgments
+    }
 
     def judged(answer: Answer, sentence: int, citation: int) -> JudgedCitation:
         reference = answer.references[answer.answer[sentence].citations[citation]]
@@ -160,16 +164,16 @@ def judge_citations(
         for answer in answers
     ]
     failures = {
-        (runs[one.nugget_id], one.query_id, one.call_id): AnsweringFailure(
-            query_id=one.query_id,
+        (runs[judgment.nugget_id], judgment.query_id, judgment.call_id): AnsweringFailure(
+            query_id=judgment.query_id,
             step="citation",
-            status=one.status,
-            message=one.reason,
-            call_id=one.call_id,
-            run_id=runs[one.nugget_id],
+            status=judgment.status,
+            message=judgment.reason,
+            call_id=judgment.call_id,
+            run_id=runs[judgment.nugget_id],
         )
-        for one in judgments.judgments
-        if one.status != "ok"
+        for judgment in judgments.judgments
+        if judgment.status != "ok"
     }
     return labelled, [*failures.values()]
 

@@ -118,12 +118,12 @@ class AnsweringAccount(Record):
 
 
 def answer_metrics(
-    found: Answering, account: AnsweringAccount, collection: Collection, runs: Iterable[Run]
+    answering: Answering, account: AnsweringAccount, collection: Collection, runs: Iterable[Run]
 ) -> AnswerMetrics:
     """Compute all metrics of the answers from runs over a collection."""
     qrels = collection.qrels()
-    assigned = (*found.assignments, *found.gold_assignments)
-    cited = (*found.citations, *found.gold_citations)
+    assigned = (*answering.assignments, *answering.gold_assignments)
+    cited = (*answering.citations, *answering.gold_citations)
     coverages: dict[str, dict[str, float]] = {}
     for answer in assigned:
         values = coverages.setdefault(answer.run_id, {})
@@ -135,11 +135,11 @@ def answer_metrics(
         measures = [f"{family}@{k}" for family in FAMILIES]
         rankings[run.name] = evaluate(qrels, run, measures)
         recalls[run.name] = rankings[run.name].values(f"{RECALL}@{k}", only_defined=True)
-    cases = failure_cases(found, collection, account.scale, recalls)
+    cases = failure_cases(answering, collection, account.scale, recalls)
     return AnswerMetrics(
-        answering=found,
+        answering=answering,
         account=account,
-        agreement=score_agreement(found.agreements, account.comparers),
+        agreement=score_agreement(answering.agreements, account.comparers),
         nuggets=score_assignments(assigned),
         citations=score_citations(cited) if cited else None,
         coverage={run_id: mean_interval(values) for run_id, values in coverages.items()},
@@ -147,9 +147,15 @@ def answer_metrics(
         relations={
             name: found_and_agrees(
                 recall,
-                {one.query_id: one.agrees for one in found.agreements if one.run_id == name},
-                measure=next(one for one in rankings[name].measures if one.startswith(RECALL)),
-                cases={one.query_id: one.case for one in cases if one.run_id == name},
+                {
+                    agreement.query_id: agreement.agrees
+                    for agreement in answering.agreements
+                    if agreement.run_id == name
+                },
+                measure=next(
+                    measure for measure in rankings[name].measures if measure.startswith(RECALL)
+                ),
+                cases={case.query_id: case.case for case in cases if case.run_id == name},
             )
             for name, recall in recalls.items()
         },
@@ -160,7 +166,7 @@ def answer_metrics(
 def answering_account(
     session: Session,
     collection: Collection,
-    found: Answering,
+    answering: Answering,
     *,
     k: Sequence[int],
     gold_answers: int,
@@ -170,7 +176,11 @@ def answering_account(
     model = session.config.model_of("generator")
     programs = {
         "generator": AnswerGenerator(),
-        **{one: answer_comparer(session, one) for one in ("yes_no", "graded") if one in comparers},
+        **{
+            comparer: answer_comparer(session, comparer)
+            for comparer in ("yes_no", "graded")
+            if comparer in comparers
+        },
         "support_judge": session.recipe.support_judge,
     }
     predictors = [
@@ -181,7 +191,7 @@ def answering_account(
     return AnsweringAccount(
         collection=collection.manifest.name,
         content_hash=collection.manifest.content_hash,
-        runs=tuple(sorted({answer.run_id for answer in found.answers})),
+        runs=tuple(sorted({answer.run_id for answer in answering.answers})),
         k=tuple(sorted(set(k))),
         gold_answers=gold_answers,
         model=model.name,
@@ -192,12 +202,12 @@ def answering_account(
         comparers=dict(comparers),
         scale=session.config.judge.graded,
         prompts=dict(sorted(prompts_of(predictors).items())),
-        queries=len({answer.topic_id for answer in found.answers}),
+        queries=len({answer.topic_id for answer in answering.answers}),
     )
 
 
 def write_answers(
-    folder: Path, found: Answering, account: AnsweringAccount, cases: Sequence[FailureCase] = ()
+    folder: Path, answering: Answering, account: AnsweringAccount, cases: Sequence[FailureCase] = ()
 ) -> None:
     """Write a folder of answers; the same answers give the same bytes.
 
@@ -205,7 +215,7 @@ def write_answers(
         CollectionError: The folder cannot be written.
     """
     records: dict[str, Sequence[Any]] = {
-        **{f"{name}.jsonl": of for name, of in zip(_FILES, found, strict=True)},
+        **{f"{name}.jsonl": rows for name, rows in zip(_FILES, answering, strict=True)},
         "cases.jsonl": cases,
     }
     with replace_folder(folder.absolute()) as partial:

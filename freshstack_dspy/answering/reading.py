@@ -125,7 +125,7 @@ def read_leaderboard(paths: Iterable[Path]) -> dict[tuple[str, str], dict[str, f
 
     A line is `run topic measure value`; means over topics, called `all`, are left out.
     """
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    leaderboard: dict[tuple[str, str], dict[str, float]] = {}
     for path in paths:
         for number, line in read_lines(path):
             fields = line.decode("utf-8", "replace").split()
@@ -134,12 +134,12 @@ def read_leaderboard(paths: Iterable[Path]) -> dict[tuple[str, str], dict[str, f
             try:
                 run, topic, measure, value = fields
                 if topic != ALL:
-                    found.setdefault((run, topic), {})[measure] = float(value)
+                    leaderboard.setdefault((run, topic), {})[measure] = float(value)
             except ValueError:
                 raise SourceError(
                     f"{path}:{number}: not a line `run topic measure value`, with a number as value"
                 ) from None
-    return found
+    return leaderboard
 
 
 def _rows(paths: Iterable[Path]) -> Iterator[tuple[Row, str, str]]:
@@ -183,9 +183,9 @@ def _citations(sentence: Row) -> Iterator[JudgedCitation]:
         support = each.values.get("support")
         if isinstance(support, bool | list | dict) or support not in _SUPPORT:
             raise each.fault("support", "2, 1, 0, or -1 where there is no label")
-        known = "reference" in each.values
+        has_reference = "reference" in each.values
         yield JudgedCitation(
             citationID=place,
-            reference=each.text("reference", default="") if known else None,
+            reference=each.text("reference", default="") if has_reference else None,
             support=_SUPPORT[support],
         )

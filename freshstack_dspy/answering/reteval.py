@@ -148,7 +148,9 @@ def answer_from_runs(
     of_gold, answers = records[: len(golds)], records[len(golds) :]
     judged = [*(answer for answer in of_gold if answer.sample == 1), *answers]
 
-    nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
+    nuggets = nuggets_by_query(
+        nugget for nugget in collection.nuggets if nugget.nugget_id in qrels.labels
+    )
     assigned, unassigned = assign(session, judged, queries, nuggets)
     wanted = {chunk_id for answer in judged for chunk_id in answer.references}
     chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
@@ -263,7 +265,7 @@ def _tops(
     tops = {}
     for run, k in depths:
         tops[run.name] = {
-            query_id: [one.chunk_id for one in run.rankings.get(query_id, ())[:k]]
+            query_id: [chunk.chunk_id for chunk in run.rankings.get(query_id, ())[:k]]
             for query_id in queries
         }
         if not any(tops[run.name].values()):

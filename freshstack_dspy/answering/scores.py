@@ -111,7 +111,11 @@ def _summarise(measures: Iterable[str], answers: Iterable[_Scored]) -> Scores:
                 run=run,
                 measures=measures,
                 per_query={
-                    query: {name: of.value for name, of in values.items() if of.value is not None}
+                    query: {
+                        name: estimate.value
+                        for name, estimate in values.items()
+                        if estimate.value is not None
+                    }
                     for query, values in estimates.items()
                 },
                 without_value=without,
@@ -156,9 +160,10 @@ def leaderboard_rows(scores: Scores) -> Iterator[tuple[str, str, dict[str, float
             run.run,
             ALL,
             {
-                name: sum(of.values()) / (len(of) + len(answered[name].intersection(run.absent)))
-                for name, of in columns.items()
-                if of
+                name: sum(column.values())
+                / (len(column) + len(answered[name].intersection(run.absent)))
+                for name, column in columns.items()
+                if column
             },
         )
 
@@ -195,10 +200,10 @@ def nugget_recall(nuggets: Sequence[AssignedNugget], measure: str) -> Estimate:
     counted = [
         (weights[each.rating], each.assignment) for each in nuggets if each.rating in weights
     ]
-    given = [(weight, _CREDIT[label]) for weight, label in counted if label in _CREDIT]
-    if given:
-        earned = [weight * (credit // 1 if strict else credit) for weight, credit in given]
-        return Estimate(value=sum(earned) / sum(weight for weight, _ in given))
+    assigned = [(weight, _CREDIT[label]) for weight, label in counted if label in _CREDIT]
+    if assigned:
+        earned = [weight * (credit // 1 if strict else credit) for weight, credit in assigned]
+        return Estimate(value=sum(earned) / sum(weight for weight, _ in assigned))
     if counted:
         return Estimate(reason=f"none of {len(counted)} nuggets has an assignment")
     return Estimate(reason=_NOTHING[over] if nuggets else _NO_NUGGETS)
@@ -222,9 +227,9 @@ def score_assignments(answers: Iterable[AssignedAnswer]) -> Scores:
         if answer.status == NOT_RETRIEVED:
             scored.append(_Scored(answer.run_id, answer.qid))
             continue
-        known = nuggets_of[answer.qid]
-        missing = known.keys() - {nugget.nugget_id for nugget in answer.nuggets}
-        nuggets = (*answer.nuggets, *(known[nugget_id] for nugget_id in sorted(missing)))
+        query_nuggets = nuggets_of[answer.qid]
+        missing = query_nuggets.keys() - {nugget.nugget_id for nugget in answer.nuggets}
+        nuggets = (*answer.nuggets, *(query_nuggets[nugget_id] for nugget_id in sorted(missing)))
         assignments = [nugget.assignment for nugget in nuggets]
         counts = {
             "nuggets": len(nuggets),
@@ -239,29 +244,29 @@ def score_assignments(answers: Iterable[AssignedAnswer]) -> Scores:
 
 def _nuggets_by_query(answers: Sequence[AssignedAnswer]) -> dict[str, dict[str, AssignedNugget]]:
     """Gather the nuggets of each query from all its answers, without their assignments."""
-    known: dict[str, dict[str, AssignedNugget]] = {}
+    by_query: dict[str, dict[str, AssignedNugget]] = {}
     for answer in answers:
-        of_query = known.setdefault(answer.qid, {})
-        for one in answer.nuggets:
-            if one.nugget_id not in of_query:
-                of_query[one.nugget_id] = one.model_copy(update={"assignment": None})
-            elif (before := of_query[one.nugget_id].rating) != one.rating:
+        of_query = by_query.setdefault(answer.qid, {})
+        for nugget in answer.nuggets:
+            if nugget.nugget_id not in of_query:
+                of_query[nugget.nugget_id] = nugget.model_copy(update={"assignment": None})
+            elif (before := of_query[nugget.nugget_id].rating) != nugget.rating:
                 raise CollectionError(
-                    f"run {answer.run_id!r}, query {answer.qid!r}: nugget {one.nugget_id!r} is "
-                    f"{one.rating or 'not rated'}, and {before or 'not rated'} in another answer "
+                    f"run {answer.run_id!r}, query {answer.qid!r}: nugget {nugget.nugget_id!r} is "
+                    f"{nugget.rating or 'not rated'}, and {before or 'not rated'} in another answer "
                     "to the query"
                 )
-    return known
+    return by_query
 
 
 # Citation support
 
 
 CITATION_MEASURES = tuple(
-    f"{weighting}_{of}_{citations}"
+    f"{weighting}_{kind}_{citations}"
     for citations in ("first", "all")
     for weighting in ("weighted", "hard")
-    for of in ("precision", "recall")
+    for kind in ("precision", "recall")
 )
 """weighted_precision_first, …, hard_recall_all."""
 
@@ -280,7 +285,7 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
     section 3.4; the variants, and what a missing label counts, as in castorini's RAGDoll 0.1.0,
     where an answer without citations counts 0 rather than nothing.
     """
-    weighting, of, citations = measure.split("_")
+    weighting, kind, citations = measure.split("_")
     cited = uncited = unlabelled = 0
     total = 0.0
     for sentence in answer.sentences:
@@ -298,7 +303,7 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
             unlabelled += 1
         else:
             uncited += 1
-    denominator = cited if of == "precision" else cited + uncited
+    denominator = cited if kind == "precision" else cited + uncited
     if denominator:
         return Estimate(value=total / denominator)
     if not answer.sentences:
@@ -311,21 +316,21 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
 def score_citations(answers: Iterable[JudgedAnswer]) -> Scores:
     """Score answers by all eight measures of citation support."""
     scored = []
-    for one in answers:
-        citations = [each for sentence in one.sentences for each in sentence.citations]
+    for answer in answers:
+        citations = [each for sentence in answer.sentences for each in sentence.citations]
         labels = [each.support for each in citations]
         counts = {
-            "sentences": len(one.sentences),
-            "uncited": sum(not sentence.citations for sentence in one.sentences),
+            "sentences": len(answer.sentences),
+            "uncited": sum(not sentence.citations for sentence in answer.sentences),
             "citations": len(citations),
             "full": labels.count(2),
             "partial": labels.count(1),
             "none": labels.count(0),
             "unlabelled": labels.count(-1),
-            "outside": sum(map(one.is_outside, citations)),
+            "outside": sum(map(answer.is_outside, citations)),
         }
-        found = {name: citation_support(one, name) for name in CITATION_MEASURES}
-        scored.append(_Scored(one.run_id, one.topic_id, found, counts))
+        values = {name: citation_support(answer, name) for name in CITATION_MEASURES}
+        scored.append(_Scored(answer.run_id, answer.topic_id, values, counts))
     return _summarise(CITATION_MEASURES, scored)
 
 

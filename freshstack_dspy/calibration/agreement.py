@@ -223,11 +223,13 @@ def agree(
     """
     collection = Collection.load(collection)
     manifest = collection.manifest
-    given, lost = follow(pair_labels(labels), collection, collection.corpus)
+    followed_labels, lost = follow(pair_labels(labels), collection, collection.corpus)
     groups = {"groups": slicing(collection, by)} if by else {}
-    report = compare(collection, manifest.scale, collection.name, given, lost=lost, **groups)
+    report = compare(
+        collection, manifest.scale, collection.name, followed_labels, lost=lost, **groups
+    )
     update = {
-        "disagreements": _with_texts(report.disagreements, collection, given),
+        "disagreements": _with_texts(report.disagreements, collection, followed_labels),
         "labels_by": collection.labels_by,
         "trust": manifest.trust,
     }
@@ -245,16 +247,20 @@ def _with_texts(
         for query_id in {each.item[0] for each in disagreements}
         for judgment in records_of(collection.judgments, query_id)
     }
-    marked: dict[Any, Spans] = {(pair_of(one), one.annotator): one.evidence for one in labels}
-    found = []
+    marked: dict[Any, Spans] = {
+        (pair_of(label), label.annotator): label.evidence for label in labels
+    }
+    completed = []
     for each in disagreements:
         query_id, nugget_id, chunk_id = each.item
         chunk = collection.chunk(chunk_id)
         spans = {"evidence": quoted[each.item], "marked": marked[each.item, each.annotator]}
-        words = {name: tuple(chunk.text_at(*span) for span in of) for name, of in spans.items()}
+        words = {
+            name: tuple(chunk.text_at(*span) for span in places) for name, places in spans.items()
+        }
         texts = {"question": questions[query_id], "nugget": nuggets[nugget_id]}
-        found.append(each.model_copy(update={**texts, "passage": chunk.text, **words}))
-    return tuple(found)
+        completed.append(each.model_copy(update={**texts, "passage": chunk.text, **words}))
+    return tuple(completed)
 
 
 def compare(
@@ -270,7 +276,7 @@ def compare(
     `labels` are under the ids of these records; `lost` are those that are of none, by the reason.
     """
     _check_scale(scale, name, labels)
-    kind = next((label.kind for of in (labels, *lost.values()) for label in of), "support")
+    kind = next((label.kind for group in (labels, *lost.values()) for label in group), "support")
     highest, threshold = SCALES[scale.name].highest, scale.threshold
     names = "query_id", "nugget_id", "chunk_id", "label", "reason", "evidence"
     judge = [
@@ -284,7 +290,7 @@ def compare(
         ]
         highest = threshold = 1
     people = [_rating(label, pair_of(label), min(label.label, highest)) for label in labels]
-    items = {why: tuple(map(pair_of, of)) for why, of in lost.items()}
+    items = {why: tuple(map(pair_of, group)) for why, group in lost.items()}
     return _report(
         kind, name, judge, people, highest, threshold, strata(contents), groups=groups, lost=items
     )
@@ -308,16 +314,16 @@ def measured_trust(
     """
     if not settings.labels:
         return None
-    given = read_labels(settings.labels)
-    labels, lost = follow(given if before is None else with_known(given, before), contents, corpus)
+    read = read_labels(settings.labels)
+    labels, lost = follow(read if before is None else with_known(read, before), contents, corpus)
     try:
         report = compare(contents, scale, name, labels, lost=lost)
     except CollectionError as error:
         return Trust(calibrated=False, min_kappa=settings.min_kappa, reason=str(error))
     kappas = report.metrics["kappa"]
     judge, people = (
-        Kappa(value=found.value, low=found.low, high=found.high) if found else None
-        for found in (kappas.judge, kappas.people)
+        Kappa(value=mean.value, low=mean.low, high=mean.high) if mean else None
+        for mean in (kappas.judge, kappas.people)
     )
     low = judge.low if judge else None
     return Trust(
@@ -379,10 +385,10 @@ def agree_with_judge(
     differ = scale.name != before_scale.name
     highest, threshold = (1, 1) if differ else (SCALES[scale.name].highest, scale.threshold)
 
-    def ratings(rater: str, of: Sequence[Judgment], on: Scale) -> list[_Rating]:
+    def ratings(rater: str, judged: Sequence[Judgment], on: Scale) -> list[_Rating]:
         return [
             _Rating(pair_of(each), rater, binary(label, on.threshold) if differ else label)
-            for each in of
+            for each in judged
             for label in [each.label]
             if label is not None
         ]
@@ -412,19 +418,19 @@ def _report(  # noqa: PLR0913 - what is compared, on which scale, and how it was
     lost: Mapping[str, tuple[ItemId, ...]] = MappingProxyType({}),
 ) -> AgreementReport:
     said = {rating.item: rating for rating in judge}
-    given, failed, unjudged = _by_item(name, said, people, lost)
-    compared = [rating for ratings in given.values() for rating in ratings]
+    by_item, failed, unjudged = _by_item(name, said, people, lost)
+    compared = [rating for ratings in by_item.values() for rating in ratings]
     counts = weights(compared, strata, lambda rating: rating.item)
     mean = fmean(counts.values())
-    weight = {item: counts[item] / mean for item in given}
+    weight = {item: counts[item] / mean for item in by_item}
     pairs = [
         _Pair(said[item], rating, weight[item] / len(ratings))
-        for item, ratings in given.items()
+        for item, ratings in by_item.items()
         for rating in ratings
     ]
     among = [
         _Pair(*two, weight[item])
-        for item, ratings in given.items()
+        for item, ratings in by_item.items()
         for two in permutations(ratings, 2)
     ]
     graded = highest > 1 and any((rating.label or 0) > 1 for rating in compared)  # else yes and no
@@ -435,17 +441,17 @@ def _report(  # noqa: PLR0913 - what is compared, on which scale, and how it was
     by_people: dict[str, Interval] = {}
     if among:
         by_people = measured(among, apart=True) | _evidence(among, weight)
-        by_people |= _of_many(given, weight, highest, threshold, graded=graded)
+        by_people |= _of_many(by_item, weight, highest, threshold, graded=graded)
     parts: defaultdict[str, list[_Pair]] = defaultdict(list)
     for pair in pairs:
         for group in groups(pair.item, pair.second.rater):
             parts[group].append(pair)
     return AgreementReport(
         kind=kind,
-        pairs=len(given),
+        pairs=len(by_item),
         labels=len(pairs),
         annotators=tuple(sorted({rating.rater for rating in compared})),
-        shared=sum(len(ratings) > 1 for ratings in given.values()),
+        shared=sum(len(ratings) > 1 for ratings in by_item.values()),
         weighted=any(rating.stratum for rating in compared),
         threshold=threshold,
         metrics={
@@ -475,7 +481,7 @@ def _by_item(
     lost: Mapping[str, Sequence[ItemId]],
 ) -> tuple[dict[ItemId, list[_Rating]], list[ItemId], list[ItemId]]:
     """People's ratings by item; and the items left out: failed, and not judged."""
-    given: dict[ItemId, dict[str, _Rating]] = {}
+    by_item: dict[ItemId, dict[str, _Rating]] = {}
     failed: list[ItemId] = []
     unjudged: list[ItemId] = []
     for rating in people:
@@ -484,9 +490,9 @@ def _by_item(
             unjudged.append(item)
         elif judge[item].label is None:
             failed.append(item)
-        elif given.setdefault(item, {}).setdefault(rater, rating) is not rating:
+        elif by_item.setdefault(item, {}).setdefault(rater, rating) is not rating:
             raise CollectionError(f"{rater!r} labelled {item} twice; keep one of the two")
-    if not given:
+    if not by_item:
         reasons = {
             **lost,
             "of pairs whose judgment failed": failed,
@@ -497,7 +503,9 @@ def _by_item(
             f"none of the {sum(map(len, reasons.values()))} labels is of a pair with a label of "
             f"{name!r}{': ' * bool(said)}{said}; ids must be those of judgments.jsonl"
         )
-    ordered = {item: [of for _, of in sorted(given[item].items())] for item in sorted(given)}
+    ordered = {
+        item: [rating for _, rating in sorted(by_item[item].items())] for item in sorted(by_item)
+    }
     return ordered, failed, unjudged
 
 
@@ -543,27 +551,27 @@ def _measured(
 def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Values]:
     """All metrics of two raters, by their names."""
     two = on_support(tables, threshold)
-    found = {"kappa": kappa(two), "share agreed": same_label(two)}
+    metrics = {"kappa": kappa(two), "share agreed": same_label(two)}
     for name, label in _CLASSES.items():
-        found[f"precision of {name}"] = precision(two, label)
-        found[f"recall of {name}"] = recall(two, label)
+        metrics[f"precision of {name}"] = precision(two, label)
+        metrics[f"recall of {name}"] = recall(two, label)
     if not graded:
-        return found
-    found["same grade"] = same_label(tables)
-    found["kappa of grades"] = kappa(tables)
+        return metrics
+    metrics["same grade"] = same_label(tables)
+    metrics["kappa of grades"] = kappa(tables)
     for weights_ in get_args(Weights):
-        found[f"{weights_} kappa of grades"] = kappa(tables, weights_)
+        metrics[f"{weights_} kappa of grades"] = kappa(tables, weights_)
     for label in range(tables.shape[-1]):
         if label not in (0, threshold):
-            found[f"kappa from {label} on"] = kappa(on_support(tables, label))
+            metrics[f"kappa from {label} on"] = kappa(on_support(tables, label))
     for label in range(int(threshold == 1), tables.shape[-1]):  # grade 0 is no support
-        found[f"precision of grade {label}"] = precision(tables, label)
-        found[f"recall of grade {label}"] = recall(tables, label)
-    return found
+        metrics[f"precision of grade {label}"] = precision(tables, label)
+        metrics[f"recall of grade {label}"] = recall(tables, label)
+    return metrics
 
 
 def _of_many(
-    given: Mapping[ItemId, Sequence[_Rating]],
+    by_item: Mapping[ItemId, Sequence[_Rating]],
     weight: Mapping[ItemId, float],
     highest: int,
     threshold: int,
@@ -574,7 +582,7 @@ def _of_many(
     import numpy as np
 
     def coincidences(item: ItemId) -> Tables:
-        labels = [rating.label or 0 for rating in given[item]]
+        labels = [rating.label or 0 for rating in by_item[item]]
         table = weight[item] * coincidences_of(labels, highest)
         return np.stack([table, table / len(labels)])
 
@@ -587,7 +595,7 @@ def _of_many(
             "Fleiss' kappa": fleiss(on_support(sums[:, 1], threshold)),
         }
 
-    several = [item for item, ratings in given.items() if len(ratings) > 1]
+    several = [item for item, ratings in by_item.items() if len(ratings) > 1]
     return bootstrap(_sums((item, coincidences(item)) for item in several), metrics)
 
 
@@ -616,7 +624,7 @@ def _evidence(pairs: Sequence[_Pair], weight: Mapping[ItemId, float]) -> dict[st
 
 
 def _bounded(
-    found: dict[str, Interval],
+    metrics: dict[str, Interval],
     pairs: Sequence[_Pair],
     weight: Mapping[ItemId, float],
     threshold: int,
@@ -637,7 +645,7 @@ def _bounded(
     share = sum(weight[item] for item, yes in support.items() if yes) / sum(weight.values())
     many = differs and (not singly or len(differs) >= FEW_DISAGREEMENTS)
     if many or not 0 < share < 1:
-        return found
+        return metrics
     units: defaultdict[Any, float] = defaultdict(float)
     for item, counts in weight.items():
         units[item if singly else item[0]] += counts
@@ -646,13 +654,13 @@ def _bounded(
     part = by_judge / sum(differs.values()) if differs else None
     lows = {"share agreed": 1 - bound, "kappa": least_kappa(share, bound, part)}
     for metric, low in lows.items():
-        one, ends = found[metric], dict[str, Any]()
-        if one.value is not None and not differs:
-            ends = {"low": low, "high": one.value, "reason": None}
-        elif one.low is not None:
-            ends = {"low": min(low, one.low)}
-        found[metric] = one.model_copy(update=ends)
-    return found
+        estimate, ends = metrics[metric], dict[str, Any]()
+        if estimate.value is not None and not differs:
+            ends = {"low": low, "high": estimate.value, "reason": None}
+        elif estimate.low is not None:
+            ends = {"low": min(low, estimate.low)}
+        metrics[metric] = estimate.model_copy(update=ends)
+    return metrics
 
 
 def _disagreements(pairs: Iterable[_Pair], threshold: int) -> tuple[Disagreement, ...]:
@@ -660,7 +668,7 @@ def _disagreements(pairs: Iterable[_Pair], threshold: int) -> tuple[Disagreement
         about_support = binary(each.judge, threshold) != binary(each.person, threshold)
         return -abs(each.judge - each.person), not about_support, each.item, each.annotator
 
-    found = (
+    disagreements = (
         Disagreement(
             item=pair.item,
             judge=pair.labels[0],
@@ -672,7 +680,7 @@ def _disagreements(pairs: Iterable[_Pair], threshold: int) -> tuple[Disagreement
         for pair in pairs
         if pair.first.label != pair.second.label
     )
-    return tuple(sorted(found, key=worst_first))
+    return tuple(sorted(disagreements, key=worst_first))
 
 
 def binary(label: int, threshold: int = 1) -> int:
@@ -762,10 +770,16 @@ def _languages(collection: Collection) -> _NameOfPart:
 
 _OF_PAIRS: dict[str, Callable[[Collection], _NameOfPart]] = {
     "languages": _languages,
-    "kind": lambda collection: lambda one: _code_or_prose(collection.chunk(one.chunk_id).path),
-    "length": lambda collection: lambda one: _lengths(collection.chunk(one.chunk_id).tokens),
+    "kind": lambda collection: (
+        lambda judgment: _code_or_prose(collection.chunk(judgment.chunk_id).path)
+    ),
+    "length": lambda collection: (
+        lambda judgment: _lengths(collection.chunk(judgment.chunk_id).tokens)
+    ),
     "position": _position,
-    "duplicate": lambda _: lambda one: "by a near-duplicate" if one.same_as else "judged itself",
+    "duplicate": lambda _: (
+        lambda judgment: "by a near-duplicate" if judgment.same_as else "judged itself"
+    ),
 }
 
 
@@ -787,7 +801,9 @@ def slicing(collection: Collection, by: str) -> _Groups:
     if by not in _OF_PAIRS:
         allowed = ", ".join(("annotator", *of_queries, *_OF_PAIRS))
         raise CollectionError(f"pairs are divided by {allowed}, not by {by!r}")
-    judged: dict[ItemId, Judgment] = {pair_of(one): one for one in collection.judgments}
+    judged: dict[ItemId, Judgment] = {
+        pair_of(judgment): judgment for judgment in collection.judgments
+    }
     name = _OF_PAIRS[by](collection)
     return lambda item, _: filter(None, [name(judged[item])])
 
@@ -808,7 +824,9 @@ class NuggetRatings(Record, Shown):
     """Labels of nuggets that the collection does not have."""
 
     def __repr__(self) -> str:
-        shares = ", ".join(f"{name} {interval(one, '.3f')}" for name, one in self.shares.items())
+        shares = ", ".join(
+            f"{name} {interval(share, '.3f')}" for name, share in self.shares.items()
+        )
         return f"NuggetRatings({counted(self.nuggets, 'nugget')}, {shares})"
 
     __str__ = __repr__
@@ -824,12 +842,12 @@ def nugget_ratings(
     """
     import numpy as np
 
-    known = {(nugget.query_id, nugget.nugget_id) for nugget in collection.nuggets}
-    given: defaultdict[ItemId, dict[str, NuggetLabel]] = defaultdict(dict)
+    existing = {(nugget.query_id, nugget.nugget_id) for nugget in collection.nuggets}
+    by_nugget: defaultdict[ItemId, dict[str, NuggetLabel]] = defaultdict(dict)
     for label in labels:
-        if (label.query_id, label.nugget_id) in known:
-            given[label.query_id, label.nugget_id][label.annotator] = label
-    number = sum(map(len, given.values()))
+        if (label.query_id, label.nugget_id) in existing:
+            by_nugget[label.query_id, label.nugget_id][label.annotator] = label
+    number = sum(map(len, by_nugget.values()))
     if not number:
         raise CollectionError(
             f"none of the {len(labels)} labels is of a nugget of {collection.name!r}: query_id and "
@@ -839,30 +857,32 @@ def nugget_ratings(
     design = weights([*labels, *lists], slices, lambda label: (label.query_id,))
 
     def means(item: ItemId) -> list[float]:
-        said = given[item].values()
+        said = by_nugget[item].values()
         return [1.0, *(fmean(getattr(label, name) for label in said) for name in QUALITIES)]
 
     def shares(names: Sequence[str], counts: Iterable[tuple[ItemId, Any]]) -> dict[str, Interval]:
         """The shares of what is counted first, by query."""
         return bootstrap(
-            _sums((item, design[item[:1]] * np.array(of)) for item, of in counts),
+            _sums(
+                (item, design[item[:1]] * np.array(counted_parts)) for item, counted_parts in counts
+            ),
             lambda sums: {
                 name: share_of(sums[:, place], sums[:, 0]) for place, name in enumerate(names, 1)
             },
         )
 
-    found = shares(QUALITIES, ((item, means(item)) for item in sorted(given)))
+    results = shares(QUALITIES, ((item, means(item)) for item in sorted(by_nugget)))
     if lists:
         listed = [
-            ((one.query_id,), [len(one.nuggets), sum(map(_was_there, one.nuggets))])
-            for one in lists
+            ((entry.query_id,), [len(entry.nuggets), sum(map(_was_there, entry.nuggets))])
+            for entry in lists
         ]
-        found |= shares(["recall"], listed)
+        results |= shares(["recall"], listed)
     return NuggetRatings(
-        nuggets=len(given),
+        nuggets=len(by_nugget),
         labels=number,
-        annotators=tuple(sorted({who for of_item in given.values() for who in of_item})),
-        shares=found,
+        annotators=tuple(sorted({who for of_item in by_nugget.values() for who in of_item})),
+        shares=results,
         left_out=len(labels) - number,
     )
 

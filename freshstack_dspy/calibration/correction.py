@@ -109,8 +109,8 @@ def correct(
             pair; or as `evaluate`.
     """
     collection = Collection.load(collection)
-    given, lost = follow(pair_labels(labels), collection, collection.corpus)
-    people = _people(collection, given, lost)
+    followed_labels, lost = follow(pair_labels(labels), collection, collection.corpus)
+    people = _people(collection, followed_labels, lost)
     by_people = _by_people(collection, people.labels)
     queries = sorted({query for query, _, _ in people.judged} - set(excluded))
     evaluated: dict[str, tuple[Evaluation, Evaluation]] = {}
@@ -125,7 +125,7 @@ def correct(
     mean = partial(_mean, people, queries)
     return Correction(
         rates=_rates(people, collection.threshold),
-        means={run: {name: mean(name, of) for name in names} for run, of in evaluated.items()},
+        means={run: {name: mean(name, both) for name in names} for run, both in evaluated.items()},
         differences=tuple(
             CorrectedDifference(
                 measure=name,
@@ -151,7 +151,11 @@ def _people(
     all_labels = labels or [label for group in lost.values() for label in group]
     check_labels(((f"label {n}", label) for n, label in enumerate(all_labels, 1)), collection)
     of_judged = strata(collection)
-    judged = {pair_of(one): one.label or 0 for one in collection.judgments if one.label is not None}
+    judged = {
+        pair_of(judgment): judgment.label or 0
+        for judgment in collection.judgments
+        if judgment.label is not None
+    }
     by_pair: defaultdict[PairId, list[HumanLabel]] = defaultdict(list)
     for label in labels:
         by_pair[pair_of(label)].append(label)
@@ -163,8 +167,8 @@ def _people(
             f"{reasons}"
         )
     drawn = {
-        pair: next((label.stratum for label in given if label.stratum and label.probability), "")
-        for pair, given in labelled.items()
+        pair: next((label.stratum for label in group if label.stratum and label.probability), "")
+        for pair, group in labelled.items()
     }
     everything = len(labelled) == len(judged)
     single = {pair: name for pair, name in drawn.items() if name not in ("", WHOLE_QUERIES)}
@@ -179,7 +183,7 @@ def _people(
     counts = {
         "drawn pairs not labelled yet": missing,
         "drawn queries not labelled in full yet, left out": len(queries - whole),
-        "pairs labelled by several people": sum(len(given) > 1 for given in labelled.values()),
+        "pairs labelled by several people": sum(len(group) > 1 for group in labelled.values()),
         **{f"labels {why}, left out": len(group) for why, group in lost.items()},
         "labelled pairs not judged, left out": len(by_pair) - len(labelled),
         "labelled pairs that no sample drew, left out": undrawn,
@@ -187,12 +191,14 @@ def _people(
     highest = SCALES[collection.manifest.scale.name].highest
     return _People(
         labels={
-            pair: min(median_low(label.label for label in given), highest)
-            for pair, given in labelled.items()
+            pair: min(median_low(label.label for label in group), highest)
+            for pair, group in labelled.items()
         },
         judged=judged,
         strata=of_judged,
-        weights=weights([one for given in labelled.values() for one in given], of_judged, pair_of),
+        weights=weights(
+            [label for group in labelled.values() for label in group], of_judged, pair_of
+        ),
         single=frozenset(labelled if everything else single),
         whole=frozenset(whole),
         by_others=by_others and not everything,
@@ -204,13 +210,21 @@ def _people(
 def _by_people(collection: Collection, labels: Mapping[PairId, int]) -> Collection:
     """Give the collection with people's labels where they differ from the judge's."""
     judgments = tuple(
-        one
-        if (label := labels.get(pair_of(one), one.label)) == one.label
-        else one.model_copy(update={"label": label, "evidence": ()})
-        for one in collection.judgments
+        judgment
+        if (label := labels.get(pair_of(judgment), judgment.label)) == judgment.label
+        else judgment.model_copy(update={"label": label, "evidence": ()})
+        for judgment in collection.judgments
     )
-    of = collection.queries, collection.nuggets, judgments, collection.threshold, collection.pool
-    return dataclasses.replace(collection, judgments=judgments, slices=tuple(slice_queries(*of)))
+    contents = (
+        collection.queries,
+        collection.nuggets,
+        judgments,
+        collection.threshold,
+        collection.pool,
+    )
+    return dataclasses.replace(
+        collection, judgments=judgments, slices=tuple(slice_queries(*contents))
+    )
 
 
 def _mean(
@@ -248,14 +262,14 @@ def _mean(
 def _rates(people: _People, threshold: int) -> dict[str, Corrected]:
     """Estimate the share of pairs that support: of all, and by the judge's label."""
     by_query = not people.single
-    known = people.single or {pair for pair in people.labels if pair[0] in people.whole}
+    usable = people.single or {pair for pair in people.labels if pair[0] in people.whole}
 
     def rate(label: int | None) -> Corrected:
         pairs = [pair for pair, judge in sorted(people.judged.items()) if label in (None, judge)]
         judge = [int(people.judged[pair] >= threshold) for pair in pairs]
-        said = [int(people.labels[pair] >= threshold) if pair in known else None for pair in pairs]
+        said = [int(people.labels[pair] >= threshold) if pair in usable else None for pair in pairs]
         why = ""
-        if not known:
+        if not usable:
             why = (
                 "the labels do not say how their pairs were drawn, as those of `freshstack sample`"
             )
@@ -281,10 +295,12 @@ def _rates(people: _People, threshold: int) -> dict[str, Corrected]:
         if people.by_others:
             drawn_from = [people.judged[pair] for pair in pairs]
             weight = [people.weights.get(pair, 1) for pair in pairs]
-        found = corrected_mean(judge, said, strata=drawn_from, queries=queries, weights=weight)
+        estimate = corrected_mean(judge, said, strata=drawn_from, queries=queries, weights=weight)
         if people.missing:  # tasks are in the order of their queries, so whole ones are missing
-            found = found.model_copy(update={"low": found.wide_low, "high": found.wide_high})
-        return found
+            estimate = estimate.model_copy(
+                update={"low": estimate.wide_low, "high": estimate.wide_high}
+            )
+        return estimate
 
     labels = sorted(set(people.judged.values()), reverse=True)
     return {ALL_PAIRS: rate(None)} | {f"label {label}": rate(label) for label in labels}

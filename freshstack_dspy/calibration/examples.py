@@ -122,17 +122,17 @@ def followed(labels: Any, collection: Collection | None) -> tuple[Any, Mapping[s
     """Give labels of pairs as those of a collection, and by reason what is lost; others as they are."""
     if collection is None or not labels or not isinstance(labels[0], HumanLabel):
         return labels, {}
-    found, lost = follow(labels, collection, collection.corpus)
-    if not found:
+    kept_labels, lost = follow(labels, collection, collection.corpus)
+    if not kept_labels:
         raise CollectionError(f"no label is of {collection.name!r}: {'; '.join(lost_lines(lost))}")
-    return found, lost
+    return kept_labels, lost
 
 
 def _labelled(scale: Scale, inputs: Mapping[str, Any], **people: Any) -> LabelledExample:
-    made: LabelledExample = LabelledExample(
+    example: LabelledExample = LabelledExample(
         **inputs, people=plain(people), scale=scale
     ).with_inputs(*inputs)
-    return made
+    return example
 
 
 def labelled_examples(
@@ -170,12 +170,12 @@ def judge_examples(
         CollectionError: Without a collection: a label lacks a text, or two labels give the same
             thing different texts.
     """
-    known = _records(labels, collection)
+    records = _records(labels, collection)
     marked: dict[PairId, Sequence[str]] = {}
     for label in reversed(labels):
         words = label.marked
         if collection is not None:
-            chunk = known["chunk", label.chunk_id]
+            chunk = records["chunk", label.chunk_id]
             words = tuple(chunk.text_at(*span) for span in label.evidence)
         if words:
             marked[pair_of(label)] = words[:_MOST_QUOTES]
@@ -188,7 +188,7 @@ def judge_examples(
         groups[query_id, tuple(nugget_ids)].append(chunk_id)
     return [
         _judged(
-            query_id, nugget_ids, chunk_ids[start : start + batch], grades, known, marked, scale
+            query_id, nugget_ids, chunk_ids[start : start + batch], grades, records, marked, scale
         )
         for (query_id, nugget_ids), chunk_ids in groups.items()
         for start in range(0, len(chunk_ids), batch)
@@ -200,14 +200,14 @@ def _judged(
     nugget_ids: Sequence[str],
     chunk_ids: Sequence[str],
     grades: Mapping[PairId, int],
-    known: Mapping[tuple[str, str], Any],
+    records: Mapping[tuple[str, str], Any],
     marked: Mapping[PairId, Sequence[str]],
     scale: Scale,
 ) -> LabelledExample:
     """One call of the judge, with the verdicts that people gave."""
-    query = known["question", query_id]
-    nuggets = [known["nugget", nugget_id] for nugget_id in nugget_ids]
-    chunks = [known["chunk", chunk_id] for chunk_id in chunk_ids]
+    query = records["question", query_id]
+    nuggets = [records["nugget", nugget_id] for nugget_id in nugget_ids]
+    chunks = [records["chunk", chunk_id] for chunk_id in chunk_ids]
     said: list[dict[str, Any]] = []
     for number, chunk in enumerate(chunks, 1):
         pairs = [(query_id, nugget_id, chunk.chunk_id) for nugget_id in nugget_ids]
@@ -232,12 +232,12 @@ def _records(
     labels: Sequence[HumanLabel], collection: Collection | None
 ) -> dict[tuple[str, str], Any]:
     """The queries, nuggets and chunks of labels, by kind and id: the collection's, or their own."""
-    known: dict[tuple[str, str], Any] = {}
+    records: dict[tuple[str, str], Any] = {}
     if collection is not None:
-        known |= {("question", query.query_id): query for query in collection.queries}
-        known |= {("nugget", nugget.nugget_id): nugget for nugget in collection.nuggets}
+        records |= {("question", query.query_id): query for query in collection.queries}
+        records |= {("nugget", nugget.nugget_id): nugget for nugget in collection.nuggets}
         chunks = collection.corpus.chunks({label.chunk_id for label in labels})
-        return known | {("chunk", chunk_id): chunk for chunk_id, chunk in chunks.items()}
+        return records | {("chunk", chunk_id): chunk for chunk_id, chunk in chunks.items()}
     for label in labels:
         for (what, id_), record in _own_records(label).items():
             if record is None:
@@ -245,11 +245,11 @@ def _records(
                     f"the labels do not carry the text of {what} {id_!r}: give each label its "
                     f"{what!r}, or name the collection"
                 )
-            if known.setdefault((what, id_), record) != record:
+            if records.setdefault((what, id_), record) != record:
                 raise CollectionError(
                     f"two labels give {what} {id_!r} different texts; one id is one {what}"
                 )
-    return known
+    return records
 
 
 def _own_records(label: HumanLabel) -> dict[tuple[str, str], Any]:
@@ -485,10 +485,14 @@ def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[PairId, int]
     for label in labels:
         votes[pair_of(label)].append(label.label * full)
     grades: dict[PairId, int] = {}
-    for pair, given in votes.items():
-        supporting = [label for label in given if binary(label, scale.threshold)]
-        if 2 * len(supporting) != len(given):  # a tie is left out
-            wins = 2 * len(supporting) > len(given)
-            winners = supporting if wins else [label for label in given if label not in supporting]
+    for pair, labels_of_pair in votes.items():
+        supporting = [label for label in labels_of_pair if binary(label, scale.threshold)]
+        if 2 * len(supporting) != len(labels_of_pair):  # a tie is left out
+            wins = 2 * len(supporting) > len(labels_of_pair)
+            winners = (
+                supporting
+                if wins
+                else [label for label in labels_of_pair if label not in supporting]
+            )
             grades[pair] = int(wins) if scale.name == "binary" else mode(sorted(winners))
     return grades

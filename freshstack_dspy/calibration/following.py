@@ -44,16 +44,16 @@ class Followed(NamedTuple):
 
 def in_full(labels: Sequence[AnyLabel], collection: Collection) -> tuple[AnyLabel, ...]:
     """Give labels of pairs of a collection the texts that they are of; others stay as they are."""
-    queries = {one.query_id: one for one in collection.queries}
-    nuggets = {one.nugget_id: one.text for one in collection.nuggets}
+    queries = {query.query_id: query for query in collection.queries}
+    nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
     chunks = collection.corpus.chunks(
-        {one.chunk_id for one in labels if isinstance(one, HumanLabel)}
+        {label.chunk_id for label in labels if isinstance(label, HumanLabel)}
     )
     return tuple(
-        with_texts(one, queries[one.query_id], nuggets[one.nugget_id], chunks[one.chunk_id])
-        if isinstance(one, HumanLabel)
-        else one
-        for one in labels
+        with_texts(label, queries[label.query_id], nuggets[label.nugget_id], chunks[label.chunk_id])
+        if isinstance(label, HumanLabel)
+        else label
+        for label in labels
     )
 
 
@@ -111,28 +111,30 @@ def follow_all(
     Raises:
         CollectionError: A label without texts is not of the collection; as `check_labels`.
     """
-    told: list[HumanLabel] = []
+    with_text: list[HumanLabel] = []
     others: list[tuple[str, AnyLabel]] = []
     for place, label in placed:
         if isinstance(label, HumanLabel) and label.chunk is not None:
-            told.append(label)
+            with_text.append(label)
         else:
             others.append((place, label))
-    now, lost = follow(told, collection, collection.corpus)
-    check_labels([*others, *((f"label of {one.annotator!r}", one) for one in now)], collection)
+    now, lost = follow(with_text, collection, collection.corpus)
+    check_labels(
+        [*others, *((f"label of {label.annotator!r}", label) for label in now)], collection
+    )
     return [*(label for _, label in others), *now], lost
 
 
 def lost_lines(lost: Mapping[str, Sequence[object]]) -> list[str]:
     """Say of how many labels a collection has no pair, by the reason."""
-    return [f"{counted(len(of), 'label')} left out, {why}" for why, of in lost.items()]
+    return [f"{counted(len(group), 'label')} left out, {why}" for why, group in lost.items()]
 
 
 class _Following:
     def __init__(self, labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) -> None:
         self._labels, self._corpus = labels, corpus
-        self._written = {one.chunk_id: one for one in contents.passages}
-        self._questions = {one.query_id: _bare(one.text) for one in contents.queries}
+        self._written = {chunk.chunk_id: chunk for chunk in contents.passages}
+        self._questions = {query.query_id: _bare(query.text) for query in contents.queries}
         self._query_ids = {text: id_ for id_, text in reversed(self._questions.items())}
         self._nuggets: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for nugget in contents.nuggets:
@@ -141,9 +143,9 @@ class _Following:
         wanted = {pair for pair in self._pairs if not isinstance(pair, str)}
         self._judged: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for query_id in {query_id for query_id, _ in wanted}:
-            for one in records_of(contents.judgments, query_id):
-                if (pair := (query_id, one.nugget_id)) in wanted:
-                    self._judged[pair].append(one.chunk_id)
+            for judgment in records_of(contents.judgments, query_id):
+                if (pair := (query_id, judgment.nugget_id)) in wanted:
+                    self._judged[pair].append(judgment.chunk_id)
         self._taken: set[tuple[str, ...]] = set()
         self._found: list[HumanLabel] = []
         self._lost: defaultdict[str, list[HumanLabel]] = defaultdict(list)
@@ -151,16 +153,16 @@ class _Following:
     @cached_property
     def _chunks(self) -> dict[str, Chunk]:
         """The judged chunks of the labelled pairs, and those that labels name."""
-        ids = {chunk_id for of in self._judged.values() for chunk_id in of}
+        ids = {chunk_id for chunk_ids in self._judged.values() for chunk_id in chunk_ids}
         ids |= {label.chunk_id for label in self._labels}
         return self._written | self._corpus.chunks(sorted(ids.intersection(self._corpus.ids)))
 
     @cached_property
     def _by_text(self) -> dict[str, list[str]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        chunk_ids: defaultdict[str, list[str]] = defaultdict(list)
         for chunk in self._chunks.values():
-            found[_bare(chunk.passage)].append(chunk.chunk_id)
-        return found
+            chunk_ids[_bare(chunk.passage)].append(chunk.chunk_id)
+        return chunk_ids
 
     @cached_property
     def _files(self) -> Files:
@@ -194,7 +196,9 @@ class _Following:
                 cut[*pair, label.kind, label.annotator].append((label, place))
         for (query_id, nugget_id, *_), placed in cut.items():
             self._project((query_id, nugget_id), placed)
-        return Followed(tuple(self._found), {why: tuple(of) for why, of in self._lost.items()})
+        return Followed(
+            tuple(self._found), {why: tuple(group) for why, group in self._lost.items()}
+        )
 
     def _pair(self, label: HumanLabel) -> tuple[str, str] | str:
         """The query and nugget that a label is of, or why it is of none."""
@@ -215,11 +219,11 @@ class _Following:
         return label.kind, label.annotator, *pair, chunk_id
 
     def _put(
-        self, label: HumanLabel, given: HumanLabel, pair: tuple[str, str], chunk_id: str
+        self, label: HumanLabel, original: HumanLabel, pair: tuple[str, str], chunk_id: str
     ) -> None:
         """Add a label under the ids of now, unless its annotator labelled the pair there."""
         if (identity := self._identity(label, pair, chunk_id)) in self._taken:
-            self._lost[_AGAIN].append(given)
+            self._lost[_AGAIN].append(original)
             return
         self._taken.add(identity)
         now = {"query_id": pair[0], "nugget_id": pair[1], "chunk_id": chunk_id}
@@ -253,17 +257,21 @@ class _Following:
         for chunk in (self._chunks[id_] for id_ in self._judged[pair]):
             span = chunk.start_byte, chunk.end_byte
             near = chunks_under(span, by_file.get((chunk.source, chunk.path), ()))
-            found = label_under(near, pair[1], span)
-            if found is None or found.label is None:
+            result = label_under(near, pair[1], span)
+            if result is None or result.label is None:
                 continue
-            unmarked = [of for of in near if pair[1] in of.without_evidence]
-            if not found.label and any(labels[of.chunk_id].label for of in unmarked):
+            unmarked = [part for part in near if pair[1] in part.without_evidence]
+            if not result.label and any(labels[part.chunk_id].label for part in unmarked):
                 continue  # which part of the passage shows it is not known
-            sources = found.held or [of.chunk_id for of in near if not of.labels[pair[1]]]
+            sources = result.held or [part.chunk_id for part in near if not part.labels[pair[1]]]
             went.update(sources)
-            source = labels[found.of]
-            held = [of.evidence[pair[1]] for of in near if of.chunk_id == found.of and found.label]
-            update = {"label": found.label, "evidence": tuple(held[0]) if held else ()}
+            source = labels[result.chunk_id]
+            held = [
+                part.evidence[pair[1]]
+                for part in near
+                if part.chunk_id == result.chunk_id and result.label
+            ]
+            update = {"label": result.label, "evidence": tuple(held[0]) if held else ()}
             if self._identity(source, pair, chunk.chunk_id) not in self._taken:
                 self._put(source.model_copy(update=update), source, pair, chunk.chunk_id)
         if lost := [label for number, label in labels.items() if number not in went]:
@@ -275,9 +283,9 @@ class _Following:
         start, end = file.character_at(place.start), file.character_at(place.end)
         places = (find_quotation(words, file.text[start:end]) for words in label.marked)
         return tuple(
-            (file.byte_at(start + found[0]), file.byte_at(start + found[1]))
-            for found in places
-            if found
+            (file.byte_at(start + quotation[0]), file.byte_at(start + quotation[1]))
+            for quotation in places
+            if quotation
         )
 
 

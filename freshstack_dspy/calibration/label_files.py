@@ -115,7 +115,7 @@ def import_labels(
             f"{', '.join(map(str, paths))}: there is no label in it, read as {format}{why}"
         )
     labels, lost = follow_all(placed, collection)
-    left_out.update({f"labels {why}": len(of) for why, of in lost.items()})
+    left_out.update({f"labels {why}": len(group) for why, group in lost.items()})
     asked = {task_id(task): task for task in tasks}
 
     def sampled(label: AnyLabel) -> AnyLabel:
@@ -211,7 +211,7 @@ def _place(chunk: Chunk, span: Row) -> tuple[int, int] | None:
     )
     if (words := span.optional("text")) is not None:
         words = (words if words in chunk.text else words.replace("\\n", "\n")).strip()
-        places = [found.start() for found in re.finditer(re.escape(words), chunk.text)]
+        places = [match.start() for match in re.finditer(re.escape(words), chunk.text)]
         if not places:
             return None
         start = min(places, key=lambda place: abs(place - (start or 0)))
@@ -232,25 +232,25 @@ def _csv(path: Path, left_out: Counter[str]) -> Iterator[Row]:
 def _label_studio(path: Path, left_out: Counter[str]) -> Iterator[Row]:
     """Label Studio's JSON: a choice, rating or number; a text area; marked words of any labels."""
     for row in read_rows(path):
-        for one in row.inners("annotations"):
-            if one.values.get("was_cancelled"):
+        for annotation in row.inners("annotations"):
+            if annotation.values.get("was_cancelled"):
                 left_out["annotations that were skipped"] += 1
                 continue
-            who: Any = one.values.get("completed_by")
+            who: Any = annotation.values.get("completed_by")
             who = who.get("email") or who.get("id") if isinstance(who, dict) else who
             spans: list[dict[str, Any]] = []
-            given: dict[str, Any] = {"annotator": who, "time": one.optional("updated_at")}
-            for result in one.inners("result"):
+            answers: dict[str, Any] = {"annotator": who, "time": annotation.optional("updated_at")}
+            for result in annotation.inners("result"):
                 value, kind = result.inner("value"), result.text("type")
                 if kind == "choices":
-                    given["label"] = next(iter(value.list(kind)), None)
+                    answers["label"] = next(iter(value.list(kind)), None)
                 elif kind in ("rating", "number"):
-                    given["label"] = value.values.get(kind)
+                    answers["label"] = value.values.get(kind)
                 elif kind == "textarea":
-                    given["note"] = "\n".join(value.texts("text"))
+                    answers["note"] = "\n".join(value.texts("text"))
                 else:
                     spans.append({**value.values, **value.inner("globalOffsets").values})
-            yield Row(row.place, {**row.inner("data").values, **given, "spans": spans})
+            yield Row(row.place, {**row.inner("data").values, **answers, "spans": spans})
 
 
 def _argilla(path: Path, left_out: Counter[str]) -> Iterator[Row]:
@@ -260,18 +260,18 @@ def _argilla(path: Path, left_out: Counter[str]) -> Iterator[Row]:
         by_user: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         nested = row.inner("responses")
         for question in nested.values:
-            for one in nested.inners(question):
-                by_user[one.id("user_id")][question] = one.values.get("value")
+            for response in nested.inners(question):
+                by_user[response.id("user_id")][question] = response.values.get("value")
         for name in [name for name, value in row.values.items() if value and name.endswith(_GIVEN)]:
             users, states = row.list(f"{name}.users"), row.list(f"{name}.status")
             for user, state, value in zip(users, states, row.list(name), strict=True):
                 if state in (None, "submitted"):
                     by_user[str(user)][name.removesuffix(_GIVEN)] = value
         left_out["records without a response"] += not by_user
-        for user, given in sorted(by_user.items()):
-            marked = [value for value in given.values() if isinstance(value, list)]
+        for user, answers in sorted(by_user.items()):
+            marked = [value for value in answers.values() if isinstance(value, list)]
             spans = [span for value in marked for span in value]
-            yield Row(row.place, {**about, **given, "annotator": user, "spans": spans})
+            yield Row(row.place, {**about, **answers, "annotator": user, "spans": spans})
 
 
 def _autojudge_annotate(path: Path, left_out: Counter[str]) -> Iterator[Row]:
@@ -282,8 +282,8 @@ def _autojudge_annotate(path: Path, left_out: Counter[str]) -> Iterator[Row]:
             left_out["annotations of reports, documents and sentences without a citation"] += 1
             continue
         rated = row.values.get("rating") != "Not rated"
-        given = {"nugget": citation.inner("sentence").text("text"), "docid": citation.id("docid")}
-        yield Row(row.place, {**row.values, **given, **({} if rated else {"rating": None})})
+        fields = {"nugget": citation.inner("sentence").text("text"), "docid": citation.id("docid")}
+        yield Row(row.place, {**row.values, **fields, **({} if rated else {"rating": None})})
 
 
 def _nuggetizer(path: Path, left_out: Counter[str]) -> Iterator[Row]:
@@ -293,10 +293,10 @@ def _nuggetizer(path: Path, left_out: Counter[str]) -> Iterator[Row]:
             raise SourceError(
                 f"{row.place}: assigns nuggets to an answer; allowed: to passages, with 'docid'"
             )
-        for one in row.inners("nuggets"):
-            given = one.optional("assignment")
-            label = None if given == "failed" else given
-            nugget = {"nugget_id": one.optional("nugget_id"), "nugget": one.text("text")}
+        for entry in row.inners("nuggets"):
+            word = entry.optional("assignment")
+            label = None if word == "failed" else word
+            nugget = {"nugget_id": entry.optional("nugget_id"), "nugget": entry.text("text")}
             yield Row(row.place, {**row.values, **nugget, "label": label})
 
 
@@ -304,11 +304,13 @@ def _trec_support(path: Path, left_out: Counter[str]) -> Iterator[Row]:
     """TREC RAG's labels of citations: the sentence is the nugget, the cited passage the chunk."""
     for row in read_rows(path):
         for sentence in row.inners("sentences"):
-            for one in sentence.inners("citations") if sentence.values.get("citations") else ():
-                support = one.values.get("support")
-                given: dict[str, Any] = {"nugget": sentence.text("text")}
-                given["support"] = None if support in (-1, "-1") else support
-                yield Row(row.place, {**row.values, **one.values, **given})
+            for citation in (
+                sentence.inners("citations") if sentence.values.get("citations") else ()
+            ):
+                support = citation.values.get("support")
+                fields: dict[str, Any] = {"nugget": sentence.text("text")}
+                fields["support"] = None if support in (-1, "-1") else support
+                yield Row(row.place, {**row.values, **citation.values, **fields})
 
 
 _READERS: Mapping[str, _Reader] = {
@@ -328,7 +330,7 @@ _READERS: Mapping[str, _Reader] = {
 def _masked(data: bytes, salt: bytes) -> bytes:
     """Hide text from whoever labels, as a stratum names the judge's label; or read it again."""
     mask = hashlib.shake_256(salt).digest(len(data))
-    return bytes(one ^ other for one, other in zip(data, mask, strict=True))
+    return bytes(byte ^ other for byte, other in zip(data, mask, strict=True))
 
 
 def _drawn(row: Row, written: str) -> dict[str, Any]:
@@ -342,8 +344,8 @@ def _drawn(row: Row, written: str) -> dict[str, Any]:
 
 def tasks_as(format: TaskFormat, tasks: Sequence[LabelTask], collection: Collection) -> str:  # noqa: A002
     """Write tasks with their texts, to be labelled with another tool; then import its labels."""
-    questions = {one.query_id: one.text for one in collection.queries}
-    nuggets = {one.nugget_id: one.text for one in collection.nuggets}
+    questions = {query.query_id: query.text for query in collection.queries}
+    nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
     rows: list[dict[str, Any]] = []
     for task in tasks:
         if task.kind == "nuggets":

@@ -46,16 +46,16 @@ _TASKS_BY = {"nuggets": (), "answer": ("run_id", "sample")}
 """What names a task of a kind within its query, if not nugget and chunk."""
 
 
-def pair_of(of: HumanLabel | Judgment) -> PairId:
+def pair_of(record: HumanLabel | Judgment) -> PairId:
     """Give the pair that a label or a judgment is of."""
-    return of.query_id, of.nugget_id, of.chunk_id
+    return record.query_id, record.nugget_id, record.chunk_id
 
 
-def task_id(of: LabelTask | AnyLabel) -> TaskId:
+def task_id(record: LabelTask | AnyLabel) -> TaskId:
     """Name a task, or that which a label is of: a query's list and qualities of nuggets are one."""
-    kind = "nuggets" if of.kind in ("nugget", "nugget_list") else of.kind
+    kind = "nuggets" if record.kind in ("nugget", "nugget_list") else record.kind
     names = _TASKS_BY.get(kind, ("nugget_id", "chunk_id"))
-    return kind, of.query_id, *(getattr(of, name) for name in names)
+    return kind, record.query_id, *(getattr(record, name) for name in names)
 
 
 def identity(label: AnyLabel) -> TaskId:
@@ -75,10 +75,10 @@ def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str
 
 def pair_labels(labels: Any) -> Sequence[HumanLabel]:
     """Give labels of pairs, or read them from files of labels of support."""
-    if isinstance(labels, Path | str) or any(isinstance(one, Path | str) for one in labels):
+    if isinstance(labels, Path | str) or any(isinstance(label, Path | str) for label in labels):
         labels = read_labels(labels)
-    given: Sequence[HumanLabel] = labels
-    return given
+    records: Sequence[HumanLabel] = labels
+    return records
 
 
 def read_labels(
@@ -99,9 +99,9 @@ def read_labels(
     labels = [label for _, label in placed]
     wanted = tuple(label for label in labels if label.kind == kind)
     if not wanted:
-        found = ", ".join(sorted({label.kind for label in labels}))
+        kinds = ", ".join(sorted({label.kind for label in labels}))
         what = ", ".join(map(str, paths))
-        but = f", but {found}" if found else ""
+        but = f", but {kinds}" if kinds else ""
         raise CollectionError(f"{what}: there is no label of kind {kind!r} in it{but}")
     return wanted
 
@@ -179,11 +179,11 @@ def check_labels(
     nuggets: dict[str, set[str]] = {query.query_id: set() for query in collection.queries}
     for nugget in collection.nuggets:
         nuggets[nugget.query_id].add(nugget.nugget_id)
-    known, fault = 0, ""
+    valid, fault = 0, ""
     for place, label in placed:
         named = _named(label, nuggets, collection)
         wrong = next((each for each in named if each[1] not in each[2]), None)
-        known += wrong is None
+        valid += wrong is None
         highest = highest_label(label.kind, collection.manifest.scale.name)
         if fault:
             continue
@@ -193,7 +193,7 @@ def check_labels(
         elif highest is not None and isinstance(label, HumanLabel) and label.label > highest:
             fault = f"{place}: the label is {label.label!r:.20}; allowed: 0 to {highest}"
     if fault:
-        other = "" if known else f"no label is of {collection.name!r}; is it the right collection? "
+        other = "" if valid else f"no label is of {collection.name!r}; is it the right collection? "
         raise CollectionError(f"{other}{fault}")
 
 

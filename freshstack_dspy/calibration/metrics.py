@@ -121,7 +121,12 @@ class AgreementMetric(MeanMetric):
             yield f"A person says {said.agrees}, and not {answer.agrees}, as {answer.reason}"
 
     def feedback(
-        self, example: Any, prediction: Any, trace: Any = None, of: str | None = None, _: Any = None
+        self,
+        example: Any,
+        prediction: Any,
+        trace: Any = None,
+        pred_name: str | None = None,
+        _: Any = None,
     ) -> Any:
         """The share of pairs agreed on and the faults, as DSPy's optimizers take them.
 
@@ -133,7 +138,7 @@ class AgreementMetric(MeanMetric):
             return dspy.Prediction(score=0.0, feedback="There was no valid answer.")
         pairs = self.pairs(said, answer)
         share = fmean(program == person for program, person in pairs) if pairs else 1.0
-        if trace is not None and of is None:
+        if trace is not None and pred_name is None:
             return share >= GOOD_ENOUGH
         faults = "\n".join(self.faults(said, answer)) or "All of it is right."
         return dspy.Prediction(score=share, feedback=faults)
@@ -174,7 +179,7 @@ class NuggetAgreement(AgreementMetric):
         yield from (f"Not wanted: {text}" for n, text in enumerate(written) if n not in same)
 
     def _matched(self, said: Any, answer: Any) -> tuple[list[str], list[str], dict[int, int]]:
-        written, listed = ([one["text"] for one in each.nuggets] for each in (answer, said))
+        written, listed = ([nugget["text"] for nugget in each.nuggets] for each in (answer, said))
         return written, listed, same_facts(written, listed)
 
 
@@ -183,12 +188,14 @@ class JudgeAgreement(AgreementMetric):
 
     def answer_of(self, example: Any, prediction: Any) -> dict[str, Any]:
         """The verdict on each chunk, with the quotes that are in it."""
-        given = {(one.nugget_id, one.chunk_id): one for one in prediction.judgments}
+        by_pair = {
+            (judgment.nugget_id, judgment.chunk_id): judgment for judgment in prediction.judgments
+        }
         verdicts = []
         for number, passage in enumerate(example.chunks, 1):
             grades, quotes, reasons = [], [], [""]
             for nugget in example.nuggets:
-                judged = given.get((nugget.nugget_id, passage.chunk_id))
+                judged = by_pair.get((nugget.nugget_id, passage.chunk_id))
                 if judged is None:
                     missing = f"no judgment of chunk {number}"
                     raise ReplyError(missing, status="failed", call_id=None)
@@ -229,15 +236,19 @@ class JudgeAgreement(AgreementMetric):
         for person in said.verdicts:
             verdict = judged[person["chunk"]]
             for number in range(1, len(said.nuggets) + 1):
-                grades = (_graded(one).get(number, {}).get("grade", 0) for one in (verdict, person))
+                grades = (
+                    _graded(side).get(number, {}).get("grade", 0) for side in (verdict, person)
+                )
                 yield number, verdict, *grades
 
 
 def _graded(verdict: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     """The nuggets that a verdict lists, on any scale, by number."""
     listed = verdict.get("grades", verdict.get("supported", ()))
-    graded = (one if isinstance(one, Mapping) else {"nugget": one, "grade": 1} for one in listed)
-    return {one["nugget"]: one for one in graded}
+    graded = (
+        entry if isinstance(entry, Mapping) else {"nugget": entry, "grade": 1} for entry in listed
+    )
+    return {entry["nugget"]: entry for entry in graded}
 
 
 def agreement(
@@ -270,7 +281,7 @@ def own_name(own: Any) -> str:
     return own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__)
 
 
-def check_name(what: str, given: object, allowed: Sequence[str]) -> None:
+def check_name(what: str, name: object, allowed: Sequence[str]) -> None:
     """Raise a ConfigError for a name that there is none of."""
-    if given not in allowed:
-        raise ConfigError(f"unknown {what} {given!r}; allowed: {', '.join(allowed)}")
+    if name not in allowed:
+        raise ConfigError(f"unknown {what} {name!r}; allowed: {', '.join(allowed)}")

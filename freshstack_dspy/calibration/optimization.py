@@ -130,15 +130,15 @@ class OptimizationReport(Record, Shown):
         return sum(before.values()), sum(after.values())
 
     def __repr__(self) -> str:
-        found = next(
+        summary = next(
             (
-                f"{name} {of.before.value:.3f} to {of.after.value:.3f}"
-                for name, of in self.test.items()
-                if of.before.value is not None and of.after.value is not None
+                f"{name} {result.before.value:.3f} to {result.after.value:.3f}"
+                for name, result in self.test.items()
+                if result.before.value is not None and result.after.value is not None
             ),
             "no metric",
         )
-        return f"OptimizationReport({self.optimizer}, {self.model}: {found})"
+        return f"OptimizationReport({self.optimizer}, {self.model}: {summary})"
 
     __str__ = __repr__
 
@@ -229,7 +229,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     plain_state, best_state = state_of(tuned), state_of(best)
 
     def differs(part: str) -> bool:
-        return any(best_state[name][part] != of[part] for name, of in plain_state.items())
+        return any(best_state[name][part] != state[part] for name, state in plain_state.items())
 
     report = OptimizationReport(
         optimizer=own_name(optimizer),
@@ -237,17 +237,17 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         metric=measure.name,
         labels=sha256("\n".join(sorted(map(as_text, labels))).encode()).hexdigest(),
         queries={
-            part: len({query_of(example)[0] for example in of})
-            for part, of in split._asdict().items()
+            part: len({query_of(example)[0] for example in part_examples})
+            for part, part_examples in split._asdict().items()
         },
-        examples={part: len(of) for part, of in split._asdict().items()},
+        examples={part: len(part_examples) for part, part_examples in split._asdict().items()},
         **chosen,
         demonstrations=sum(len(state["demos"]) for state in best_state.values()),
         new_instructions=differs("signature"),
         new_settings=differs("fields") or differs("config"),
         **_on_test(split.test, before, after, measure),
         unwritten=run.unwritten,
-        left_out={why: len(of) for why, of in lost.items()},
+        left_out={why: len(group) for why, group in lost.items()},
         **run.spent(),
     )
     copy_state(best, to=tuned)
@@ -276,7 +276,9 @@ def _task(
             )
         return program.deepcopy(), labels, MeanMetric(metric)
     scale = scale or Scale(name=getattr(program, "scale", SUPPORT.name))
-    name = next((name for name, of in TUNED.items() if isinstance(labels[0], of.record)), None)
+    name = next(
+        (name for name, entry in TUNED.items() if isinstance(labels[0], entry.record)), None
+    )
     if name is None:
         allowed = ", ".join(tuned.record.__name__ for tuned in TUNED.values())
         raise ConfigError(
@@ -362,9 +364,9 @@ class _Student(dspy.Module):
             try:
                 return self.program(**inputs)
             finally:
-                for predictor, given, reply in dspy.settings.trace or ():
+                for predictor, sent, reply in dspy.settings.trace or ():
                     said = {k: v for k, v in reply.items() if k not in ("call_id", "call_ids")}
-                    outer.append((predictor, plain(given), dspy.Prediction(**plain(said))))
+                    outer.append((predictor, plain(sent), dspy.Prediction(**plain(said))))
 
 
 # How programs are measured
@@ -443,11 +445,11 @@ class _Run:
 
     def spent(self) -> dict[str, Any]:
         """All replies that were used, and their tokens and dollars."""
-        found = [client.reusable(key) for key, client in self.used.items()]
-        replies = [reply for reply in found if reply is not None and not reply.is_dead_end]
+        recorded = [client.reusable(key) for key, client in self.used.items()]
+        replies = [reply for reply in recorded if reply is not None and not reply.is_dead_end]
         costs = [reply.cost for reply in replies]
         return {
-            "calls": len(found),
+            "calls": len(recorded),
             "tokens": sum(reply.tokens for reply in replies),
             "cost": None if None in costs else sum(cost or 0.0 for cost in costs),
         }
@@ -548,8 +550,8 @@ class _Reasking(dspy.ChatAdapter):
         unwritten = ReplyError(message, status="unparsed", call_id=None)
         if run.unwritten >= _MOST_FAILURES and not run.has_written:
             run.errors.append(unwritten)
-        if kept := question["inputs"].get("basic_instruction"):
-            return [{"proposed_instruction": kept}]  # MIPROv2 would end at the first
+        if instruction := question["inputs"].get("basic_instruction"):
+            return [{"proposed_instruction": instruction}]  # MIPROv2 would end at the first
         raise unwritten
 
 
@@ -566,12 +568,12 @@ def _choose(
     train = run.answers("train", student, split.train)
     _raise_if_unanswered([dev, train])
     plain_value = measure.value(dev.tallies)
-    known = measure.value([*dev.tallies, *train.tallies])
+    plain_on_both = measure.value([*dev.tallies, *train.tallies])
     best, best_value, fewest, candidates = student, plain_value, dev.failed, []
     if plain_value is None and dev.failed < len(split.dev):
         unchanged = f"{metric} is undefined on the dev queries: label more, or name another metric"
-    elif known == measure.top and not dev.failed + train.failed:
-        unchanged = f"{metric} is {known:g} already on the train and dev queries"
+    elif plain_on_both == measure.top and not dev.failed + train.failed:
+        unchanged = f"{metric} is {plain_on_both:g} already on the train and dev queries"
     else:
         name = f"compile with {own_name(optimizer)}"
         run.progress.start(name, 0)
@@ -589,8 +591,8 @@ def _choose(
             ahead = math.inf if best_value is None else value - best_value
             if ahead > 0 or (ahead == 0 and answers.failed < fewest):
                 best, best_value, fewest = candidate, value, answers.failed
-        made = f"programs that {own_name(optimizer)} made ({len(candidates)})"
-        unchanged = f"none of the {made} has a better {metric} on the dev queries"
+        tried = f"programs that {own_name(optimizer)} made ({len(candidates)})"
+        unchanged = f"none of the {tried} has a better {metric} on the dev queries"
     return best, {
         "candidates": len(candidates),
         "dev": (plain_value, best_value),
@@ -646,14 +648,18 @@ def _paired(sums: Sequence[Any], metrics: Callable[[Any], dict[str, Values]]) ->
         old, new = (metrics(sums[:, side]) for side in (0, 1))
         sides = {"before": old, "after": new}
         sides["difference"] = {name: new[name] - old[name] for name in old}
-        return {f"{side} {name}": of[name] for side, of in sides.items() for name in of}
+        return {
+            f"{side} {name}": results[name] for side, results in sides.items() for name in results
+        }
 
-    found = bootstrap(np.stack(sums), values)
+    intervals = bootstrap(np.stack(sums), values)
     if len(sums) < LEAST_QUERIES:
         without = {"low": None, "high": None, "reason": f"fewer than {LEAST_QUERIES} queries"}
-        found = {name: one.model_copy(update=without) for name, one in found.items()}
+        intervals = {
+            name: interval.model_copy(update=without) for name, interval in intervals.items()
+        }
     return {
-        name: OnTest(**{side: found[f"{side} {name}"] for side in OnTest.model_fields})
+        name: OnTest(**{side: intervals[f"{side} {name}"] for side in OnTest.model_fields})
         for name in metrics(sums[0][0])
     }
 
@@ -686,12 +692,12 @@ def _candidates(
     """The programs that an optimizer makes, its best first, without the plain one."""
     try:
         optimizer = _prepared(optimizer, student, split.train, run)
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if "valset" in inspect.signature(optimizer.compile).parameters:
-            given["valset"] = split.dev
+            arguments["valset"] = split.dev
         if isinstance(optimizer, dspy.MIPROv2):
-            given["program_aware_proposer"] = False  # it would show the source of our student
-        compiled = optimizer.compile(student, trainset=split.train, **{**given, **options})
+            arguments["program_aware_proposer"] = False  # it would show the source of our student
+        compiled = optimizer.compile(student, trainset=split.train, **{**arguments, **options})
     finally:  # also where DSPy goes on after an error
         run.raise_if_ended()
     if not isinstance(compiled, _Student) or "forward" in vars(compiled):
@@ -700,10 +706,13 @@ def _candidates(
             "instructions, demonstrations or settings: compile with it directly, and give the "
             "result to a build as a program"
         )
-    made = [compiled, *(each["program"] for each in getattr(compiled, "candidate_programs", ()))]
+    programs = [
+        compiled,
+        *(each["program"] for each in getattr(compiled, "candidate_programs", ())),
+    ]
     if details := getattr(compiled, "detailed_results", None):
-        made += details.candidates
-    return _distinct([student, *made])[1:]
+        programs += details.candidates
+    return _distinct([student, *programs])[1:]
 
 
 def _prepared(optimizer: Any, student: _Student, train: list[Any], run: _Run) -> Any:
@@ -750,8 +759,8 @@ def _by_name(name: str, student: _Student, train: list[Any], run: _Run) -> Any:
 
     # Examples are demonstrations where they have all that a predictor was asked and answered.
     asked: Any = student.predictors()
-    given = train[0].people if isinstance(train[0], LabelledExample) else train[0]
-    shown = all(set(predictor.signature.fields) <= set(given.keys()) for predictor in asked)
+    first_example = train[0].people if isinstance(train[0], LabelledExample) else train[0]
+    shown = all(set(predictor.signature.fields) <= set(first_example.keys()) for predictor in asked)
     credit: dict[str, Any] = {
         "metric": measure.metric,
         "metric_threshold": GOOD_ENOUGH,

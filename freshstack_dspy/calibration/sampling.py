@@ -105,7 +105,7 @@ def strata(collection: Contents, against: Contents | None = None) -> dict[PairId
     others = rows(against.judgments, *ids, "label") if against else ()
     other = {(query, nugget, chunk): label for query, nugget, chunk, label in others}
     quotes = any(evidence for (evidence,) in rows(collection.judgments, "evidence"))
-    found: dict[PairId, str] = {}
+    by_pair: dict[PairId, str] = {}
     for query_id, nugget_id, chunk_id, label, evidence, votes in rows(
         collection.judgments, *ids, "label", "evidence", "votes"
     ):
@@ -114,8 +114,8 @@ def strata(collection: Contents, against: Contents | None = None) -> dict[PairId
         pair = query_id, nugget_id, chunk_id
         unsure = _differ(votes) or (quotes and label and not evidence)
         differs = other.get(pair, label) not in (label, None)
-        found[pair] = f"label {label}{_DIFFER if differs else _UNSURE if unsure else ''}"
-    return found
+        by_pair[pair] = f"label {label}{_DIFFER if differs else _UNSURE if unsure else ''}"
+    return by_pair
 
 
 def _differ(votes: Sequence[Vote]) -> bool:
@@ -150,16 +150,16 @@ def weights(
         pairs[name].add(item(label))
         highest[name] = max(highest[name], label.probability or 1)
     whole, unsampled = pairs.pop(WHOLE_QUERIES, set()), pairs.pop("", set())
-    found = dict.fromkeys(unsampled, 1.0)
+    by_item = dict.fromkeys(unsampled, 1.0)
     if whole:
         queries = len({pair[0] for pair in strata})
-        found.update(dict.fromkeys(whole, queries / len({pair[0] for pair in whole})))
+        by_item.update(dict.fromkeys(whole, queries / len({pair[0] for pair in whole})))
     same = all(strata.get(pair) == name for name, group in pairs.items() for pair in group)
     sizes = Counter(strata.values())
     for name, group in pairs.items():
         weight = sizes[name] / len(group) if same else 1 / highest[name]
-        found.update(dict.fromkeys(group, weight))
-    return found
+        by_item.update(dict.fromkeys(group, weight))
+    return by_item
 
 
 def sample(
@@ -192,10 +192,10 @@ def sample(
                 f"{out}: drawn with seed {first.seed}; take that seed, or name another file"
             )
     drawn = [task for task in before if task.kind == kind]
-    before_now = {one.query_id for one in drawn} if purpose == "runs" else drawn
+    before_now = {task.query_id for task in drawn} if purpose == "runs" else drawn
     limit = max(DEFAULT_LIMITS[purpose] if limit is None else limit, len(before_now))
-    found = draw(loaded, kind, limit, purpose=purpose, seed=seed, **options)
-    if not {*map(_without_probability, drawn)} <= {*map(_without_probability, found.tasks)}:
+    drawing = draw(loaded, kind, limit, purpose=purpose, seed=seed, **options)
+    if not {*map(_without_probability, drawn)} <= {*map(_without_probability, drawing.tasks)}:
         raise CollectionError(
             f"{out}: its tasks of kind {kind!r} were drawn in another way (what they are "
             "for, or what they were drawn against or of, differs); draw as before, or name another "
@@ -208,8 +208,8 @@ def sample(
         seed=seed,
     )
     others = [task for task in before if task.kind != kind]
-    write_file(out, encode_records([header, *others, *found.tasks]))
-    return replace(found, kept=len(drawn))
+    write_file(out, encode_records([header, *others, *drawing.tasks]))
+    return replace(drawing, kept=len(drawn))
 
 
 def draw(
@@ -362,17 +362,17 @@ def _answers(folder: Path) -> tuple[Strata, dict[ItemId, dict[str, str]]]:
         return RecordFile(name, record, ()).open(folder)
 
     texts: dict[ItemId, str] = {
-        (one.topic_id, one.run_id): one.text for one in read("answers", Answer)
+        (answer.topic_id, answer.run_id): answer.text for answer in read("answers", Answer)
     }
     golds: defaultdict[str, list[str]] = defaultdict(list)
-    for one in read("gold_answers", Answer):
-        if one.is_answered:
-            golds[one.topic_id].append(one.text)
-    found: Strata = {
-        (one.query_id, one.run_id): "agrees" if one.agrees else "disagrees"
-        for one in read("agreement", Agreement)
-        if one.agrees is not None
+    for gold in read("gold_answers", Answer):
+        if gold.is_answered:
+            golds[gold.topic_id].append(gold.text)
+    verdicts: Strata = {
+        (agreement.query_id, agreement.run_id): "agrees" if agreement.agrees else "disagrees"
+        for agreement in read("agreement", Agreement)
+        if agreement.agrees is not None
     }
-    return found, {
-        item: {"answer": texts[item], "gold_answer": _OR.join(golds[item[0]])} for item in found
+    return verdicts, {
+        item: {"answer": texts[item], "gold_answer": _OR.join(golds[item[0]])} for item in verdicts
     }

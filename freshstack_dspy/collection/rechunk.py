@@ -166,7 +166,7 @@ def _projected(
                 for nugget_id in (nugget.nugget_id for nugget in nuggets if near):
                     label = label_under(near, nugget_id, span)
                     if label is not None:
-                        source = known[nugget_id, label.of]
+                        source = known[nugget_id, label.chunk_id]
                         judgments.append(_of_part(source, label, chunk.chunk_id))
                         held.update((nugget_id, chunk_id) for chunk_id in label.held)
     return judgments, held
@@ -178,7 +178,7 @@ def _of_part(source: Judgment, label: SpanLabel, chunk_id: str) -> Judgment:
     if not label.held:
         update |= {"label": label.label, "evidence": (), "probability": None}
         if source.label:
-            update["reason"] = f"the evidence is not, or not all, in this part of {label.of}"
+            update["reason"] = f"the evidence is not, or not all, in this part of {label.chunk_id}"
     return source.model_copy(update=update)
 
 

@@ -38,21 +38,22 @@ class Judged(Tasks):
     def __init__(self, collection: Collection) -> None:
         order = {query.query_id: place for place, query in enumerate(collection.queries)}
 
-        def place(one: Judgment) -> tuple[Any, ...]:
-            label = -1 if one.label is None else one.label
-            return order[one.query_id], one.nugget_id, -label, one.chunk_id
+        def place(judgment: Judgment) -> tuple[Any, ...]:
+            label = -1 if judgment.label is None else judgment.label
+            return order[judgment.query_id], judgment.nugget_id, -label, judgment.chunk_id
 
         self._judgments = sorted(collection.judgments, key=place)
         ids = {"query_id", "nugget_id", "chunk_id"}
         tasks = [
-            LabelTask(kind="support", **one.model_dump(include=ids)) for one in self._judgments
+            LabelTask(kind="support", **judgment.model_dump(include=ids))
+            for judgment in self._judgments
         ]
         super().__init__(collection, tasks)
-        self._of = dict(zip(self.by_id, self._judgments, strict=True))
+        self._judgment_by_task = dict(zip(self.by_id, self._judgments, strict=True))
         self._people: dict[PairId, dict[str, HumanLabel]] = {}
         self._pooled = {
-            (one.query_id, one.chunk_id): {by.technique: by.rank for by in one.pooled_by}
-            for one in collection.pool
+            (entry.query_id, entry.chunk_id): {by.technique: by.rank for by in entry.pooled_by}
+            for entry in collection.pool
         }
         pooled_by = set().union(*self._pooled.values())
         self.techniques = [name for name in TECHNIQUES if name in pooled_by]
@@ -66,8 +67,8 @@ class Judged(Tasks):
 
     def queries(self, filters: Filters, own: Own, place: int) -> dict[str, Any]:
         """List queries that have such judgments, so many of them around that of one at a place."""
-        found = self._found(filters, own)
-        counts = Counter(self._judgments[number].query_id for number in found)
+        numbers = self._matching(filters, own)
+        counts = Counter(self._judgments[number].query_id for number in numbers)
         rows, start, chosen = [], 0, 0
         for query_id, count in counts.items():
             query = self._queries[query_id]
@@ -85,29 +86,31 @@ class Judged(Tasks):
 
         It is the place of the judgment of a number, where that is one of them.
         """
-        found = self._found(filters, own)
-        if not found:
+        numbers = self._matching(filters, own)
+        if not numbers:
             return {"total": 0, "rows": []}
-        place = found.index(number) if number in found else min(place, len(found) - 1)
-        query_id = self._judgments[found[place]].query_id
-        places = [at for at, one in enumerate(found) if self._judgments[one].query_id == query_id]
+        place = numbers.index(number) if number in numbers else min(place, len(numbers) - 1)
+        query_id = self._judgments[numbers[place]].query_id
+        places = [
+            at for at, index in enumerate(numbers) if self._judgments[index].query_id == query_id
+        ]
         first = (place - places[0]) // _ROWS * _ROWS
         shown = places[first : first + _ROWS]
-        rows = [self._row(found[at], own) for at in shown]
+        rows = [self._row(numbers[at], own) for at in shown]
         query = {"begin": places[0], "end": places[-1] + 1}  # of the query
-        return {"total": len(found), "place": place, "first": shown[0], "rows": rows} | query
+        return {"total": len(numbers), "place": place, "first": shown[0], "rows": rows} | query
 
     def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
         """Give what the page shows of a judgment, with what others say of it."""
-        judgment = self._of[task_id(task)]
+        judgment = self._judgment_by_task[task_id(task)]
         people = self._people.get(pair_of(judgment), {}).values()
         return super().shown(task, whole=whole) | {
             "judged": self.in_characters(judgment),
-            "people": [self.in_characters(one) for one in people],
+            "people": [self.in_characters(label) for label in people],
             "pooled_by": self._pooled.get((task.query_id, judgment.chunk_id), {}),
         }
 
-    def _found(self, filters: Filters, own: Own) -> list[int]:
+    def _matching(self, filters: Filters, own: Own) -> list[int]:
         """The numbers of such judgments."""
         text = filters.text.strip()
         wanted = {text} & self._queries.keys() or {
@@ -117,35 +120,35 @@ class Judged(Tasks):
         }
         return [
             number
-            for number, one in enumerate(self._judgments)
-            if one.query_id in wanted
-            and filters.label in ("", "none" if one.label is None else str(one.label))
+            for number, judgment in enumerate(self._judgments)
+            if judgment.query_id in wanted
+            and filters.label in ("", "none" if judgment.label is None else str(judgment.label))
             and (
                 not filters.technique
-                or filters.technique in self._pooled.get((one.query_id, one.chunk_id), ())
+                or filters.technique in self._pooled.get((judgment.query_id, judgment.chunk_id), ())
             )
-            and (not filters.disputed or self._is_disputed(one, own))
+            and (not filters.disputed or self._is_disputed(judgment, own))
         ]
 
-    def _is_disputed(self, one: Judgment, own: Own) -> bool:
+    def _is_disputed(self, judgment: Judgment, own: Own) -> bool:
         """Whether its labels are not all one; one finer than the scale is the scale's highest."""
-        labels = {min(label, self._highest) for label in self._labels(one, own)}
-        return len(labels if one.label is None else labels | {one.label}) > 1
+        labels = {min(label, self._highest) for label in self._labels(judgment, own)}
+        return len(labels if judgment.label is None else labels | {judgment.label}) > 1
 
-    def _labels(self, one: Judgment, own: Own) -> list[int]:
+    def _labels(self, judgment: Judgment, own: Own) -> list[int]:
         """What people say of a pair."""
-        pair = pair_of(one)
+        pair = pair_of(judgment)
         mine = own.get(("support", *pair), ())
         people = {**self._people.get(pair, {}), **{label.annotator: label for label in mine}}
         return [label.label for label in people.values() if isinstance(label, HumanLabel)]
 
     def _row(self, number: int, own: Own) -> dict[str, Any]:
-        one = self._judgments[number]
+        judgment = self._judgments[number]
         return {
             "number": number,
-            "nugget": self._texts[one.nugget_id],
-            "chunk_id": one.chunk_id,
-            "label": one.label,
-            "people": self._labels(one, own),
-            "disputed": self._is_disputed(one, own),
+            "nugget": self._texts[judgment.nugget_id],
+            "chunk_id": judgment.chunk_id,
+            "label": judgment.label,
+            "people": self._labels(judgment, own),
+            "disputed": self._is_disputed(judgment, own),
         }

@@ -49,10 +49,10 @@ class LabelFile:
         try:
             with ExitStack() as opened:
                 opened.enter_context(only_writer(path, "freshstack label"))
-                found = _content(path)
-                self._content = _whole_lines(found)
+                content = _content(path)
+                self._content = _whole_lines(content)
                 labels, lost = follow_all(latest(_numbered(self._content), path), collection)
-                if self._content != found:
+                if self._content != content:
                     write_file(path, self._content)
                 self._lock = opened.pop_all()
         except OSError as error:

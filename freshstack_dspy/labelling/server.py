@@ -65,8 +65,8 @@ class Labelling:
                 Route("/api/undo", self._undo, methods=["POST"]),
                 Route("/api/tasks/{number}", self._task, methods=["GET", "POST"]),
                 Route("/api/tasks/{number}/verdict", self._verdict),
-                Route("/api/queries/{place}", self._found),
-                Route("/api/judgments/{place}", self._found),
+                Route("/api/queries/{place}", self._search),
+                Route("/api/judgments/{place}", self._search),
             ],
             exception_handlers={FreshstackError: _not_done, OSError: _not_written},
             middleware=[
@@ -151,7 +151,7 @@ class Labelling:
         task = self._writable().undo()
         return JSONResponse(self._progress() | {"number": task and self._ids.index(task)})
 
-    async def _found(self, request: Request) -> Response:
+    async def _search(self, request: Request) -> Response:
         """List queries with judgments that are looked for, or such judgments of one query."""
         if not isinstance(self._tasks, Judged):
             return _fault("these are tasks, and no collection", 404)
@@ -175,7 +175,7 @@ class Labelling:
 
     def _given(self, number: int) -> list[dict[str, Any]]:
         labels = self._own.get(self._ids[number], ())
-        return [self._tasks.in_characters(one) for one in labels]
+        return [self._tasks.in_characters(label) for label in labels]
 
     def _progress(self) -> dict[str, Any]:
         done = [number for number, task in enumerate(self._ids) if task in self._own]

@@ -53,8 +53,8 @@ class Tasks:
         self.collection = collection
         self._queries = {query.query_id: query for query in collection.queries}
         self._nuggets = nuggets_by_query(collection.nuggets, doubtful=True)
-        self._texts = {one.nugget_id: one.text for one in collection.nuggets}
-        self.by_id = {task_id(one): one for one in tasks}
+        self._texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
+        self.by_id = {task_id(task): task for task in tasks}
         self.grades = {
             "support": grades_of(collection.manifest.scale.name),
             "answerability": [
@@ -83,7 +83,7 @@ class Tasks:
             )
         collection = Collection.load(folder)
         read_tasks(path, collection)
-        check_labels(((f"{path}:{n}", one) for n, one in enumerate(tasks, start=2)), collection)
+        check_labels(((f"{path}:{n}", task) for n, task in enumerate(tasks, start=2)), collection)
         return cls(collection, tasks)
 
     def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
@@ -112,7 +112,9 @@ class Tasks:
         elif task.kind == "nuggets":
             listed = self._nuggets.get(task.query_id, [])
             of_answer = bool(query.answer) and not any(nugget.chunk_ids for nugget in listed)
-            sources = {one.nugget_id: () if of_answer else self._sources(one) for one in listed}
+            sources = {
+                nugget.nugget_id: () if of_answer else self._sources(nugget) for nugget in listed
+            }
             ids = list(dict.fromkeys(chain.from_iterable(sources.values())))
             texts = [passage(id_, f"Passage {number}: ") for number, id_ in enumerate(ids, 1)]
             if of_answer:
@@ -143,9 +145,9 @@ class Tasks:
     def _sources(self, nugget: Nugget) -> tuple[str, ...]:
         """The chunks that a nugget was made from; of one that people wrote, those that support it."""
         supporting = (
-            one.chunk_id
-            for one in records_of(self.collection.judgments, nugget.query_id)
-            if one.nugget_id == nugget.nugget_id and self.collection.supports(one)
+            judgment.chunk_id
+            for judgment in records_of(self.collection.judgments, nugget.query_id)
+            if judgment.nugget_id == nugget.nugget_id and self.collection.supports(judgment)
         )
         return nugget.chunk_ids or tuple(supporting)
 
@@ -153,9 +155,9 @@ class Tasks:
         """Give what the judge says of a pair; None where it says nothing."""
         pair = (task.query_id, task.nugget_id, task.chunk_id)
         of_query = records_of(self.collection.judgments, task.query_id)
-        judged = (one for one in of_query if pair_of(one) == pair)
-        found = next((one for one in judged if one.label is not None), None)
-        return self.in_characters(found) if found else None
+        judged = (judgment for judgment in of_query if pair_of(judgment) == pair)
+        verdict = next((judgment for judgment in judged if judgment.label is not None), None)
+        return self.in_characters(verdict) if verdict else None
 
     def labels(self, task: LabelTask, sent: bytes, **by: str) -> list[AnyLabel]:
         """Make the labels of a task from what the page sent; `by` says who labelled, and when.
@@ -172,8 +174,8 @@ class Tasks:
         elif task.kind != "nuggets":
             common |= {"nugget_id": task.nugget_id, "chunk_id": task.chunk_id}
         try:
-            given = _GIVEN.validate_json(sent)
-            labels = [read_label(to_json(one | common), "the page") for one in given]
+            entries = _GIVEN.validate_json(sent)
+            labels = [read_label(to_json(entry | common), "the page") for entry in entries]
         except ValidationError as error:
             raise ConfigError(f"not a list of labels: {first_fault(error)}") from None
         except CollectionError as error:
@@ -181,10 +183,12 @@ class Tasks:
         wanted: list[tuple[str, str | None]] = [(task.kind, task.nugget_id)]
         if task.kind == "nuggets":
             nuggets = self._nuggets.get(task.query_id, [])
-            wanted = [("nugget_list", None), *(("nugget", one.nugget_id) for one in nuggets)]
-        if [(one.kind, getattr(one, "nugget_id", None)) for one in labels] != wanted:
+            wanted = [("nugget_list", None), *(("nugget", nugget.nugget_id) for nugget in nuggets)]
+        if [(label.kind, getattr(label, "nugget_id", None)) for label in labels] != wanted:
             raise ConfigError(f"not all that is asked for; wanted: {wanted}")
-        return [self._in_bytes(one) if isinstance(one, HumanLabel) else one for one in labels]
+        return [
+            self._in_bytes(label) if isinstance(label, HumanLabel) else label for label in labels
+        ]
 
     def _in_bytes(self, label: HumanLabel) -> HumanLabel:
         """Check a label of a pair; its evidence is in characters of the passage."""
@@ -200,13 +204,13 @@ class Tasks:
             in_bytes, self._queries[label.query_id], self._texts[label.nugget_id], chunk
         )
 
-    def in_characters(self, one: Any) -> dict[str, Any]:
+    def in_characters(self, record: Any) -> dict[str, Any]:
         """Give the fields of a label or judgment, with its evidence in characters."""
-        fields: dict[str, Any] = one.model_dump()
+        fields: dict[str, Any] = record.model_dump()
         if fields.get("evidence"):
-            chunk = self.collection.chunk(one.chunk_id)
+            chunk = self.collection.chunk(record.chunk_id)
             fields["evidence"] = [
-                [chunk.place_at(start), chunk.place_at(end)] for start, end in one.evidence
+                [chunk.place_at(start), chunk.place_at(end)] for start, end in record.evidence
             ]
         return fields
 
@@ -237,11 +241,16 @@ def instructions(scale: ScaleName) -> str:
 
 def grades_of(scale: ScaleName) -> list[Grade]:
     """Read what the labels of a scale mean from the instructions of its judge."""
-    found = [
-        Grade(int(one["label"]), one["label"], one["name"] or "", " ".join(one["meaning"].split()))
-        for one in _GRADE.finditer(instructions(scale))
+    grades = [
+        Grade(
+            int(match["label"]),
+            match["label"],
+            match["name"] or "",
+            " ".join(match["meaning"].split()),
+        )
+        for match in _GRADE.finditer(instructions(scale))
     ]
-    return sorted(found) or _BINARY
+    return sorted(grades) or _BINARY
 
 
 # Texts in blocks of code and prose; the pieces joined are the text, so that what is selected on the
@@ -286,17 +295,17 @@ def blocks_of(text: str, path: str) -> list[Block]:
     if len(text) > _LONGEST_STYLED:
         starts = range(0, len(text), _PLAIN_BLOCK)
         return [Block(is_code, (("", text[start : start + _PLAIN_BLOCK]),)) for start in starts]
-    found, done, end = [], 0, monotonic() + _STYLING
+    blocks, done, end = [], 0, monotonic() + _STYLING
     if suffix in _MARKDOWN:
         for fenced in _FENCED.finditer(text):
-            found.append(Block(False, tuple(_pieces(text[done : fenced.start()], lexer, end))))
+            blocks.append(Block(False, tuple(_pieces(text[done : fenced.start()], lexer, end))))
             inner = _lexer(lexers.get_lexer_by_name, fenced["language"])
             code = _pieces(fenced["code"], inner, end)
             pieces = (("fence", fenced["begin"]), *code, ("fence", fenced["end"]))
-            found.append(Block(True, pieces))
+            blocks.append(Block(True, pieces))
             done = fenced.end()
-    found.append(Block(is_code, tuple(_pieces(text[done:], lexer, end))))
-    return [block for block in found if block.pieces]
+    blocks.append(Block(is_code, tuple(_pieces(text[done:], lexer, end))))
+    return [block for block in blocks if block.pieces]
 
 
 def _lexer(find: Any, name: str) -> Any:

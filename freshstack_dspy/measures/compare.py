@@ -174,9 +174,9 @@ class Comparison(Record, Shown):
     def __repr__(self) -> str:
         if self.dry_run:
             return f"Comparison({', '.join(self.runs)}; {DRY_RUN})"
-        found = sum(each.verdict in ("higher", "lower") for each in self.differences)
+        differing = sum(each.verdict in ("higher", "lower") for each in self.differences)
         return (
-            f"Comparison({', '.join(self.runs)}; {found} of {len(self.differences)} differences "
+            f"Comparison({', '.join(self.runs)}; {differing} of {len(self.differences)} differences "
             "found)"
         )
 
@@ -229,7 +229,7 @@ def compare(
 
 def best_of(evaluations: Mapping[str, Values]) -> str | None:
     """Name the run with the highest mean of the first measure, the first by name of several."""
-    means = {name: of.means[of.measures[0]] for name, of in evaluations.items()}
+    means = {name: values.means[values.measures[0]] for name, values in evaluations.items()}
     return min(means, key=lambda name: (-means[name], name), default=None)
 
 
@@ -238,7 +238,7 @@ def is_one_run(runs: Any) -> bool:
     if isinstance(runs, Run | PassageRun | str | Path) or not isinstance(runs, Iterable):
         return True
     inner = [*runs.values()] if isinstance(runs, Mapping) else []
-    scores = [score for of in inner if isinstance(of, Mapping) for score in of.values()]
+    scores = [score for by_id in inner if isinstance(by_id, Mapping) for score in by_id.values()]
     return bool(scores) and all(isinstance(score, int | float) for score in scores)
 
 
@@ -423,7 +423,7 @@ def ranking_agreement(
 def _measure_agreements(evaluations: Mapping[str, Values]) -> tuple[RankingAgreement, ...]:
     """Compare every two measures for which every run has a value (CRUX, Figure 5)."""
     tables = {
-        measure: {run: of.values(measure) for run, of in evaluations.items()}
+        measure: {run: values.values(measure) for run, values in evaluations.items()}
         for measure in next(iter(evaluations.values())).measures
     }
     whole = [measure for measure, table in tables.items() if all(table.values())]

@@ -80,7 +80,7 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
     """
     rated = set().union(*judged.labels.values())
     chunks = sorted(rated) if candidates is None else list(candidates)
-    ratings = [[of.get(chunk) for of in judged.labels.values()] for chunk in chunks]
+    ratings = [[by_chunk.get(chunk) for by_chunk in judged.labels.values()] for chunk in chunks]
     return {chunks[at]: label for at, label in required_subset(ratings, judged.rel).items()}
 
 
@@ -111,13 +111,13 @@ def oracle_context(judged: Judged) -> list[str]:
 
     It is chosen from the chunks that support a nugget, of equals the first by id.
     """
-    labels = required_chunks(judged.of, sorted(judged.of.supported))
+    labels = required_chunks(judged.reference, sorted(judged.reference.supported))
     return [chunk for chunk, label in labels.items() if label == REQUIRED]
 
 
 def density_of(covered: int, tokens: int, judged: Judged, w: float = 0.5) -> float:
     """Compute the density of a text from its tokens and the answerable nuggets that it supports."""
-    required = sum(map(judged.of.length, oracle_context(judged)))
+    required = sum(map(judged.reference.length, oracle_context(judged)))
     if not covered:
         return 0.0
     if tokens == 0 or required == 0:

@@ -154,16 +154,16 @@ def evaluate(
         raise ConfigError(f"there are no conventions {conventions!r}; there are {allowed}")
     chosen = parse_measures(measures)
     judgments, passages, dropped = to_qrels(qrels), None, 0
-    reference, found = judgments, read_run_of(judgments, run)
-    if isinstance(found, PassageRun):
-        passages = _notes(judgments, found, covered)
-        judgments, found = judge_passages(found, judgments, covered)
-        _check_queries(judgments, found)
+    reference, measured_run = judgments, read_run_of(judgments, run)
+    if isinstance(measured_run, PassageRun):
+        passages = _notes(judgments, measured_run, covered)
+        judgments, measured_run = judge_passages(measured_run, judgments, covered)
+        _check_queries(judgments, measured_run)
     else:
-        _check_queries(judgments, found)
-        found, dropped = _known_chunks(judgments, found, unknown_ids)
-    queries, ids = judgments.nuggets, found.ids
-    ordered = _as_trec_eval(found) if conventions == "trec_eval" else found
+        _check_queries(judgments, measured_run)
+        measured_run, dropped = _known_chunks(judgments, measured_run, unknown_ids)
+    queries, ids = judgments.nuggets, measured_run.ids
+    ordered = _as_trec_eval(measured_run) if conventions == "trec_eval" else measured_run
     left_out = {
         "ours": (),
         "trec_eval": [query for query in queries if query not in ids],
@@ -179,7 +179,7 @@ def evaluate(
     cuts = {each.cutoff: each for each in chosen if each.cutoff is not None}
     cutoffs = sorted(cuts.values(), key=lambda each: (each.budget or 0, each.k or 0))
     return Evaluation(
-        run=found.name,
+        run=measured_run.name,
         measures=tuple(measure.name for measure in chosen),
         per_query={query: of_all for query, (of_all, _) in values.items()},
         without_value=without_value,
@@ -190,9 +190,9 @@ def evaluate(
         unknown=tuple(query for query in ids if query not in queries),
         unknown_chunks=dropped,
         most_results=max((len(ids.get(query, ())) for query in queries), default=0),
-        tied=tuple(query for query in queries if _all_tied(found, query)),
+        tied=tuple(query for query in queries if _all_tied(measured_run, query)),
         conventions=conventions,
-        unjudged=tuple(_unjudged(judgments, found, each) for each in cutoffs),
+        unjudged=tuple(_unjudged(judgments, measured_run, each) for each in cutoffs),
         passages=passages,
         dry_run=judgments.dry_run,
         questions={q: text for q, text in judgments.questions.items() if q in values},
@@ -228,7 +228,7 @@ def _measured(
         except CollectionError as error:
             raise CollectionError(f"run {run.name!r:.200}, query {query!r:.200}: {error}") from None
         if value is None:
-            why = "no value" if judged.of.supported else "no relevant chunk"
+            why = "no value" if judged.reference.supported else "no relevant chunk"
             without_value.setdefault(measure.name, {})[query] = why
         values[measure.name], values_alone[measure.name] = value or 0.0, of_judged or 0.0
     return values, values_alone
@@ -237,9 +237,9 @@ def _measured(
 def _as_trec_eval(run: Run) -> Run:
     """Order by scores in single precision, the larger of two tied ids first."""
     scores = {}
-    for query, of in run.scores.items():
-        single = dict(zip(of, array("f", of.values()), strict=True))
-        ranking = sorted(of, key=lambda chunk: (single[chunk], chunk), reverse=True)
+    for query, chunk_scores in run.scores.items():
+        single = dict(zip(chunk_scores, array("f", chunk_scores.values()), strict=True))
+        ranking = sorted(chunk_scores, key=lambda chunk: (single[chunk], chunk), reverse=True)
         scores[query] = {chunk: float(-rank) for rank, chunk in enumerate(ranking)}
     return Run.from_scores(scores, name=run.name)
 
@@ -284,7 +284,7 @@ def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure) -> Unjudged:
 
 def _has_negatives(qrels: NuggetQrels) -> bool:
     """Whether anything was judged not relevant; where only the relevant is listed, all else is not."""
-    labels = chain.from_iterable(of.values() for of in qrels.labels.values())
+    labels = chain.from_iterable(by_chunk.values() for by_chunk in qrels.labels.values())
     return any(label < qrels.threshold for label in labels)
 
 
@@ -316,8 +316,8 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
                 stacklevel=3,
             )
         return run, 0
-    given = [chunk for query, ids in run.ids.items() if query in qrels.nuggets for chunk in ids]
-    ids = set(given)
+    retrieved = [chunk for query, ids in run.ids.items() if query in qrels.nuggets for chunk in ids]
+    ids = set(retrieved)
     unknown = ids - qrels.chunk_ids
     if not unknown:
         return run, 0
@@ -327,4 +327,4 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
             f"corpus, as {min(unknown)!r:.200}: is it a run of this collection? "
             f"evaluate and compare leave them out with {argument('unknown_ids', 'drop')}"
         )
-    return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, given))
+    return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, retrieved))

@@ -33,7 +33,9 @@ def _found(ranking: Ranking, judged: Judged) -> int:
 
 def _brought(ranking: Ranking, judged: Judged) -> int:
     """How many relevant chunks of the collection are found."""
-    return _found(ranking, judged) if judged.of is judged else sum(map(judged.finds, ranking))
+    return (
+        _found(ranking, judged) if judged.reference is judged else sum(map(judged.finds, ranking))
+    )
 
 
 def precision(ranking: Ranking, judged: Judged, k: int | None) -> float:
@@ -57,9 +59,9 @@ def f1(ranking: Ranking, judged: Judged, k: int | None) -> float:
 
     Source: van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
     """
-    relevant, found = _found(ranking, judged), _brought(ranking, judged)
-    both = (k or len(ranking)) * found + judged.relevant * relevant
-    return 2 * relevant * found / both if both else 0.0
+    relevant, brought = _found(ranking, judged), _brought(ranking, judged)
+    both = (k or len(ranking)) * brought + judged.relevant * relevant
+    return 2 * relevant * brought / both if both else 0.0
 
 
 def success(ranking: Ranking, judged: Judged, k: int | None) -> float:
@@ -96,7 +98,7 @@ def average_precision(ranking: Ranking, judged: Judged, k: int | None) -> float:
     """
     ranks = compress(enumerate(ranking, 1), map(judged.supported.__contains__, ranking))
     precisions = [
-        judged.finds(chunk) * found / rank for found, (rank, chunk) in enumerate(ranks, 1)
+        judged.finds(chunk) * number / rank for number, (rank, chunk) in enumerate(ranks, 1)
     ]
     return math.fsum(precisions) / judged.relevant
 
@@ -112,7 +114,7 @@ def bpref(ranking: Ranking, judged: Judged, k: int | None) -> float:
     Source: Buckley and Voorhees, Retrieval Evaluation with Incomplete Information, SIGIR 2004;
     `bpref` of trec_eval.
     """
-    at_most = max(1, min(len(judged.of.not_relevant), judged.relevant))
+    at_most = max(1, min(len(judged.reference.not_relevant), judged.relevant))
     above, gains = 0, []
     for chunk in ranking:
         if chunk in judged.supported:
@@ -163,17 +165,20 @@ def ndcg(
     2002, with the discount of trec_eval (`ndcg`, `ndcg_cut`); `exp-log2`: Burges et al., Learning
     to Rank using Gradient Descent, ICML 2005.
     """
-    grades, ideal = judged.grades(grade), sorted(judged.of.grades(grade).values(), reverse=True)
-    found = [(rank, g) for rank, g in enumerate(map(grades.get, ranking), 1) if g]
+    grades, ideal = (
+        judged.grades(grade),
+        sorted(judged.reference.grades(grade).values(), reverse=True),
+    )
+    gained = [(rank, g) for rank, g in enumerate(map(grades.get, ranking), 1) if g]
     best, highest = list(enumerate(ideal[:k], 1)), ideal[0]
     if dcg == "log2":
-        return log2_discounted(found) / log2_discounted(best)
+        return log2_discounted(gained) / log2_discounted(best)
 
     def gain(grade: int) -> float:
         """A share of 2^highest, so that a sum of many labels stays within a float."""
         return math.ldexp(1.0, grade - highest) - math.ldexp(1.0, -highest)
 
-    exponential = ([(rank, gain(g)) for rank, g in graded] for graded in (found, best))
+    exponential = ([(rank, gain(g)) for rank, g in graded] for graded in (gained, best))
     return log2_discounted(next(exponential)) / log2_discounted(next(exponential))
 
 
@@ -207,7 +212,7 @@ class _Worth:
         self._worth = [1.0] * nuggets
         self._factor = 1 - alpha
 
-    def of(self, nuggets: NuggetSet) -> float:
+    def total(self, nuggets: NuggetSet) -> float:
         """Add up what nuggets are worth; the sum is exactly rounded, in any order."""
         worth = self._worth
         if len(nuggets) == 1:
@@ -226,7 +231,7 @@ def ranking_gains(ranking: Ranking, judged: Judged, alpha: float) -> Gains:
     worth, gains = _Worth(judged.nuggets, alpha), []
     for rank, nuggets in enumerate(map(judged.supported.get, ranking), start=1):
         if nuggets:
-            gains.append((rank, worth.of(nuggets)))
+            gains.append((rank, worth.total(nuggets)))
             worth.lower(nuggets)
     return gains
 
@@ -238,19 +243,19 @@ def ideal_gains(judged: Judged, alpha: float, k: int | None) -> Gains:
     worth = _Worth(judged.nuggets, alpha)
     # One chunk of each kind waits. A gain only ever falls, so a gain that was computed before is an
     # upper bound, and the first one that is still right is the largest.
-    waiting = [(-worth.of(nuggets), ids[0], nuggets, 0) for nuggets, ids in judged.kinds.items()]
+    waiting = [(-worth.total(nuggets), ids[0], nuggets, 0) for nuggets, ids in judged.kinds.items()]
     heapify(waiting)
     gains: Gains = []
     while waiting and len(gains) != k:
         before, place, nuggets, taken = waiting[0]
-        while before != (now := -worth.of(nuggets)):
+        while before != (now := -worth.total(nuggets)):
             heapreplace(waiting, (now, place, nuggets, taken))
             before, place, nuggets, taken = waiting[0]
         gains.append((len(gains) + 1, -before))
         worth.lower(nuggets)
         places = judged.kinds[nuggets]
         if taken + 1 < len(places):
-            heapreplace(waiting, (-worth.of(nuggets), places[taken + 1], nuggets, taken + 1))
+            heapreplace(waiting, (-worth.total(nuggets), places[taken + 1], nuggets, taken + 1))
         else:
             heappop(waiting)
     judged.ideals[alpha, k] = gains
@@ -305,7 +310,7 @@ def _over_ideal(
     k: int | None,
     alpha: float,
 ) -> float:
-    ideal = discounted(ideal_gains(judged.of, alpha, k))
+    ideal = discounted(ideal_gains(judged.reference, alpha, k))
     return discounted(ranking_gains(ranking, judged, alpha)) / ideal
 
 
@@ -351,8 +356,8 @@ def precision_ia(ranking: Ranking, judged: Judged, k: int | None) -> float:
 
     Source: Agrawal et al., Diversifying Search Results, WSDM 2009; `P-IA` of `ndeval`.
     """
-    found = sum(map(len, filter(None, map(judged.supported.get, ranking))))
-    return found / ((k or len(ranking) or 1) * len(judged.answerable))
+    supports = sum(map(len, filter(None, map(judged.supported.get, ranking))))
+    return supports / ((k or len(ranking) or 1) * len(judged.answerable))
 
 
 def average_precision_ia(ranking: Ranking, judged: Judged, k: int | None) -> float:
@@ -360,13 +365,13 @@ def average_precision_ia(ranking: Ranking, judged: Judged, k: int | None) -> flo
 
     Source: Agrawal et al., Diversifying Search Results, WSDM 2009; `MAP-IA` of `ndeval`.
     """
-    supporting = Counter(chain.from_iterable(judged.of.supported.values()))
-    found: Counter[int] = Counter()
+    supporting = Counter(chain.from_iterable(judged.reference.supported.values()))
+    seen: Counter[int] = Counter()
     precisions = []
     for rank, nuggets in enumerate(map(judged.supported.get, ranking), start=1):
         for nugget in nuggets or ():
-            found[nugget] += 1
-            precisions.append(found[nugget] / rank / supporting[nugget])
+            seen[nugget] += 1
+            precisions.append(seen[nugget] / rank / supporting[nugget])
     return math.fsum(precisions) / len(supporting)
 
 

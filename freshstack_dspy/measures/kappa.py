@@ -71,10 +71,10 @@ def kappa(tables: Tables, weights: Weights | None = None) -> Values:
     differences = np.abs(ranks[:, None] - ranks)
     distance = differences ** {None: 0, "linear": 1, "quadratic": 2}[weights] * (differences > 0)
     # Counts are whole numbers until the division, so that chance agreement is exactly 0.
-    found = (tables * distance).sum((-1, -2)) * tables.sum((-1, -2))
+    observed = (tables * distance).sum((-1, -2)) * tables.sum((-1, -2))
     expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
     chance = (expected * distance).sum((-1, -2))
-    return share_of(chance - found, chance)
+    return share_of(chance - observed, chance)
 
 
 def precision(tables: Tables, label: int) -> Values:
@@ -109,9 +109,9 @@ def alpha(coincidences: Tables, level: Level = "nominal") -> Values:
     squared = (ranks[..., :, None] - ranks[..., None, :]) ** 2
     if level == "nominal":
         squared = squared > 0
-    found = (coincidences * squared).sum((-1, -2)) * (occurs.sum(-1) - 1)
+    observed = (coincidences * squared).sum((-1, -2)) * (occurs.sum(-1) - 1)
     chance = (occurs[..., :, None] * occurs[..., None, :] * squared).sum((-1, -2))
-    return share_of(chance - found, chance)
+    return share_of(chance - observed, chance)
 
 
 def fleiss(coincidences: Tables) -> Values:
@@ -139,12 +139,12 @@ def coincidences_of(labels: Sequence[int], highest: int) -> Tables:
     return (np.outer(counts, counts) - np.diag(counts)) / (len(labels) - 1)
 
 
-def share_of(one: Values, other: Values) -> Values:
+def share_of(part: Values, whole: Values) -> Values:
     """Divide one by the other; `nan` where that is 0."""
     import numpy as np
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(other == 0, np.nan, one / other)
+        return np.where(whole == 0, np.nan, part / whole)
 
 
 class Confusion(Record):
@@ -198,13 +198,13 @@ def least_kappa(support: float, disagreement: float, part: float | None = None) 
     It is least where a is as small or as large as it can be; or a is a part of D that is known.
     """
 
-    def of(only_judge: float) -> float:
+    def kappa_at(only_judge: float) -> float:
         person = support + disagreement - 2 * only_judge
         return 1 - disagreement / (support * (1 - person) + person * (1 - support))
 
     if part is not None:
-        return of(min(support, part * disagreement))
-    return min(of(max(0.0, disagreement + support - 1)), of(min(support, disagreement)))
+        return kappa_at(min(support, part * disagreement))
+    return min(kappa_at(max(0.0, disagreement + support - 1)), kappa_at(min(support, disagreement)))
 
 
 def confusion(pairs: Sequence[LabelPair]) -> Confusion:

@@ -124,20 +124,25 @@ FAMILIES: dict[str, Family] = {
 }
 """By the name that is printed."""
 OTHER_FAMILIES = Registry(
-    "freshstack_dspy.measures", "measure", {}, lambda one: callable(one) or isinstance(one, Family)
+    "freshstack_dspy.measures",
+    "measure",
+    {},
+    lambda value: callable(value) or isinstance(value, Family),
 )
 """Measures of other packages: a `Family`, or a function as that of one."""
 
 _BY_ANY_NAME = {
-    name.casefold(): family for family, of in FAMILIES.items() for name in (family, *of.aliases)
+    name.casefold(): family
+    for family, definition in FAMILIES.items()
+    for name in (family, *definition.aliases)
 }
 
 
 @cache
 def family_of(name: str) -> Family:
     """Give the family of measures by the name that is printed."""
-    found = FAMILIES.get(name) or OTHER_FAMILIES.get(name)
-    return found if isinstance(found, Family) else Family(found, cutoff="optional")
+    registered = FAMILIES.get(name) or OTHER_FAMILIES.get(name)
+    return registered if isinstance(registered, Family) else Family(registered, cutoff="optional")
 
 
 _DEEPEST = 10**6
@@ -166,9 +171,9 @@ class Measure:
     @cached_property
     def name(self) -> str:
         """The name that `parse_measure` reads."""
-        given = ",".join(f"{name}={value!r}" for name, value in self.parameters)
+        written = ",".join(f"{name}={value!r}" for name, value in self.parameters)
         at = "" if self.cutoff is None else f"@{self.cutoff}"
-        return f"{self.family}{f'({given})' if given else ''}{at}"
+        return f"{self.family}{f'({written})' if written else ''}{at}"
 
     def __repr__(self) -> str:
         return self.name
@@ -193,13 +198,13 @@ class Measure:
         """
         if self.function is not None:
             return self.function(ranking, judged)
-        of = family_of(self.family)
-        if of.needs_support and not judged.of.supported:
+        family = family_of(self.family)
+        if family.needs_support and not judged.reference.supported:
             return None
         if self._given.get("judged_only"):
             rated = judged.not_relevant | judged.supported.keys()
             ranking = [chunk for chunk in ranking if chunk in rated]
-        return of.function(self.top(ranking, judged), judged, self.k, **self._own)
+        return family.function(self.top(ranking, judged), judged, self.k, **self._own)
 
     def top(self, ranking: Sequence[str], judged: Judged) -> Sequence[str]:
         """Give the part of a ranking that is looked at."""
@@ -244,27 +249,27 @@ def parse_measure(name: MeasureSource) -> Measure:
             f"{name!r:.80} is no measure; allowed: names as 'alpha_nDCG@10', objects of "
             "ir_measures, and functions of a ranking and its judgments"
         )
-    word, given, k, budget = _take_apart(name)
+    word, parameters, k, budget = _take_apart(name)
     family = _BY_ANY_NAME.get(word)
     if family is None:  # of another package: looking for these takes a while
         family = next((own for own in OTHER_FAMILIES.names() if own.casefold() == word), None)
     if family is None:
         raise ConfigError(f"there is no measure {name!r}; {_meant(word)}")
-    of = family_of(family)
+    definition = family_of(family)
     at = k or budget
-    if at is None and of.cutoff == "required":
+    if at is None and definition.cutoff == "required":
         raise ConfigError(f"measure {name!r} needs a cut-off; type {family}@10")
-    if at is not None and of.cutoff == "none":
+    if at is not None and definition.cutoff == "none":
         raise ConfigError(f"measure {name!r} takes no cut-off; type {family}")
-    return Measure(family, k, _parameters(name, family, given), budget)
+    return Measure(family, k, _parameters(name, family, parameters), budget)
 
 
 def _parameters(
-    name: str, family: str, given: Mapping[str, Value]
+    name: str, family: str, parameters: Mapping[str, Value]
 ) -> tuple[tuple[str, Value], ...]:
     """Check parameters, and give those that are not as by default, in the family's order."""
     allowed = {**family_of(family).parameters, **EVERY}
-    for each, value in given.items():
+    for each, value in parameters.items():
         if each not in allowed:
             raise ConfigError(
                 f"measure {name!r}: {family} has no parameter {each!r}; its parameters are "
@@ -273,20 +278,25 @@ def _parameters(
         if not allowed[each].allows(value):
             raise ConfigError(f"measure {name!r}: {each} is {allowed[each].allowed}, not {value!r}")
     return tuple(
-        (each, float(given[each] or 0) + 0.0 if isinstance(of.default, float) else given[each])
-        for each, of in allowed.items()
-        if each in given and given[each] != of.default
+        (
+            each,
+            float(parameters[each] or 0) + 0.0
+            if isinstance(parameter.default, float)
+            else parameters[each],
+        )
+        for each, parameter in allowed.items()
+        if each in parameters and parameters[each] != parameter.default
     )
 
 
-def parse_measures(given: MeasureSource | Iterable[MeasureSource]) -> list[Measure]:
+def parse_measures(sources: MeasureSource | Iterable[MeasureSource]) -> list[Measure]:
     """Read one measure or several; one that is named twice is measured once.
 
     Raises:
         ConfigError: As for `parse_measure`; none is named; two functions have one name.
     """
-    alone = isinstance(given, str) or callable(given) or not isinstance(given, Iterable)
-    several: Any = [given] if alone else given
+    alone = isinstance(sources, str) or callable(sources) or not isinstance(sources, Iterable)
+    several: Any = [sources] if alone else sources
     measures = list(dict.fromkeys(map(parse_measure, several)))
     if not measures:
         raise ConfigError("name at least one measure, as in alpha_nDCG@10")
@@ -301,13 +311,13 @@ def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | Non
     written = _WRITTEN.fullmatch(name)
     if written is None:
         raise ConfigError(f"there is no measure {name!r}; measures are as alpha_nDCG(alpha=0.9)@10")
-    word, k, given = written["family"].replace("-", "_").casefold(), written["k"], {}
+    word, k, parameters = written["family"].replace("-", "_").casefold(), written["k"], {}
     if written["given"] is not None:
         try:
             call = ast.parse(f"_({written['given']}\n)", mode="eval").body
             if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
                 raise ValueError  # noqa: TRY301 - as what cannot be parsed
-            given = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+            parameters = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
         except (SyntaxError, ValueError, TypeError):
             raise ConfigError(
                 f"measure {name!r}: parameters are written name=value, each once, with a number, a "
@@ -317,14 +327,16 @@ def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | Non
     if k is None and trec_eval is not None and trec_eval["family"] in _BY_ANY_NAME:
         word, k = trec_eval["family"], trec_eval["k"]
     if k is None:
-        return word, given, None, None
+        return word, parameters, None, None
     number = k.removesuffix("tok")
     if not re.fullmatch("[1-9][0-9]{0,6}", number) or int(number) > _DEEPEST:
         raise ConfigError(
             f"measure {name!r}: the cut-off is a whole number from 1 to {_DEEPEST}, or a number of "
             f"tokens as 2000tok, not {k!r}"
         )
-    return (word, given, int(k), None) if k == number else (word, given, None, int(number))
+    return (
+        (word, parameters, int(k), None) if k == number else (word, parameters, None, int(number))
+    )
 
 
 def _meant(word: str) -> str:

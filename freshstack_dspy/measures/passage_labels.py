@@ -44,12 +44,12 @@ def _spans(qrels: NuggetQrels, run: str) -> Spans:
 def by_passage_id(run: PassageRun, files: Spans) -> Run:
     """Give the run by passage id; results without a place keep their ranks, under ids of no chunk."""
     scores = {
-        query: {files.passage_id(place): score for place, score in found.items()}
+        query: {files.passage_id(place): score for place, score in passages.items()}
         | {
             f"{UNPLACED}{number}": score
             for number, score in enumerate(run.unplaced.get(query, ()), 1)
         }
-        for query, found in run.passages.items()
+        for query, passages in run.passages.items()
     }
     return Run.from_scores(scores, name=run.name)
 
@@ -71,12 +71,12 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
     placed = by_passage_id(run, files)
     labels: dict[str, dict[str, int]] = {nugget: {} for nugget in qrels.labels}
     failed: defaultdict[str, set[str]] = defaultdict(set)
-    found: dict[str, dict[str, list[tuple[str, int]]]] = {}
+    fresh_labels: dict[str, dict[str, list[tuple[str, int]]]] = {}
     unjudged: dict[str, dict[str, float]] = {}
     for query, nuggets in qrels.nuggets.items():
         by_file, judged_chunks = files.labels(query), qrels.judged(query).chunks
         taken: set[tuple[str, str]] = set()
-        found[query], unjudged[query] = defaultdict(list), {}
+        fresh_labels[query], unjudged[query] = defaultdict(list), {}
         for passage, _ in placed.rankings.get(query, ()):
             if passage.startswith(UNPLACED):
                 unjudged[query][passage] = 1.0
@@ -86,22 +86,24 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
             near = chunks_under(span, by_file.get((place.source, place.path), ()))
             for nugget in nuggets:
                 held = held_labels(near, nugget, span, covered)
-                fresh = [one for one in held if (one[0], nugget) not in taken]
+                fresh = [entry for entry in held if (entry[0], nugget) not in taken]
                 taken.update((chunk_id, nugget) for chunk_id, _ in fresh)
-                found[query][passage] += fresh
+                fresh_labels[query][passage] += fresh
                 if held or _within(span, _judged(near, nugget), covered):
                     labels[nugget][passage] = max((label for _, label in fresh), default=0)
-                elif _within(span, (one.span for one in near if nugget in one.labels), covered):
+                elif _within(
+                    span, (chunk.span for chunk in near if nugget in chunk.labels), covered
+                ):
                     failed[nugget].add(passage)
-            known = (chunk.span for chunk in near if chunk.chunk_id in judged_chunks)
-            unjudged[query][passage] = 1 - shared([span], known) / (span[1] - span[0])
+            judged_spans = (chunk.span for chunk in near if chunk.chunk_id in judged_chunks)
+            unjudged[query][passage] = 1 - shared([span], judged_spans) / (span[1] - span[0])
     judged = replace(
         qrels,
         labels=labels,
-        failed={nugget: frozenset(of) for nugget, of in failed.items()},
+        failed={nugget: frozenset(chunk_ids) for nugget, chunk_ids in failed.items()},
         tokens=files.lengths,
         chunk_ids=None,
-        passages=PassageLabels(qrels, found, unjudged),
+        passages=PassageLabels(qrels, fresh_labels, unjudged),
     )
     return judged, placed
 
@@ -128,7 +130,7 @@ class SpanLabel(NamedTuple):
     """The label of a span of a file, by those of the chunks that it overlaps."""
 
     label: int | None
-    of: str
+    chunk_id: str
     """The id of the chunk that it is of; of several, the first."""
     held: Sequence[str]
     """The ids of the chunks with a label above 0 all of whose evidence the span holds."""
@@ -142,12 +144,12 @@ def label_under(chunks: Sequence[ChunkLabels], nugget: str, span: Span) -> SpanL
     """
     held = held_labels(chunks, nugget, span, 1)
     if held:
-        best = max(held, key=lambda one: one[1])  # the first of several
+        best = max(held, key=lambda entry: entry[1])  # the first of several
         return SpanLabel(best[1], best[0], [chunk_id for chunk_id, _ in held])
     sources = [chunk for chunk in chunks if nugget in chunk.labels]
     if shared([span], [chunk.span for chunk in sources]) < span[1] - span[0]:
         return None
-    failed = next((one for one in sources if one.labels[nugget] is None), None)
+    failed = next((chunk for chunk in sources if chunk.labels[nugget] is None), None)
     return SpanLabel(None if failed else 0, (failed or sources[0]).chunk_id, ())
 
 
@@ -166,8 +168,10 @@ def _bytes(ranking: Sequence[str], judged: Judged) -> tuple[int, int, int]:
         retrieved[f"{place.source}/{place.path}"].append((place.start, place.end))
     evidence = judged.evidence
     both = sum(shared(spans, retrieved.get(file, ())) for file, spans in evidence.items())
-    wanted, given = (sum(map(size, map(merged, of.values()))) for of in (evidence, retrieved))
-    return both, wanted, given
+    wanted, returned = (
+        sum(map(size, map(merged, by_file.values()))) for by_file in (evidence, retrieved)
+    )
+    return both, wanted, returned
 
 
 def byte_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
@@ -178,8 +182,8 @@ def byte_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> flo
     Source of all three: Smith and Troynikov, Evaluating Chunking Strategies for Retrieval, Chroma
     2024, where it is tokens, and overlapping chunks are summed up.
     """
-    both, _, given = _bytes(ranking, judged)
-    return both / given if given else 0.0
+    both, _, returned = _bytes(ranking, judged)
+    return both / returned if returned else 0.0
 
 
 def byte_recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
@@ -190,5 +194,5 @@ def byte_recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float 
 
 def byte_iou(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
     """Compute ByteIoU@k: the bytes that are both evidence and retrieved, over those that are any."""
-    both, wanted, given = _bytes(ranking, judged)
-    return both / (wanted + given - both) if wanted or given else None
+    both, wanted, returned = _bytes(ranking, judged)
+    return both / (wanted + returned - both) if wanted or returned else None

@@ -157,9 +157,9 @@ class _Sample:
         )
         self.sizes = np.bincount(self.code)
         self.numbers = np.bincount(self.code[self.labelled], minlength=len(self.sizes))
-        given = np.where(self.labelled, 1.0 if weights is None else weights, 0)
-        total = self.sums(given)
-        self.weights = given / np.where(total, total, 1)[self.code]  # 1 in each stratum
+        raw = np.where(self.labelled, 1.0 if weights is None else weights, 0)
+        total = self.sums(raw)
+        self.weights = raw / np.where(total, total, 1)[self.code]  # 1 in each stratum
         self.expansion = self.sizes[self.code] * self.weights
         unseen = 1 - self.numbers / self.sizes
         self.finite = (unseen * self.numbers / np.maximum(self.numbers - 1, 1))[self.code]

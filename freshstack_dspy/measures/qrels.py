@@ -38,10 +38,10 @@ class Judged:
     tokens: Mapping[str, int] | None = None
     """Chunk id -> its length in tokens, for measures of a context's length."""
     _: KW_ONLY
-    of: "Judged" = None  # type: ignore[assignment]
+    reference: "Judged" = None  # type: ignore[assignment]
     """For a run of passages, the judgments of the collection's own chunks, which say what there is
     to be found: R, the answerable nuggets and the ideal ranking; else these themselves."""
-    found: Mapping[str, int] | None = None
+    newly_found: Mapping[str, int] | None = None
     """For a run of passages, how many relevant chunks of the collection each is the first to hold
     evidence of, by passage id."""
     spans: "Spans | None" = None
@@ -53,7 +53,7 @@ class Judged:
     """The chunks of which a judgment failed, for any nugget."""
 
     def __post_init__(self) -> None:
-        self.of = self.of or self
+        self.reference = self.reference or self
         self._grades: dict[GradeRule, Mapping[str, int]] = {}
         self.ideals: dict[tuple[float, int | None], list[tuple[int, float]]] = {}
         """What the chunks of the ideal ranking add, by alpha and depth, as far as it was asked."""
@@ -73,16 +73,16 @@ class Judged:
     @property
     def relevant(self) -> int:
         """R, how many chunks of the collection are relevant."""
-        return len(self.of.supported)
+        return len(self.reference.supported)
 
     def finds(self, document: str) -> int:
         """Say how many relevant chunks of the collection a document of the ranking brings.
 
         A chunk brings itself, 0 or 1; a passage those of which none above it holds evidence.
         """
-        if self.found is None:
+        if self.newly_found is None:
             return int(document in self.supported)
-        return self.found.get(document, 0)
+        return self.newly_found.get(document, 0)
 
     def place(self, document: str) -> Place:
         """Give the place of a document, or a CollectionError where there is no collection."""
@@ -96,14 +96,14 @@ class Judged:
     @cached_property
     def evidence(self) -> dict[str, list[Span]]:
         """The evidence of all labels of support, by file."""
-        found: defaultdict[str, list[Span]] = defaultdict(list)
+        evidence: defaultdict[str, list[Span]] = defaultdict(list)
         by_file = {} if self.spans is None else self.spans.labels(self.query_id)
         for (source, path), chunks in by_file.items():
             for chunk in chunks:
                 for nugget, spans in chunk.evidence.items():
                     if nugget in self.labels and (chunk.labels[nugget] or 0) >= self.rel:
-                        found[f"{source}/{path}"] += spans
-        return found
+                        evidence[f"{source}/{path}"] += spans
+        return evidence
 
     def length(self, document: str) -> int:
         """Give the length of a document in tokens, 0 of an unplaced one, or a CollectionError."""
@@ -147,7 +147,7 @@ class Judged:
     @cached_property
     def answerable(self) -> frozenset[int]:
         """The places of the nuggets that some judged chunk of the collection supports."""
-        return frozenset(chain.from_iterable(self.of.supported.values()))
+        return frozenset(chain.from_iterable(self.reference.supported.values()))
 
     @cached_property
     def chunks(self) -> frozenset[str]:
@@ -161,7 +161,12 @@ class Judged:
     @cached_property
     def not_relevant(self) -> frozenset[str]:
         """The chunks judged not relevant. As in trec_eval, a label below 0 is no such judgment."""
-        rated = {chunk for of in self.labels.values() for chunk, label in of.items() if label >= 0}
+        rated = {
+            chunk
+            for by_chunk in self.labels.values()
+            for chunk, label in by_chunk.items()
+            if label >= 0
+        }
         return (self.chunks & rated) - self.supported.keys()
 
     def grades(self, rule: GradeRule = "count") -> Mapping[str, int]:
@@ -236,9 +241,9 @@ class Spans(Protocol):
 class PassageLabels:
     """What the judgments of a collection say of the passages of one run."""
 
-    of: "NuggetQrels"
+    reference: "NuggetQrels"
     """The judgments of the collection's own chunks."""
-    found: Mapping[str, Mapping[str, Sequence[tuple[str, int]]]]
+    fresh_labels: Mapping[str, Mapping[str, Sequence[tuple[str, int]]]]
     """Query id -> passage id -> (chunk id, label) of the chunks of which no passage above it holds
     this evidence; the passages best first."""
     unjudged: Mapping[str, Mapping[str, float]]
@@ -312,8 +317,8 @@ class NuggetQrels:
             raise CollectionError(f"the threshold of support is at least 1, not {self.threshold!r}")
         nuggets = {query: tuple(ids) for query, ids in self.nuggets.items()}
         owners = _owners(nuggets)
-        for given in (self.labels, self.failed):
-            if unknown := sorted(given.keys() - owners.keys()):
+        for judged in (self.labels, self.failed):
+            if unknown := sorted(judged.keys() - owners.keys()):
                 raise CollectionError(f"nugget {unknown[0]!r} is judged and belongs to no query")
         labels = {nugget: dict(self.labels.get(nugget, {})) for nugget in owners}
         failed = {nugget: frozenset(self.failed.get(nugget, ())) for nugget in owners}
@@ -344,7 +349,7 @@ class NuggetQrels:
         Raises:
             CollectionError: They are not such qrels.
         """
-        labels = {query: _grades(f"query {query!r}", of) for query, of in qrels.items()}
+        labels = {query: _grades(f"query {query!r}", grades) for query, grades in qrels.items()}
         return cls({query: (query,) for query in qrels}, labels, threshold=threshold, plain=True)
 
     @classmethod
@@ -424,19 +429,23 @@ class NuggetQrels:
 
     def _judge(self, query_id: str, rel: int) -> Judged:
         labels = {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
-        of, found = None, None
+        reference, newly_found = None, None
         if self.passages is not None:
-            of, seen, found = self.passages.of.judged(query_id, rel), set[str](), dict[str, int]()
-            for passage, chunks in self.passages.found.get(query_id, {}).items():
+            reference, seen, newly_found = (
+                self.passages.reference.judged(query_id, rel),
+                set[str](),
+                dict[str, int](),
+            )
+            for passage, chunks in self.passages.fresh_labels.get(query_id, {}).items():
                 new = {chunk for chunk, label in chunks if label >= rel} - seen
                 seen |= new
-                found[passage] = len(new)
+                newly_found[passage] = len(new)
         return Judged(
             labels,
             rel,
             self.tokens,
-            of=of,  # type: ignore[arg-type]
-            found=found,
+            reference=reference,  # type: ignore[arg-type]
+            newly_found=newly_found,
             spans=self.spans,
             query_id=query_id,
             plain=self.plain,
@@ -447,9 +456,13 @@ class NuggetQrels:
         """Leave queries out; one that is not there is passed over."""
         left_out = set(query_ids)
         nuggets = {query: ids for query, ids in self.nuggets.items() if query not in left_out}
-        kept = {nugget for ids in nuggets.values() for nugget in ids}
-        labels = {nugget: of for nugget, of in self.labels.items() if nugget in kept}
-        failed = {nugget: of for nugget, of in self.failed.items() if nugget in kept}
+        nugget_ids = {nugget for ids in nuggets.values() for nugget in ids}
+        labels = {
+            nugget: by_chunk for nugget, by_chunk in self.labels.items() if nugget in nugget_ids
+        }
+        failed = {
+            nugget: chunk_ids for nugget, chunk_ids in self.failed.items() if nugget in nugget_ids
+        }
         return replace(self, nuggets=nuggets, labels=labels, failed=failed)
 
     def official(self) -> OfficialDicts:
@@ -463,7 +476,9 @@ class NuggetQrels:
             for nugget in ids:
                 counts[query].update(binary[nugget])
         nuggets = {query: list(ids) for query, ids in self.nuggets.items()}
-        return OfficialDicts(binary, nuggets, {query: dict(of) for query, of in counts.items()})
+        return OfficialDicts(
+            binary, nuggets, {query: dict(chunk_counts) for query, chunk_counts in counts.items()}
+        )
 
 
 def _owners(nuggets: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -482,15 +497,15 @@ def _owners(nuggets: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 def _grades(where: str, grades: Mapping[str, Any]) -> dict[str, int]:
     """Take grades as whole numbers, also of numpy, or as 1.0."""
-    found = {}
+    whole = {}
     for document, grade in grades.items():
         if type(grade) is not int and (isinstance(grade, Mapping) or int(grade) != grade):
             raise CollectionError(
                 f"{where}, document {document!r}: the grade is {grade!r:.80}; qrels are "
                 "{query: {document: whole number}} or {query: {nugget: {document: whole number}}}"
             )
-        found[document] = int(grade)
-    return found
+        whole[document] = int(grade)
+    return whole
 
 
 class HasQrels(Protocol):
@@ -512,8 +527,10 @@ def to_qrels(source: QrelsSource) -> NuggetQrels:
     if isinstance(source, str | Path):
         return read_qrels(source)
     if isinstance(source, Mapping):
-        inner = chain.from_iterable(of.values() for of in source.values())
-        if isinstance(next(inner, None), Mapping) and all(isinstance(of, Mapping) for of in inner):
+        inner = chain.from_iterable(value.values() for value in source.values())
+        if isinstance(next(inner, None), Mapping) and all(
+            isinstance(value, Mapping) for value in inner
+        ):
             return NuggetQrels.from_diversity_qrels(source)
         return NuggetQrels.from_qrels(source)
     if not hasattr(source, "qrels"):
@@ -565,7 +582,9 @@ def read_qrels(
         grades[document] = grade
     if subtopics:
         return NuggetQrels.from_diversity_qrels(graded, threshold=threshold)
-    whole = {query: grades for query, of in graded.items() for grades in of.values()}
+    whole = {
+        query: grades for query, by_subtopic in graded.items() for grades in by_subtopic.values()
+    }
     return NuggetQrels.from_qrels(whole, threshold=threshold)
 
 

@@ -109,17 +109,21 @@ class Run(Mapping[str, Mapping[str, float]]):
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
         left_out = set(query_ids)
-        kept = {query: of for query, of in self.scores.items() if query not in left_out}
-        return self.from_scores(kept, name=self.name)
+        scores = {
+            query: chunk_scores
+            for query, chunk_scores in self.scores.items()
+            if query not in left_out
+        }
+        return self.from_scores(scores, name=self.name)
 
     def of_chunks(self, chunk_ids: Iterable[str]) -> Self:
         """Leave out all chunks but these."""
-        known = frozenset(chunk_ids)
-        kept = {
-            query: {chunk: score for chunk, score in of.items() if chunk in known}
-            for query, of in self.scores.items()
+        wanted = frozenset(chunk_ids)
+        scores = {
+            query: {chunk: score for chunk, score in chunk_scores.items() if chunk in wanted}
+            for query, chunk_scores in self.scores.items()
         }
-        return self.from_scores(kept, name=self.name)
+        return self.from_scores(scores, name=self.name)
 
 
 UNPLACED = "unplaced#"
@@ -148,8 +152,12 @@ class PassageRun:
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
         left_out = set(query_ids)
-        passages = {query: of for query, of in self.passages.items() if query not in left_out}
-        unplaced = {query: of for query, of in self.unplaced.items() if query not in left_out}
+        passages = {
+            query: places for query, places in self.passages.items() if query not in left_out
+        }
+        unplaced = {
+            query: scores for query, scores in self.unplaced.items() if query not in left_out
+        }
         return replace(self, passages=passages, unplaced=unplaced)
 
 
@@ -187,7 +195,7 @@ def _scores(
         scores = {chunk_id: float(score) for chunk_id, score in scores.items()}
     # A sum of finite numbers may be too large for a float; one of others is never finite.
     if not (math.isfinite(sum(scores.values())) or all(map(math.isfinite, scores.values()))):
-        chunk_id, score = next(of for of in scores.items() if not math.isfinite(of[1]))
+        chunk_id, score = next(item for item in scores.items() if not math.isfinite(item[1]))
         raise CollectionError(
             f"query {query_id!r}: the score of chunk {chunk_id!r} is {score!r}; "
             "scores are finite numbers"

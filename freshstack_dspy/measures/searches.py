@@ -62,7 +62,10 @@ class SearchRun:
 
     def at(self, step: int) -> "SearchRun":
         """Give the searches at one step alone."""
-        searches = {query: of[step - 1 : step] for query, of in self.searches.items()}
+        searches = {
+            query: query_searches[step - 1 : step]
+            for query, query_searches in self.searches.items()
+        }
         return replace(self, searches=searches)
 
     def by_id(self) -> Run:
@@ -75,13 +78,15 @@ class SearchRun:
 
     def union(self) -> Run | PassageRun:
         """Give the same, where it has passages by their places."""
-        found = self.by_id()
+        run = self.by_id()
         if not self.has_passages:
-            return found
+            return run
         placed, unplaced = {}, {}
-        for query_id, of in found.scores.items():
-            placed[query_id] = {self.places[id_]: of[id_] for id_ in of if id_ in self.places}
-            unplaced[query_id] = [of[id_] for id_ in of if id_ in self.unplaced]
+        for query_id, scores in run.scores.items():
+            placed[query_id] = {
+                self.places[id_]: scores[id_] for id_ in scores if id_ in self.places
+            }
+            unplaced[query_id] = [scores[id_] for id_ in scores if id_ in self.unplaced]
         return PassageRun(self.name, placed, unplaced)
 
 
@@ -96,7 +101,7 @@ def is_searches(path: Path | str) -> bool:
     return isinstance(first, dict) and bool(first.keys() & {"results", "resourceSpans"})
 
 
-_Given = tuple[str, tuple[Hit, ...], float | None]
+_RawSearch = tuple[str, tuple[Hit, ...], float | None]
 """A search as its file has it: text, results and cost."""
 
 
@@ -113,13 +118,13 @@ def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
         CollectionError: A result is a passage, and there are no files.
     """
     path = Path(path)
-    given: dict[str, dict[int, _Given]] = {}
+    by_query: dict[str, dict[int, _RawSearch]] = {}
     traced: list[_Traced] = []
     for row in read_rows(path):
         if row.has("resourceSpans"):
             traced += _traced(row)
             continue
-        steps = given.setdefault(row.id("query_id"), {})
+        steps = by_query.setdefault(row.id("query_id"), {})
         step = row.number("step", max(steps, default=0) + 1)
         if step in steps:
             raise row.fault("step", "a number that no other search of the query has")
@@ -127,9 +132,9 @@ def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
         cost = _dollars(row, "cost", row.values.get("cost"))
         steps[step] = row.text("search", default=""), results, cost
     if traced:
-        given = _searches_of(traced, path)
+        by_query = _searches_of(traced, path)
     hits = dict.fromkeys(
-        hit for steps in given.values() for _, results, _ in steps.values() for hit in results
+        hit for steps in by_query.values() for _, results, _ in steps.values() for hit in results
     )
     name = re.sub(r"(\.searches)?\.(jsonl?|ndjson)(\.gz)?$", "", path.name)
     ids = {hit: hit.chunk_id for hit in hits if hit.chunk_id is not None}
@@ -153,7 +158,7 @@ def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
             Search(text, tuple(ids[hit] for hit in results), cost)
             for _, (text, results, cost) in sorted(steps.items())
         )
-        for query_id, steps in given.items()
+        for query_id, steps in by_query.items()
     }
     return SearchRun(name, searches, places, unplaced)
 
@@ -169,17 +174,18 @@ def _hit(row: Row, result: Any) -> Hit:
         return Hit(0.0, chunk_id=result)
     if not isinstance(result, dict):
         raise row.fault("results", _RESULTS)
-    given = Row(row.place, result)
+    fields = Row(row.place, result)
     start, end = (
-        given.number(name, 0) if result.get(name) is not None else None for name in ("start", "end")
+        fields.number(name, 0) if result.get(name) is not None else None
+        for name in ("start", "end")
     )
-    chunk_id, path, text = given.optional("id"), given.optional("path"), given.optional("text")
+    chunk_id, path, text = fields.optional("id"), fields.optional("path"), fields.optional("text")
     if chunk_id is None and text is None and None in (path, start, end):
         raise row.fault("results", _RESULTS)
     unit: Unit = "chars" if result.get("unit") == "chars" else "bytes"
     if result.get("unit", unit) != unit:
-        raise given.fault("unit", "bytes or chars")
-    return Hit(0.0, chunk_id, given.optional("source"), path, text, start, end, unit)
+        raise fields.fault("unit", "bytes or chars")
+    return Hit(0.0, chunk_id, fields.optional("source"), path, text, start, end, unit)
 
 
 def _dollars(row: Row, name: str, cost: Any) -> float | None:
@@ -250,7 +256,7 @@ def _cost_of(attributes: Row) -> float | None:
         raise attributes.fault(name, _DOLLARS) from None
 
 
-def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _Given]]:
+def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _RawSearch]]:
     """By query, the retrievers' spans as they began, each with what was paid since the last.
 
     A span above another with a cost does not count: theirs is part of its own.
@@ -269,7 +275,7 @@ def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _G
             above.add(parent)
             parent = trace, by_id[parent].parent
     paid: defaultdict[str, float] = defaultdict(float)
-    searches: dict[str, dict[int, _Given]] = {}
+    searches: dict[str, dict[int, _RawSearch]] = {}
     for span in sorted(spans, key=lambda span: (span.start, span.trace)):
         if span.trace not in queries:
             continue
@@ -277,8 +283,10 @@ def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _G
             paid[span.trace] += costs.get(key, 0.0)
         if span.is_retrieval:
             steps = searches.setdefault(queries[span.trace], {})
-            of, cost = span.attributes, paid.pop(span.trace) if costs else None
-            text = of.get("gen_ai.retrieval.query.text") or of.get("input.value") or ""
+            attributes, cost = span.attributes, paid.pop(span.trace) if costs else None
+            text = (
+                attributes.get("gen_ai.retrieval.query.text") or attributes.get("input.value") or ""
+            )
             steps[len(steps) + 1] = str(text), _documents_of(span, path), cost
     if not searches:
         raise SourceError(
@@ -289,15 +297,17 @@ def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _G
 
 def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
     """The documents: of a list, which may be JSON in a text, or of numbered attributes."""
-    of, where = span.attributes, f"{path}: a retriever's span of trace {span.trace}"
+    attributes, where = span.attributes, f"{path}: a retriever's span of trace {span.trace}"
     name = "gen_ai.retrieval.documents"
-    given = of.get(name, [])
-    documents = json_value(given.encode(), where) if isinstance(given, str) else given
+    listed = attributes.get(name, [])
+    documents = json_value(listed.encode(), where) if isinstance(listed, str) else listed
     rows = list(Row(where, {name: documents}).inners(name))
-    parts = (key.split(".") for key in of if key.startswith("retrieval.documents."))
+    parts = (key.split(".") for key in attributes if key.startswith("retrieval.documents."))
     for number in sorted({part[2] for part in parts if _NUMBER.fullmatch(part[2])}, key=int):
         document = f"retrieval.documents.{number}.document"
-        rows.append(Row(where, {key: of.get(f"{document}.{key}") for key in ("id", "content")}))
+        rows.append(
+            Row(where, {key: attributes.get(f"{document}.{key}") for key in ("id", "content")})
+        )
     hits = []
     for row in rows:
         id_ = row.values.get("id")

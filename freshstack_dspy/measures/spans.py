@@ -38,13 +38,13 @@ class Hit(NamedTuple):
 
 def merged(spans: Iterable[Span]) -> list[Span]:
     """The same bytes as spans that neither overlap nor touch, ascending."""
-    found: list[Span] = []
+    disjoint: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if disjoint and start <= disjoint[-1][1]:
+            disjoint[-1] = disjoint[-1][0], max(end, disjoint[-1][1])
         else:
-            found.append((start, end))
-    return found
+            disjoint.append((start, end))
+    return disjoint
 
 
 def size(spans: Iterable[Span]) -> int:
@@ -52,15 +52,15 @@ def size(spans: Iterable[Span]) -> int:
     return sum(end - start for start, end in spans)
 
 
-def shared(one: Iterable[Span], other: Iterable[Span]) -> int:
+def shared(spans: Iterable[Span], others: Iterable[Span]) -> int:
     """How many bytes are in both."""
-    first, second = merged(one), merged(other)
-    found = place = 0
+    first, second = merged(spans), merged(others)
+    total = place = 0
     for start, end in first:
         while place < len(second) and second[place][1] <= start:
             place += 1
         for begin, stop in second[place:]:
             if begin >= end:
                 break
-            found += min(end, stop) - max(start, begin)
-    return found
+            total += min(end, stop) - max(start, begin)
+    return total

@@ -134,19 +134,19 @@ def mean_intervals(
     """
     import numpy as np
 
-    found: dict[K, Interval] = {}
+    intervals: dict[K, Interval] = {}
     for length in {len(values) for values in columns.values()}:
         names = [name for name, values in columns.items() if len(values) == length]
-        array = np.array([[of for _, of in sorted(columns[name].items())] for name in names])
+        array = np.array([[value for _, value in sorted(columns[name].items())] for name in names])
 
         def means(sums: "Array", names: list[K] = names, length: int = length) -> dict[K, "Array"]:
             return dict(zip(names, sums.T / (length or math.nan), strict=True))
 
-        found |= bootstrap(array.T, means, resamples=resamples)
+        intervals |= bootstrap(array.T, means, resamples=resamples)
     return {  # the mean is exactly rounded
-        name: found[name].model_copy(update={"value": fmean(values.values())})
+        name: intervals[name].model_copy(update={"value": fmean(values.values())})
         if values
-        else found[name]
+        else intervals[name]
         for name, values in columns.items()
     }
 
@@ -202,7 +202,7 @@ def macro_interval(
     shift = fmean(moved.values())
     sums = np.array([[macro / len(moved) + each - shift] for each in moved.values()])
     ends = min(values.values()), max(values.values())
-    drawn = bootstrap(sums, lambda of: {"": of[:, 0].clip(*ends)}, resamples=resamples)[""]
+    drawn = bootstrap(sums, lambda draws: {"": draws[:, 0].clip(*ends)}, resamples=resamples)[""]
     return drawn.model_copy(update={"value": macro})
 
 
@@ -234,7 +234,7 @@ def rare_sum(changes: Sequence[float], largest: float) -> RareSum:
             return 0.0
         return float(chdtri(2 * total**2 / squares, tail)) * squares / (2 * total)
 
-    total, squares = math.fsum(changes), math.fsum(one**2 for one in changes)
+    total, squares = math.fsum(changes), math.fsum(change**2 for change in changes)
     tail = (1 - LEVEL) / 2
     return RareSum(
         end(total, squares, 1 - tail), total, end(total + largest, squares + largest**2, tail)
@@ -363,8 +363,8 @@ def adjust(p_values: Sequence[float]) -> list[float]:
     tests = len(p_values)
     order = sorted(range(tests), key=p_values.__getitem__)
     adjusted = accumulate(((tests - i) * p_values[place] for i, place in enumerate(order)), max)
-    found = dict(zip(order, adjusted, strict=True))
-    return [min(1.0, found[place]) for place in range(tests)]
+    by_place = dict(zip(order, adjusted, strict=True))
+    return [min(1.0, by_place[place]) for place in range(tests)]
 
 
 # Power
@@ -422,7 +422,7 @@ def _correlation(
 
     if len(first) < 2:
         return Estimate(reason=f"an order needs two, not {len(first)}")
-    found = []
+    scored = []
     for which, by_name in (("first", first), ("second", second)):
         values = [
             float(f"{by_name[name]:.12g}") for name in sorted(by_name)
@@ -430,6 +430,6 @@ def _correlation(
         signs = np.sign(np.subtract.outer(values, values))
         if not signs.any():
             return Estimate(reason=f"all {len(first)} are tied in the {which}")
-        found.append(scores(signs))
-    x, y = found
+        scored.append(scores(signs))
+    x, y = scored
     return Estimate(value=max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y))))))

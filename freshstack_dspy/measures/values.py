@@ -91,9 +91,9 @@ class Values(Record):
 
     def only(self, queries: Iterable[str]) -> "Values":
         """Give the values of some queries, in their order."""
-        kept = {query: self.per_query[query] for query in queries if query in self.per_query}
-        given = {"dry_run": self.dry_run, "about": self.about}
-        return Values(run=self.run, measures=self.measures, per_query=kept, **given)
+        per_query = {query: self.per_query[query] for query in queries if query in self.per_query}
+        more = {"dry_run": self.dry_run, "about": self.about}
+        return Values(run=self.run, measures=self.measures, per_query=per_query, **more)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Give a table with a row for each query and a column for each measure.
@@ -193,7 +193,7 @@ def read_groups(path: Path | str, query_ids: Iterable[str]) -> QueryGroups:
         path: A CSV file in UTF-8, with commas or tabs between the cells.
         query_ids: All queries of the collection.
     """
-    path, known = Path(path), frozenset(query_ids)
+    path, existing = Path(path), frozenset(query_ids)
     members: dict[str, set[str]] = {}
     by = path.stem
     for row in read_csv(path, ("query_id", "group")):
@@ -202,7 +202,7 @@ def read_groups(path: Path | str, query_ids: Iterable[str]) -> QueryGroups:
         query_id, group = row.values.get("query_id"), (row.values.get(column) or "").strip()
         if not query_id or not group:
             raise CollectionError(f"{row.place}: {_TABLE}")
-        if query_id not in known:
+        if query_id not in existing:
             raise CollectionError(
                 f"{row.place}: there is no query {query_id!r:.200} in the collection; is the file "
                 "of another one?"

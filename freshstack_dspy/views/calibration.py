@@ -65,8 +65,12 @@ def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
     ]
     if report.slices:
         rows: list[tuple[Cell, ...]] = [
-            (one.name, one.pairs, *(interval(one.metrics.get(name), ".3f") for name in _OF_SLICES))
-            for one in report.slices
+            (
+                part.name,
+                part.pairs,
+                *(interval(part.metrics.get(name), ".3f") for name in _OF_SLICES),
+            )
+            for part in report.slices
         ]
         parts.append(Table(("part", "pairs", *_OF_SLICES.values()), rows))
     hint = Span('[trust] labels = "FILE"', "code")
@@ -80,8 +84,8 @@ def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
         (*parts, *map(_disagreement, worst), *notes(report.labels_by)),
         data=report.model_copy(update={"disagreements": worst}),
         rows=_rows(
-            (metric, rater, getattr(one, rater))
-            for metric, one in report.metrics.items()
+            (metric, rater, getattr(compared, rater))
+            for metric, compared in report.metrics.items()
             for rater in ("judge", "people")
         ),
     )
@@ -91,7 +95,8 @@ def metrics_parts(report: AgreementReport) -> Iterator[Table | Text]:
     """Give the metrics of a judge, and of people with each other if some labelled the same."""
     raters = ["judge", "people"] if report.shared else ["judge"]
     metrics = {
-        name: [getattr(one, rater) for rater in raters] for name, one in report.metrics.items()
+        name: [getattr(compared, rater) for rater in raters]
+        for name, compared in report.metrics.items()
     }
     yield from _table(("metric", *raters), metrics)
 
@@ -100,18 +105,19 @@ def confusion_table(report: AgreementReport, judge: str, person: str) -> Table:
     """Give how often each two labels were given."""
     names = report.confusion.labels
     rows: list[tuple[Cell, ...]] = [
-        (f"{judge} {name}", *of) for name, of in zip(names, report.confusion.counts, strict=True)
+        (f"{judge} {name}", *counts)
+        for name, counts in zip(names, report.confusion.counts, strict=True)
     ]
     return Table(("labels", *(f"{person} {name}" for name in names)), rows)
 
 
 def _table(
-    header: tuple[str, ...], found: Mapping[str, list[Interval | None]]
+    header: tuple[str, ...], intervals: Mapping[str, list[Interval | None]]
 ) -> Iterator[Table | Text]:
     """A row for each name, with values and their intervals, and why some have none."""
     rows: list[tuple[Cell, ...]] = []
     reasons = list[tuple[str, str]]()
-    for name, values in found.items():
+    for name, values in intervals.items():
         cells = [interval(value, ".3f") for value in values]
         rows.append((name, *(each for cell in cells for each in (cell.number, cell.interval))))
         without = dict.fromkeys(value.reason for value in values if value and value.reason)
@@ -179,7 +185,9 @@ def _named(item: tuple[str, ...]) -> str:
 def ratings_page(ratings: NuggetRatings) -> Page:
     """Give the page of what people say of nuggets."""
     people = counted(len(ratings.annotators), "annotator")
-    shares: dict[str, list[Interval | None]] = {name: [one] for name, one in ratings.shares.items()}
+    shares: dict[str, list[Interval | None]] = {
+        name: [share] for name, share in ratings.shares.items()
+    }
     paper = ", ".join(f"{name} {share:.3f}" for name, share in _PAPER.items())
     lines = [f"FreshStack, Table 5, of GPT-4o's nuggets: {paper}"]
     if ratings.left_out:
@@ -189,13 +197,18 @@ def ratings_page(ratings: NuggetRatings) -> Page:
         f"{counted(ratings.nuggets, 'nugget')} by {people}, {counted(ratings.labels, 'label')}",
         (*_table(("share of nuggets", "people"), shares), *notes(*lines)),
         data=ratings,
-        rows=_rows((name, "people", one) for name, one in ratings.shares.items()),
+        rows=_rows((name, "people", share) for name, share in ratings.shares.items()),
     )
 
 
-def _rows(found: Iterable[tuple[str, str, Interval | None]]) -> Table:
+def _rows(named_intervals: Iterable[tuple[str, str, Interval | None]]) -> Table:
     return Table(
-        _COLUMNS, [(*names, of.value, of.low, of.high) for *names, of in found if of is not None]
+        _COLUMNS,
+        [
+            (*names, mean.value, mean.low, mean.high)
+            for *names, mean in named_intervals
+            if mean is not None
+        ],
     )
 
 
@@ -258,9 +271,13 @@ def _tells(sample: Sample) -> str:
 def correction_page(correction: Correction) -> Page:
     """Give the estimates of rates, means and differences, if any, and what they rest on."""
     rows: dict[str, list[tuple[tuple[str, ...], Corrected]]] = {
-        "share of pairs that support": [((name,), one) for name, one in correction.rates.items()],
+        "share of pairs that support": [
+            ((name,), estimate) for name, estimate in correction.rates.items()
+        ],
         "run": [
-            ((run, name), one) for run, of in correction.means.items() for name, one in of.items()
+            ((run, name), estimate)
+            for run, by_measure in correction.means.items()
+            for name, estimate in by_measure.items()
         ],
         "difference": [
             ((f"{each.run}\n− {each.against}", each.measure), each.difference)
@@ -270,18 +287,18 @@ def correction_page(correction: Correction) -> Page:
     left_out = [note for note in correction.notes if note.endswith("left out")]
     parts: list[Table | Text] = [Text(line, "warning") for line in left_out]
     reasons = list[tuple[str, str]]()
-    for key, of in rows.items():
-        if any(one.value is not None for _, one in of):
-            keys = (key, "measure")[: len(of[0][0])]
+    for key, estimates in rows.items():
+        if any(estimate.value is not None for _, estimate in estimates):
+            keys = (key, "measure")[: len(estimates[0][0])]
             header = (*keys, "judge", "corrected", "95 %: these queries\n95 %: new queries")
             sign = "+" if key == "difference" else ""
-            cells = [(*named, *_cells(one, sign)) for named, one in of]
+            cells = [(*named, *_cells(estimate, sign)) for named, estimate in estimates]
             parts.append(Table(header, cells, keys=len(keys), ids=(0,)))
-        for names, one in of:
-            if one.reason:
-                what = "no interval" if one.value is not None else "not corrected"
+        for names, estimate in estimates:
+            if estimate.reason:
+                what = "no interval" if estimate.value is not None else "not corrected"
                 name = ", ".join(names[::-1]).replace("\n", " ")
-                reasons.append((f"{what}: {one.reason}", name))
+                reasons.append((f"{what}: {estimate.reason}", name))
     lines = [
         (
             "corrected: had people made all labels; its first interval is for these queries, where only "
@@ -299,11 +316,11 @@ def correction_page(correction: Correction) -> Page:
     return Page("corrected by labels of people", tuple(parts), data=correction)
 
 
-def _cells(one: Corrected, sign: str) -> tuple[Cell, ...]:
+def _cells(estimate: Corrected, sign: str) -> tuple[Cell, ...]:
     form, ends = f"{sign}.4f", f"{sign}.3f"
-    narrow = Value(one.value, one.low, one.high, form, ends)
-    wide = Value(one.value, one.wide_low, one.wide_high, form, ends)
-    return Value(one.judge, form=form), narrow.number, (narrow.interval, wide.interval)
+    narrow = Value(estimate.value, estimate.low, estimate.high, form, ends)
+    wide = Value(estimate.value, estimate.wide_low, estimate.wide_high, form, ends)
+    return Value(estimate.judge, form=form), narrow.number, (narrow.interval, wide.interval)
 
 
 # Optimization
@@ -318,11 +335,11 @@ def optimization_page(
     rows = [
         (
             name,
-            Value(of.before.value, form=".3f"),
-            Value(of.after.value, form=".3f"),
-            interval(of.difference, "+.3f", "+.3f"),
+            Value(result.before.value, form=".3f"),
+            Value(result.after.value, form=".3f"),
+            interval(result.difference, "+.3f", "+.3f"),
         )
-        for name, of in report.test.items()
+        for name, result in report.test.items()
         if name != "answered" or any(report.failed)
     ]
     left_out = (
@@ -346,8 +363,8 @@ def _optimization_lines(
         yield f"the plain program stays: {report.unchanged}"
     if any(report.failed):
         before, after = (
-            f"{sum(of.values())} ({', '.join(f'{n} {status}' for status, n in of.items())})"
-            for of in report.failures
+            f"{sum(counts.values())} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
+            for counts in report.failures
         )
         yield (
             f"test examples without an answer: {before} before, {after} after; all rows but the "
@@ -364,7 +381,7 @@ def _optimization_lines(
             f"caution: {counted(tested, 'test query', 'test queries')} tell little and have no "
             f"interval; one needs {LEAST_QUERIES}, of some {LEAST_QUERIES * 5 // 2} labelled queries"
         )
-    made = [
+    facts = [
         (
             f"with {'new' if report.new_instructions else 'the plain'} instructions and "
             f"{counted(report.demonstrations, 'demonstration')}"
@@ -374,7 +391,7 @@ def _optimization_lines(
         f"{report.tokens:,} tokens of replies" if report.tokens else "",
         money(report.cost) if report.cost else "",
     ]
-    what = ", ".join(filter(None, made))
+    what = ", ".join(filter(None, facts))
     if path is None:
         yield what
         return

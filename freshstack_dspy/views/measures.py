@@ -137,12 +137,12 @@ def _missing(evaluation: Evaluation) -> Iterator[str]:
         yield f"ties and what is missing as in {name}"
     absent = "counts as 0" if name == "ours" else "left out"
     empty = "left out" if name == "ndeval" else "counts as 0"
-    known, without = evaluation.about.query_ids, set(evaluation.without_relevant)
+    query_ids, without = evaluation.about.query_ids, set(evaluation.without_relevant)
     missing = {
         f"absent from the run ({absent})": evaluation.absent,
         f"without results ({empty})": evaluation.empty,
         "without a relevant chunk (counts as 0)": evaluation.without_relevant,
-        "of the run not in the judgments (passed over)": sorted({*evaluation.unknown} - known),
+        "of the run not in the judgments (passed over)": sorted({*evaluation.unknown} - query_ids),
         "all of whose results have one score": evaluation.tied,
     }
     for measure, queries in evaluation.without_value.items():
@@ -192,12 +192,12 @@ def _mostly_unjudged(runs: Mapping[str, Evaluation], paths: Mapping[str, Path]) 
 
 
 def _passage_notes(passages: PassageNotes) -> Iterator[str]:
-    found = counted(passages.passages, "passage")
+    line = counted(passages.passages, "passage")
     if passages.unplaced:
-        found += f", {counted(passages.unplaced, 'result')} without a place, which support nothing"
+        line += f", {counted(passages.unplaced, 'result')} without a place, which support nothing"
     if passages.repeated:
-        found += f", {passages.repeated:,} at the place of another (the better score counts)"
-    yield f"{found}; one supports a nugget if it holds {passages.covered:.0%} of its evidence"
+        line += f", {passages.repeated:,} at the place of another (the better score counts)"
+    yield f"{line}; one supports a nugget if it holds {passages.covered:.0%} of its evidence"
     if passages.without_evidence:
         yield (
             f"{passages.without_evidence:,} of {counted(passages.labels, 'label')} of support have no "
@@ -223,16 +223,16 @@ def _groups(grouped: Mapping[str, Grouped], measured: int) -> Iterator[_Group]:
     """Give each group by run, and below them the macro-averages."""
     first = next(iter(grouped.values()))
     for group in first.groups:
-        for name, of in grouped.items():
-            own = of.groups[group]
+        for name, run_groups in grouped.items():
+            own = run_groups.groups[group]
             yield _Group(name, group, "micro", len(own.per_query), own.intervals)
-    for name, of in grouped.items():
-        yield _Group(name, "", "macro", measured - len(first.ungrouped), of.macro)
+    for name, run_groups in grouped.items():
+        yield _Group(name, "", "macro", measured - len(first.ungrouped), run_groups.macro)
 
 
 def _groupings(groups: Groups) -> Iterator[dict[str, Grouped]]:
     for place in range(len(next(iter(groups.values()), ()))):
-        yield {name: of[place] for name, of in groups.items()}
+        yield {name: by_grouping[place] for name, by_grouping in groups.items()}
 
 
 def _group_pages(runs: Mapping[str, Values], groups: Groups, how: str = "") -> Iterator[Page]:
@@ -262,7 +262,7 @@ def group_page(runs: Mapping[str, Values], grouped: Mapping[str, Grouped], how: 
     if groups.unlisted:
         how = how or f"freshstack evaluate … --limit {total}"
         remarks.append(f"the {len(groups.groups)} largest of {total} groups; all: {how}")
-    if few := sum(len(of.per_query) < FEW_QUERIES for of in groups.groups.values()):
+    if few := sum(len(group.per_query) < FEW_QUERIES for group in groups.groups.values()):
         small = f"{counted(few, 'group')} of fewer than {FEW_QUERIES} queries"
         remarks.append(f"{small}: their intervals are too narrow")
     if groups.ungrouped:
@@ -322,7 +322,7 @@ def comparison_page(
     parts: list[Text | Table | Page] = [
         *unjudged_parts(comparison, paths),
         *_means(
-            {lettered[name]: of for name, of in runs.items()},
+            {lettered[name]: run for name, run in runs.items()},
             {lettered[name]: path for name, path in paths.items()},
         ),
     ]
@@ -414,7 +414,7 @@ def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterato
         pair = f"{each.run} − {each.against}"
         yield Text(f"{pair} in {each.measure} {each.conclusion}", "warning")
     if depends:
-        names = {name for of in depends for name in (of.against, of.run)}
+        names = {name for difference in depends for name in (difference.against, difference.run)}
         files = [path for name, path in paths.items() if name in names]
         cutoffs = [parse_measure(each.measure).k for each in depends]
         about = next(iter(comparison.evaluations.values())).about
