@@ -3,9 +3,9 @@ from .calibration.correction import correct as correct
 from .calibration.examples import examples as examples
 from .calibration.label_files import import_labels as import_labels
 from .calibration.labels import read_labels as read_labels
-from .calibration.metrics import agreement as agreement
 from .calibration.optimization import optimize as optimize
 from .calibration.sampling import sample as sample
+from .calibration.scoring import agreement as agreement
 from .collection.analyze import analyze as analyze
 from .collection.collection import Collection as Collection
 from .collection.collection import import_collection as import_collection

@@ -11,7 +11,7 @@ import pytest
 
 from freshstack_dspy.corpus.texts import notebook_text
 from freshstack_dspy.errors import SourceError, StoreError
-from freshstack_dspy.html import html_to_markdown
+from freshstack_dspy.html_to_markdown import html_to_markdown
 from freshstack_dspy.labelling.tasks import blocks_of
 from freshstack_dspy.lm.batch.deferred import read_answer
 from freshstack_dspy.lm.events import CallEvent, event_log

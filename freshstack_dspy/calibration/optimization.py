@@ -24,7 +24,7 @@ from freshstack_dspy.calibration.examples import (
     query_of,
     split_by_query,
 )
-from freshstack_dspy.calibration.metrics import (
+from freshstack_dspy.calibration.scoring import (
     GOOD_ENOUGH,
     LEAST_QUERIES,
     AgreementMetric,

@@ -180,7 +180,7 @@ def score(
         leaderboard: Also write the values as TREC Auto-Judge has them.
         compare: Compare every two runs instead, with tests.
     """
-    from freshstack_dspy.answering import reading
+    from freshstack_dspy.answering import judged_answers
     from freshstack_dspy.answering import scores as scoring
     from freshstack_dspy.files import write_file
     from freshstack_dspy.views.scores import scores_page
@@ -188,14 +188,14 @@ def score(
     check_out(leaderboard)
     shown: Sequence[str] = ()
     if kind == "assignments":
-        scores = scoring.score_assignments(reading.read_assignments(files))
+        scores = scoring.score_assignments(judged_answers.read_assignments(files))
     elif kind == "citations":
-        scores = scoring.score_citations(reading.read_citations(files))
+        scores = scoring.score_citations(judged_answers.read_citations(files))
         shown = [name for name in scores.measures if name.endswith("_first")]
     elif kind == "agreement":
-        scores = scoring.score_agreement(reading.read_agreement(files))
+        scores = scoring.score_agreement(judged_answers.read_agreement(files))
     else:
-        scores = scoring.score_values(reading.read_leaderboard(files))
+        scores = scoring.score_values(judged_answers.read_leaderboard(files))
     if leaderboard is not None:
         lines = (
             f"{run}\t{topic}\t{name}\t{value}\n"

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
-from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.corpus.indexed_files import read_files
 from freshstack_dspy.corpus.outlines import (
     Boundary,
     FileKind,

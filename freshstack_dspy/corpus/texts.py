@@ -22,7 +22,7 @@ import lxml.etree
 import lxml.html
 
 from freshstack_dspy.corpus.sources import Skip
-from freshstack_dspy.html import html_to_markdown
+from freshstack_dspy.html_to_markdown import html_to_markdown
 
 BOM = "\ufeff"
 """A byte order mark at the beginning of a file is a part of its bytes, and not of its text."""

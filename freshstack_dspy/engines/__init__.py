@@ -1,6 +1,6 @@
 """Where batches of work are done: processes of this machine, or tasks of a Ray cluster.
 
-Pure functions over Arrow batches (`batches.py`) go to either, and give the same rows there.
+Pure functions over Arrow batches (`arrow_batches.py`) go to either, and give the same rows there.
 """
 
 import functools

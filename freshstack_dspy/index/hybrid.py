@@ -378,7 +378,7 @@ def _searched(
     """Have shards of questions searched for."""
     import pyarrow as pa
 
-    from freshstack_dspy.batches import search_batch
+    from freshstack_dspy.arrow_batches import search_batch
 
     columns: dict[str, Any] = {"query": range(len(texts)), "text": map(encodable, texts)}
     if vectors is not None:

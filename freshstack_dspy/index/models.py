@@ -299,7 +299,7 @@ class FolderEmbedder:
     ) -> NDArray[np.float32]:
         import pyarrow as pa
 
-        from freshstack_dspy.batches import VECTORS, embed_batch
+        from freshstack_dspy.arrow_batches import VECTORS, embed_batch
 
         size, engine = self._config.batch * _BATCHES_AT_ONCE, self._engine
         starts = range(0, len(texts), size)

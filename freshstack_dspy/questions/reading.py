@@ -19,7 +19,7 @@ from freshstack_dspy.config import OTHER_SOURCES, SOURCES, QueriesConfig, QueryC
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.questions.selection import SelectedQuestions, id_order, is_in_image
+from freshstack_dspy.questions.filters import SelectedQuestions, id_order, is_in_image
 from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
 from freshstack_dspy.records import Attribution, Query
 from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows, row_files

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from freshstack_dspy.config import BuildConfig, QueriesConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.html import html_to_markdown
+from freshstack_dspy.html_to_markdown import html_to_markdown
+from freshstack_dspy.questions.filters import id_order, site_address
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.questions.selection import id_order, site_address
 from freshstack_dspy.questions.stackexchange import Dump
 from freshstack_dspy.records import Query, SourceFile
 from freshstack_dspy.rows import Row, given_rows, read_rows

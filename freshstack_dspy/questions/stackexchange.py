@@ -18,8 +18,8 @@ from xml.parsers import expat
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.html import html_to_markdown
-from freshstack_dspy.questions.selection import (
+from freshstack_dspy.html_to_markdown import html_to_markdown
+from freshstack_dspy.questions.filters import (
     SelectedQuestions,
     instant,
     licence_at,

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
-from freshstack_dspy.corpus.files import ReadFile, SeenFiles, list_files, look_at_files
 from freshstack_dspy.corpus.git import commit_date, fetch, find_commit
+from freshstack_dspy.corpus.indexed_files import ReadFile, SeenFiles, list_files, look_at_files
 from freshstack_dspy.corpus.parquet import (
     ChunkFile,
     ChunkSums,
@@ -242,7 +242,7 @@ class _Cutting:
 
     def batches(self) -> Iterator["pa.RecordBatch"]:
         """Give the chunks of the files, in the order of these."""
-        from freshstack_dspy.batches import chunk_batch
+        from freshstack_dspy.arrow_batches import chunk_batch
 
         config = self._config
         cut = functools.partial(
@@ -264,7 +264,7 @@ class _Cutting:
     def _files(self) -> Iterator["pa.RecordBatch"]:
         import pyarrow as pa
 
-        from freshstack_dspy.batches import FILES
+        from freshstack_dspy.arrow_batches import FILES
 
         packs = packed(
             self._read(), lambda file: len(file.data), most_size=_BATCH_BYTES, most=_BATCH_FILES

@@ -21,8 +21,8 @@ from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.support_judge import SupportJudge, as_chunk
 from freshstack_dspy.progress import Progress
+from freshstack_dspy.questions.filters import corpus_overlap, overlap_note
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.questions.selection import corpus_overlap, overlap_note
 from freshstack_dspy.recipes.flow import Stages, Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import edited_nuggets

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
 from freshstack_dspy.corpus.chunks import chunk_file
-from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.corpus.indexed_files import read_files
 from freshstack_dspy.errors import ReplyError, SourceError
 from freshstack_dspy.programs.documents import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.session import Session

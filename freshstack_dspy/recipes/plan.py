@@ -14,7 +14,7 @@ from freshstack_dspy.lm.capabilities import Price
 from freshstack_dspy.pages.page import money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
-from freshstack_dspy.questions.selection import is_in_image
+from freshstack_dspy.questions.filters import is_in_image
 from freshstack_dspy.recipes.make import Made, run
 from freshstack_dspy.recipes.opening import (
     SAMPLE,

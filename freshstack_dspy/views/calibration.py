@@ -5,9 +5,9 @@ from pathlib import Path
 
 from freshstack_dspy.calibration.agreement import AgreementReport, Disagreement, NuggetRatings
 from freshstack_dspy.calibration.correction import Correction
-from freshstack_dspy.calibration.metrics import LEAST_QUERIES
 from freshstack_dspy.calibration.optimization import TUNED, OptimizationReport
 from freshstack_dspy.calibration.sampling import Sample
+from freshstack_dspy.calibration.scoring import LEAST_QUERIES
 from freshstack_dspy.measures.ppi import FEWEST_ITEMS, Corrected
 from freshstack_dspy.measures.statistics import Interval
 from freshstack_dspy.pages.page import (

@@ -21,7 +21,7 @@ from freshstack_dspy.pages.page import (
     part,
 )
 from freshstack_dspy.pages.shown import page_of
-from freshstack_dspy.questions.selection import overlap_note
+from freshstack_dspy.questions.filters import overlap_note
 from freshstack_dspy.recipes.extend import Extended
 from freshstack_dspy.recipes.make import Refreshed
 from freshstack_dspy.recipes.plan import Plan, PlannedCap

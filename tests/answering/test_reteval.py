@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import Collection, build, read_run
+from freshstack_dspy.answering.judged_answers import (
+    read_agreement,
+    read_assignments,
+    read_citations,
+)
 from freshstack_dspy.answering.metrics import (
     AnsweringAccount,
     AnswerMetrics,
@@ -14,7 +19,6 @@ from freshstack_dspy.answering.metrics import (
     answering_account,
     write_answers,
 )
-from freshstack_dspy.answering.reading import read_agreement, read_assignments, read_citations
 from freshstack_dspy.answering.reteval import Answering, gold_chunks
 from freshstack_dspy.answering.scores import score_agreement, score_assignments, score_citations
 from freshstack_dspy.config import load_judging

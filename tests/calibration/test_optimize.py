@@ -19,8 +19,8 @@ from freshstack_dspy import (
     optimize,
 )
 from freshstack_dspy.calibration.examples import judge_examples, split_by_query
-from freshstack_dspy.calibration.metrics import AgreementMetric, JudgeAgreement, NuggetAgreement
 from freshstack_dspy.calibration.optimization import OptimizationReport, Optimized
+from freshstack_dspy.calibration.scoring import AgreementMetric, JudgeAgreement, NuggetAgreement
 from freshstack_dspy.errors import (
     BudgetError,
     ConfigError,

@@ -7,9 +7,9 @@ import pytest
 
 from freshstack_dspy import read_labels
 from freshstack_dspy.calibration.label_files import label_formats
-from freshstack_dspy.calibration.metrics import METRICS
 from freshstack_dspy.calibration.optimization import OPTIMIZERS
 from freshstack_dspy.calibration.sampling import Purpose
+from freshstack_dspy.calibration.scoring import METRICS
 from freshstack_dspy.cli import people
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import TaskKind

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.corpus.indexed_files import read_files
 from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
 
 Found = list[SourceFile | SkippedFile | LicenceFile]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import NuggetQrels, Run, read_run
-from freshstack_dspy.answering.reading import read_assignments, read_citations
+from freshstack_dspy.answering.judged_answers import read_assignments, read_citations
 from freshstack_dspy.answering.scores import (
     Scores,
     score_assignments,

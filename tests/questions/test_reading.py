@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from freshstack_dspy import Query
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.questions.filters import corpus_overlap, id_order, is_in_image
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.questions.selection import corpus_overlap, id_order, is_in_image
 
 QUESTIONS: list[dict[str, object]] = [
     {"query_id": "b"},

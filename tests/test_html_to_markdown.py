@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.html import html_to_markdown
+from freshstack_dspy.html_to_markdown import html_to_markdown
 
 
 @pytest.mark.parametrize(

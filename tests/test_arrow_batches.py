@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from freshstack_dspy.batches import (
+from freshstack_dspy.arrow_batches import (
     CHUNKS,
     FILES,
     FOUND,

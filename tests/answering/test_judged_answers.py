@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.answering.reading import (
+from freshstack_dspy.answering.judged_answers import (
     read_agreement,
     read_assignments,
     read_citations,

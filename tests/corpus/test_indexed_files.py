@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus.files import SeenFiles, is_licence, skip_by_path, skip_by_text
+from freshstack_dspy.corpus.indexed_files import SeenFiles
+from freshstack_dspy.corpus.skip_rules import is_licence, skip_by_path, skip_by_text
 from freshstack_dspy.corpus.sources import TreeEntry, folder_tree
 from freshstack_dspy.records import SkipKind
 
