@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import warnings
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 _INTERRUPTED = 130
 _PATIENCE = 5.0
@@ -52,7 +52,6 @@ def _run() -> None:
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.command import complain
     from freshstack_dspy.errors import FreshstackError
-    from freshstack_dspy.lm.telemetry import exporting
 
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode shows escapes rather than a traceback.
@@ -60,7 +59,7 @@ def _run() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         errors.options_are_typed = True
-        with exporting():
+        with _collected():
             app(prog_name="freshstack")
     except (FreshstackError, MemoryError, OSError) as error:
         if (
@@ -77,6 +76,15 @@ def _run() -> None:
         raise
     finally:
         errors.options_are_typed = False
+
+
+def _collected() -> AbstractContextManager[None]:
+    """Send spans and metrics, if the environment names OpenTelemetry at all."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        return nullcontext()
+    from freshstack_dspy.lm.telemetry import exporting
+
+    return exporting()
 
 
 def _interrupt(*_: object) -> None:
