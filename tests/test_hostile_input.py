@@ -15,7 +15,8 @@ from freshstack_dspy.html_to_markdown import html_to_markdown
 from freshstack_dspy.labelling.tasks import blocks_of
 from freshstack_dspy.lm.batch.deferred import read_answer
 from freshstack_dspy.lm.events import CallEvent, event_log
-from freshstack_dspy.measures.searches import is_searches, read_searches
+from freshstack_dspy.measures.run import is_searches
+from freshstack_dspy.measures.searches import read_searches
 from freshstack_dspy.pages.data import page_csv
 from freshstack_dspy.pages.page import Page, Table
 from freshstack_dspy.questions.topics import links

@@ -16,10 +16,9 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.compare import RankingAgreement, ranking_agreement
 from freshstack_dspy.measures.density import density_of, oracle_context
-from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.evaluation import Values, evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.measures.values import Values
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.documents import ReportWriter, writer_inputs

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import Comparison, compare_evaluations
+from freshstack_dspy.measures.evaluation import Values
 from freshstack_dspy.measures.qrels import About
 from freshstack_dspy.measures.statistics import Estimate
-from freshstack_dspy.measures.values import Values
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,

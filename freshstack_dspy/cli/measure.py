@@ -28,8 +28,7 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page, Text
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures.evaluation import Evaluation
-    from freshstack_dspy.measures.values import Grouped, QueryGroups
+    from freshstack_dspy.measures.evaluation import Evaluation, Grouped, QueryGroups
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
 
@@ -65,7 +64,7 @@ class _Measured:
 
     def grouped(self, run: Any, limit: int | None) -> "list[Grouped]":
         """Give the means of a run, or of a difference, by group."""
-        from freshstack_dspy.measures.values import grouped
+        from freshstack_dspy.measures.evaluation import grouped
 
         return [grouped(run, grouping, limit=limit) for grouping in self.groupings]
 
@@ -99,8 +98,7 @@ class _Measured:
 
 
 def _measured(judgments: Path, runs: Sequence[Path], how: Measuring, **rules: Any) -> _Measured:
-    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
-    from freshstack_dspy.measures.passage_labels import read_run_of
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate, read_run_of
 
     collection, qrels, excluded = _judgments(judgments, how)
     groupings = [_grouping(collection, qrels, name) for name in dict.fromkeys(how.by or ())]
@@ -147,8 +145,11 @@ def _judgments(
         )
     collection = fs.Collection.load(path)
     qrels = collection.qrels(slices_named(how.slices), how.nuggets)
-    qrels, excluded = without_contaminated(collection, qrels, how.exclude_contaminated)
-    about = qrels.about.model_copy(update={"path": path})
+    excluded: tuple[str, ...] = ()
+    if how.exclude_contaminated is not None:
+        qrels, excluded = without_contaminated(collection, qrels, how.exclude_contaminated)
+    identity = {**qrels.about.identity, "excluded": excluded}
+    about = qrels.about.model_copy(update={"path": path, "identity": identity})
     return collection, replace(qrels, about=about), excluded
 
 
@@ -172,7 +173,7 @@ def _grouping(
     collection: "fs.Collection | None", qrels: "fs.NuggetQrels", name: str
 ) -> "QueryGroups":
     from freshstack_dspy.collection.grouping import groupings
-    from freshstack_dspy.measures.values import QueryGroups, read_groups
+    from freshstack_dspy.measures.evaluation import QueryGroups, read_groups
 
     if name == "query":
         members = {query: (query,) for query in qrels.nuggets}
@@ -336,7 +337,7 @@ def analyze(
         limit: How many queries are listed; 5 by default.
         query: This query alone, with the evidence in its chunks.
     """
-    from freshstack_dspy.measures.searches import is_searches
+    from freshstack_dspy.measures.run import is_searches
 
     if limit is None and form not in ("csv", "json"):
         limit = _LISTED_QUERIES

@@ -16,13 +16,12 @@ from freshstack_dspy.collection.evaluating import runs_of
 from freshstack_dspy.collection.explain import find_query
 from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.evaluation import Evaluation, evaluate
+from freshstack_dspy.measures.evaluation import Evaluation, evaluate, read_run_of
 from freshstack_dspy.measures.measure import Measure, MeasureSource, parse_measure
 from freshstack_dspy.measures.passage_labels import (
     chunks_under,
     held_labels,
     judge_passages,
-    read_run_of,
 )
 from freshstack_dspy.measures.qrels import ChunkLabels, NuggetQrels
 from freshstack_dspy.measures.run import UNPLACED, PassageRun

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.diff import Difference
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.formats.format import Format
-    from freshstack_dspy.measures.evaluation import Evaluation
+    from freshstack_dspy.measures.evaluation import Evaluation, QueryGroups
     from freshstack_dspy.measures.measure import MeasureSource
     from freshstack_dspy.measures.run import PassageRun, Run
-    from freshstack_dspy.measures.values import QueryGroups
     from freshstack_dspy.stored.diagnose import Diagnosis
 
 

@@ -145,23 +145,20 @@ def _chosen(qrels: QrelsSource, slices: Slices, nuggets: NuggetsName) -> QrelsSo
 
 
 def without_contaminated(
-    collection: StoredCollection, qrels: NuggetQrels, share: float | None
+    collection: StoredCollection, qrels: NuggetQrels, share: float
 ) -> tuple[NuggetQrels, tuple[str, ...]]:
     """Leave out the queries of whose nuggets a model knows this share by itself, and give their ids.
 
     Raises:
         CollectionError: That is not known of this collection, or no query is left.
     """
-    excluded: tuple[str, ...] = ()
-    if share is not None:
-        contaminated = set(collection.contaminated(share))
-        excluded = tuple(query for query in qrels.nuggets if query in contaminated)
-        qrels = qrels.without(excluded)
-        if not qrels.nuggets:
-            raise CollectionError(
-                f"all {len(excluded)} queries are contaminated; raise {argument('exclude_contaminated', share)}"
-            )
-    about, without = qrels.about, f", without {len(excluded)} contaminated" if excluded else ""
-    identity = {**about.identity, "excluded": excluded}
-    updated = {"choice": about.choice + without, "identity": identity}
-    return replace(qrels, about=about.model_copy(update=updated)), excluded
+    contaminated = set(collection.contaminated(share))
+    excluded = tuple(query for query in qrels.nuggets if query in contaminated)
+    qrels = qrels.without(excluded)
+    if not qrels.nuggets:
+        raise CollectionError(
+            f"all {len(excluded)} queries are contaminated; raise {argument('exclude_contaminated', share)}"
+        )
+    without = f", without {len(excluded)} contaminated" if excluded else ""
+    about = qrels.about.model_copy(update={"choice": qrels.about.choice + without})
+    return replace(qrels, about=about), excluded

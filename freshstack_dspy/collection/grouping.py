@@ -7,7 +7,7 @@ from typing import get_args
 
 from freshstack_dspy.collection.contamination import asked, day_of
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.values import QueryGroups
+from freshstack_dspy.measures.evaluation import QueryGroups
 from freshstack_dspy.records import QueryOrigin
 from freshstack_dspy.stored.contents import CONTAMINATED, SLICES, Contents
 from freshstack_dspy.stored.folder import StoredCollection

@@ -1,11 +1,10 @@
 """Measures: pure functions over runs, judgments and labels."""
 
 from freshstack_dspy.measures.compare import compare, ranking_agreement
-from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate, grouped, read_groups
 from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.qrels import NuggetQrels, read_qrels
 from freshstack_dspy.measures.run import Run, read_run, write_run
-from freshstack_dspy.measures.values import grouped, read_groups
 
 __all__ = [
     "FRESHSTACK_MEASURES",

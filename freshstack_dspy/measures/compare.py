@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Rules, evaluate
+from freshstack_dspy.measures.evaluation import (
+    FRESHSTACK_MEASURES,
+    Rules,
+    Values,
+    evaluate,
+    read_run_of,
+)
 from freshstack_dspy.measures.measure import MeasureSource
-from freshstack_dspy.measures.passage_labels import read_run_of
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.measures.statistics import (
@@ -30,7 +35,6 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
-from freshstack_dspy.measures.values import Values
 from freshstack_dspy.pages.page import counted, p_value
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DEPENDS, DRY_RUN, Record

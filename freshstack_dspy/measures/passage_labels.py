@@ -7,32 +7,16 @@ passage of any other cut supports a nugget if it holds that evidence, and no mod
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import ChunkLabels, Judged, NuggetQrels, PassageLabels, Spans
-from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, RunSource, is_passages, to_run
-from freshstack_dspy.measures.searches import is_searches, read_searches
+from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run
 from freshstack_dspy.measures.spans import Span, merged, shared, size
 
 
-def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run | PassageRun:
-    """Give a run in any form; a file of passages only with the judgments of a collection.
-
-    For a file of searches it is all that was shown, in its order.
-
-    Raises:
-        CollectionError: It cannot be read, or the judgments are not of a collection.
-    """
-    if isinstance(source, str | Path) and is_searches(source):
-        return read_searches(source, qrels.spans).union()
-    if isinstance(source, str | Path) and is_passages(source):
-        return _spans(qrels, Path(source).name).read(Path(source))
-    return to_run(source, name)
-
-
-def _spans(qrels: NuggetQrels, run: str) -> Spans:
+def spans_of(qrels: NuggetQrels, run: str) -> Spans:
+    """Give the files of the collection; of judgments that are of none, raise an error."""
     if qrels.spans is None:
         raise CollectionError(
             f"run {run!r:.200} has passages, which are measured on a collection, whose files tell "
@@ -67,7 +51,7 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
     Raises:
         CollectionError: The judgments are not of a collection.
     """
-    files = _spans(qrels, run.name)
+    files = spans_of(qrels, run.name)
     placed = by_passage_id(run, files)
     labels: dict[str, dict[str, int]] = {nugget: {} for nugget in qrels.labels}
     failed: defaultdict[str, set[str]] = defaultdict(set)

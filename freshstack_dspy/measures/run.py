@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import write_file
+from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.files import json_value, read_lines, write_file
 from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import ScoredChunk, ranked_ids, scored_chunks
 
@@ -172,6 +172,17 @@ def is_passages(path: Path | str) -> bool:
             return next(filter(bytes.strip, file), b"").lstrip(b"\xef\xbb\xbf \t").startswith(b"{")
     except OSError:
         return False  # whoever reads the run says why
+
+
+def is_searches(path: Path | str) -> bool:
+    """Tell whether a file has searches, and no passages or TREC lines."""
+    try:
+        first = json_value(
+            next((line for _, line in read_lines(Path(path)) if line.strip()), b""), ""
+        )
+    except SourceError:
+        return False
+    return isinstance(first, dict) and bool(first.keys() & {"results", "resourceSpans"})
 
 
 def to_run(source: RunSource, name: str = "run") -> Run | PassageRun:

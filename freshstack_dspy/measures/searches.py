@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import CollectionError, SourceError
-from freshstack_dspy.files import json_value, read_lines
+from freshstack_dspy.files import json_value
 from freshstack_dspy.measures.qrels import Spans
-from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, read_run
+from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, is_searches, read_run
 from freshstack_dspy.measures.spans import Hit, Place, Unit
 from freshstack_dspy.rows import Row, read_rows
 
@@ -88,17 +88,6 @@ class SearchRun:
             }
             unplaced[query_id] = [scores[id_] for id_ in scores if id_ in self.unplaced]
         return PassageRun(self.name, placed, unplaced)
-
-
-def is_searches(path: Path | str) -> bool:
-    """Tell whether a file has searches, and no passages or TREC lines."""
-    try:
-        first = json_value(
-            next((line for _, line in read_lines(Path(path)) if line.strip()), b""), ""
-        )
-    except SourceError:
-        return False
-    return isinstance(first, dict) and bool(first.keys() & {"results", "resourceSpans"})
 
 
 _RawSearch = tuple[str, tuple[Hit, ...], float | None]

@@ -19,8 +19,8 @@ from freshstack_dspy.files import existing_folder, only_writer
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.measures.passage_labels import by_passage_id
-from freshstack_dspy.measures.run import UNPLACED, Run, RunSource, is_passages, to_run
-from freshstack_dspy.measures.searches import is_searches, read_searches
+from freshstack_dspy.measures.run import UNPLACED, Run, RunSource, is_passages, is_searches, to_run
+from freshstack_dspy.measures.searches import read_searches
 from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, report, showing

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from freshstack_dspy.measures.compare import Comparison, RunDifference
-from freshstack_dspy.measures.evaluation import Evaluation, PassageNotes
+from freshstack_dspy.measures.evaluation import Evaluation, Grouped, PassageNotes, Values
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.qrels import About
 from freshstack_dspy.measures.statistics import Interval
-from freshstack_dspy.measures.values import Grouped, Values
 from freshstack_dspy.pages.page import (
     Cell,
     Page,

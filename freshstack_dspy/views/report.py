@@ -29,12 +29,17 @@ from freshstack_dspy.measures.compare import (
     is_one_run,
     named_runs,
 )
-from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
+from freshstack_dspy.measures.evaluation import (
+    FRESHSTACK_MEASURES,
+    Evaluation,
+    Grouped,
+    evaluate,
+    grouped,
+    read_run_of,
+)
 from freshstack_dspy.measures.measure import MeasureSource, parse_measure, parse_measures
-from freshstack_dspy.measures.passage_labels import read_run_of
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.statistics import FEWEST
-from freshstack_dspy.measures.values import Grouped, grouped
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.page import (
     Page,
@@ -144,7 +149,9 @@ def report(
     evaluations: dict[str, Evaluation] = {}
     excluded: tuple[str, ...] = ()
     if given:
-        qrels, excluded = without_contaminated(collection, collection.qrels(), exclude_contaminated)
+        qrels = collection.qrels()
+        if exclude_contaminated is not None:
+            qrels, excluded = without_contaminated(collection, qrels, exclude_contaminated)
         several = len(given) > 1
         evaluations = {
             name: evaluate(qrels, run.without(excluded), measures, judged_only=several)

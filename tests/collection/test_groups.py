@@ -9,7 +9,7 @@ import pytest
 from freshstack_dspy import Query
 from freshstack_dspy.collection.grouping import found_shares, query_groups
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.values import QueryGroups
+from freshstack_dspy.measures.evaluation import QueryGroups
 from freshstack_dspy.records import Candidate, Found, TechniqueRank
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.folder import StoredCollection

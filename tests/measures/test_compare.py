@@ -11,9 +11,8 @@ from freshstack_dspy.measures.compare import (
     compare_evaluations,
     ranking_agreement,
 )
-from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.evaluation import Values, evaluate
 from freshstack_dspy.measures.statistics import mean_interval, permutation_tests
-from freshstack_dspy.measures.values import Values
 
 
 def test_by_hand_means_can_agree_where_no_query_does() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.measures.values import QueryGroups, Values, grouped, read_groups
+from freshstack_dspy.measures.evaluation import QueryGroups, Values, grouped, read_groups
 
 
 def groups(**members: tuple[str, ...]) -> QueryGroups:
