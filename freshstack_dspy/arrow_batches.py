@@ -96,10 +96,10 @@ def search_batch(
     vectors = None
     if "vector" in questions.schema.names:
         vectors = questions["vector"].flatten().to_numpy().reshape(len(questions), -1)
-    found: dict[str, list[Any]] = {name: [] for name in FOUND.names}
+    columns: dict[str, list[Any]] = {name: [] for name in FOUND.names}
     rankings = rank(questions["text"].to_pylist(), vectors)
     for query, ranking in zip(questions["query"].to_pylist(), rankings, strict=True):
-        found["query"] += [query] * len(ranking)
-        found["chunk_id"] += [one.chunk_id for one in ranking]
-        found["score"] += [one.score for one in ranking]
-    return pa.record_batch(found, FOUND)
+        columns["query"] += [query] * len(ranking)
+        columns["chunk_id"] += [hit.chunk_id for hit in ranking]
+        columns["score"] += [hit.score for hit in ranking]
+    return pa.record_batch(columns, FOUND)

@@ -151,7 +151,7 @@ def parquet_batches(
 
     numbers = range(file.num_row_groups) if groups is None else groups
     wanted = None if columns is None else set(columns)
-    largest = max((_stored(file.metadata.row_group(one), wanted) for one in numbers), default=0)
+    largest = max((_stored(file.metadata.row_group(group), wanted) for group in numbers), default=0)
     rows = max(1, min(rows, _LARGEST_BATCH // max(1, largest)))  # each may hold the longest value
     left = most_unpacked(size)
     for batch in file.iter_batches(rows, row_groups=groups, columns=columns):

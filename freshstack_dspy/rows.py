@@ -51,8 +51,8 @@ class Row(NamedTuple):
 
     def fault(self, name: str, allowed: str) -> SourceError:
         """Make the error for a value that is not what it should be."""
-        found = repr(self.values.get(name))
-        what = f"{name} is {found[:80]}" if name in self.values else f"has no {name!r}"
+        value = repr(self.values.get(name))
+        what = f"{name} is {value[:80]}" if name in self.values else f"has no {name!r}"
         return SourceError(f"{self.place}: {what}; allowed: {allowed}")
 
     def name(self, *names: str) -> str:
@@ -166,9 +166,9 @@ def row_files(path: Path, *endings: str) -> list[Path]:
     if not path.is_dir():
         return [path]
     for ending in endings or _ENDINGS:
-        found = sorted(each for each in path.rglob(f"*{ending}") if each.is_file())
-        if found:
-            return found
+        files = sorted(each for each in path.rglob(f"*{ending}") if each.is_file())
+        if files:
+            return files
     raise SourceError(f"{path}: has none of *{', *'.join(endings or _ENDINGS)}")
 
 
@@ -221,7 +221,7 @@ def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":
 # Rows in memory
 
 
-def rows_of(given: Any) -> tuple[dict[str, Any], ...]:
+def rows_of(records: Any) -> tuple[dict[str, Any], ...]:
     """Give the rows of a data frame (pandas, Polars, Arrow), or dictionaries or records as rows.
 
     Those of a data frame are what a Parquet file of it would hold.
@@ -229,22 +229,22 @@ def rows_of(given: Any) -> tuple[dict[str, Any], ...]:
     Raises:
         ValueError: They are none of these.
     """
-    if hasattr(given, "__arrow_c_stream__"):
-        return tuple(_frame_rows(given))
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    if hasattr(records, "__arrow_c_stream__"):
+        return tuple(_frame_rows(records))
+    if isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
         raise ValueError(  # noqa: TRY004 - what Pydantic takes
-            f"is {type(given).__name__}; allowed: a list of dictionaries or of records, or a data "
+            f"is {type(records).__name__}; allowed: a list of dictionaries or of records, or a data "
             "frame"
         )
-    return tuple(_as_row(each, number) for number, each in enumerate(given))
+    return tuple(_as_row(each, number) for number, each in enumerate(records))
 
 
-def _as_row(given: Any, number: int) -> dict[str, Any]:
-    if isinstance(given, BaseModel):
-        return given.model_dump(mode="json")
-    if isinstance(given, Mapping):
-        return dict(given)
-    raise ValueError(f"row {number} is {type(given).__name__}, no dictionary and no record")
+def _as_row(record: Any, number: int) -> dict[str, Any]:
+    if isinstance(record, BaseModel):
+        return record.model_dump(mode="json")
+    if isinstance(record, Mapping):
+        return dict(record)
+    raise ValueError(f"row {number} is {type(record).__name__}, no dictionary and no record")
 
 
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
@@ -269,18 +269,18 @@ def given_rows(rows: Iterable[dict[str, Any]], name: str) -> Iterator[Row]:
 
 def read_csv(
     path: Path,
-    known: Ids[str],
+    column_names: Ids[str],
     choose: Callable[[list[str], str], list[str]] | None = None,
     progress: ReadProgress | None = None,
 ) -> Iterator[Row]:
     """Give the rows of a CSV file in UTF-8, as texts by column; an empty cell is None.
 
     Its first line names the columns; the delimiter is the comma, semicolon, tab or bar that yields
-    the most names that are known.
+    the most of `column_names`.
 
     Args:
         path: The file.
-        known: Names that columns may have.
+        column_names: Names that columns may have.
         choose: Chooses the columns to read from those of the file; None: all.
         progress: Called as it is read.
     """
@@ -290,7 +290,7 @@ def read_csv(
     if not first.strip():
         raise SourceError(f"{path}: the first line is empty; allowed: names of columns")
     headers = {mark: next(csv.reader([first], delimiter=mark)) for mark in _DELIMITERS}
-    delimiter = max(_DELIMITERS, key=lambda mark: len(set(known) & set(headers[mark])))
+    delimiter = max(_DELIMITERS, key=lambda mark: len(set(column_names) & set(headers[mark])))
     header = headers[delimiter]
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:

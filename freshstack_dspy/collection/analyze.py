@@ -154,8 +154,8 @@ class QueryAnalysis(Record):
     """All that are not doubtful, also those that the corpus does not support, in their order."""
 
     def __repr__(self) -> str:
-        found = f"{len(self.found)} of {counted(len(self.nuggets), 'nugget')} found"
-        return f"QueryAnalysis({self.query_id!r}, {'; '.join((found, *_listed(self.kinds)))})"
+        summary = f"{len(self.found)} of {counted(len(self.nuggets), 'nugget')} found"
+        return f"QueryAnalysis({self.query_id!r}, {'; '.join((summary, *_listed(self.kinds)))})"
 
     __str__ = __repr__
 
@@ -237,10 +237,10 @@ class Analysis(Record, Shown):
     nuggets are missed that the corpus has. Those without a score come last."""
 
     def __repr__(self) -> str:
-        found = f"{self.nuggets - self.missed:,} of {counted(self.nuggets, 'nugget')} found"
+        summary = f"{self.nuggets - self.missed:,} of {counted(self.nuggets, 'nugget')} found"
         kinds = _listed({kind.kind: kind.nuggets for kind in self.kinds})
         dry = (DRY_RUN,) if self.dry_run else ()
-        return f"Analysis({self.run!r}, {'; '.join((found, *kinds, *dry))})"
+        return f"Analysis({self.run!r}, {'; '.join((summary, *kinds, *dry))})"
 
     __str__ = __repr__
 
@@ -306,31 +306,31 @@ def analyze(
         ConfigError: The measure is unknown.
     """
     collection = StoredCollection.load(collection)
-    known = _Known(collection, parse_measure(measure), covered)
-    new = known.looked_at(run)
-    old = None if against is None else known.looked_at(against)
-    seen = {query: known.seen(new, query) for query in known.nuggets}
-    order = sorted(known.nuggets, key=lambda query: _badness(query, new, old, seen[query]))
+    analyzer = _Analyzer(collection, parse_measure(measure), covered)
+    new = analyzer.looked_at(run)
+    old = None if against is None else analyzer.looked_at(against)
+    seen = {query: analyzer.seen(new, query) for query in analyzer.nuggets}
+    order = sorted(analyzer.nuggets, key=lambda query: _badness(query, new, old, seen[query]))
     listed = order[:limit]
     if query_id is not None:
         listed = [find_query(collection, query_id).query_id]
-        if query_id not in known.nuggets:
+        if query_id not in analyzer.nuggets:
             raise CollectionError(f"query {query_id!r} has no nuggets, so none can be missed")
     return Analysis(
         collection=collection.name,
         content_hash=collection.manifest.content_hash,
-        dry_run=known.qrels.dry_run,
+        dry_run=analyzer.qrels.dry_run,
         run=new.evaluation.run,
         against=None if old is None else old.evaluation.run,
-        measure=known.measure.name,
+        measure=analyzer.measure.name,
         mean=new.mean,
         against_mean=None if old is None else old.mean,
         measured=len(new.evaluation.per_query),
         total=len(order),
         nuggets=sum(map(len, seen.values())),
-        kinds=tuple(_counted(known, new, old, {query: seen[query] for query in order})),
+        kinds=tuple(_counted(analyzer, new, old, {query: seen[query] for query in order})),
         groups=tuple(_by_group(collection, seen)),
-        queries=tuple(known.analysis(query, new, old, seen[query]) for query in listed),
+        queries=tuple(analyzer.analysis(query, new, old, seen[query]) for query in listed),
     )
 
 
@@ -382,8 +382,8 @@ class _Label(NamedTuple):
     evidence: Spans
 
 
-class _Known:
-    """What a collection knows of its nuggets, for looking at runs."""
+class _Analyzer:
+    """Looks at runs with the nuggets and labels of a collection."""
 
     def __init__(self, collection: StoredCollection, measure: Measure, covered: float) -> None:
         self.collection, self.measure, self.covered = collection, measure, covered
@@ -407,12 +407,12 @@ class _Known:
 
     def looked_at(self, run: Any) -> _Looked:
         """Evaluate a run, and take its tops."""
-        given = read_run_of(self._all, runs_of(self.collection, run))
-        evaluation = evaluate(self.qrels, given, self.measure, covered=self.covered)
-        if isinstance(given, PassageRun):
-            labels, placed = judge_passages(given, self._all, self.covered)
+        loaded = read_run_of(self._all, runs_of(self.collection, run))
+        evaluation = evaluate(self.qrels, loaded, self.measure, covered=self.covered)
+        if isinstance(loaded, PassageRun):
+            labels, placed = judge_passages(loaded, self._all, self.covered)
         else:
-            labels, placed = self._all, given
+            labels, placed = self._all, loaded
         rankings = {
             query: [document for document, _ in placed.rankings.get(query, ())]
             for query in self.nuggets
@@ -421,7 +421,7 @@ class _Known:
             query: self.measure.top(ranking, labels.judged(query))
             for query, ranking in rankings.items()
         }
-        return _Looked(evaluation, labels, rankings, tops, isinstance(given, PassageRun))
+        return _Looked(evaluation, labels, rankings, tops, isinstance(loaded, PassageRun))
 
     def seen(self, run: _Looked, query: str) -> dict[str, _Seen]:
         """Say of each nugget of a query what a run has of it."""
@@ -505,9 +505,9 @@ class _Known:
 
     def techniques(self, query: str, nugget: str) -> dict[Technique, int]:
         """By blind technique, the first rank at which its list has a chunk that supports a nugget."""
-        lists = [self._ranks.get((query, id_), {}) for id_ in self.supports[nugget]]
-        ranks = {name: [of[name] for of in lists if name in of] for name in BLIND}
-        return {name: min(of) for name, of in ranks.items() if of}
+        by_chunk = [self._ranks.get((query, id_), {}) for id_ in self.supports[nugget]]
+        ranks = {name: [ranks[name] for ranks in by_chunk if name in ranks] for name in BLIND}
+        return {name: min(ranks[name]) for name in BLIND if ranks[name]}
 
     def analysis(
         self, query_id: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
@@ -586,24 +586,27 @@ def _badness(
 
 
 def _counted(
-    known: _Known, run: _Looked, other: _Looked | None, seen: Mapping[str, Mapping[str, _Seen]]
+    analyzer: _Analyzer,
+    run: _Looked,
+    other: _Looked | None,
+    seen: Mapping[str, Mapping[str, _Seen]],
 ) -> Iterator[KindCount]:
     for kind in KINDS:
         missed = [
             (query, nugget)
-            for query, of in seen.items()
-            for nugget, view in of.items()
+            for query, views in seen.items()
+            for nugget, view in views.items()
             if view.kind == kind
         ]
         techniques: Counter[Technique] = Counter()
         for query, nugget in missed:
-            for technique, rank in known.techniques(query, nugget).items():
-                techniques[technique] += rank <= (known.measure.k or len(run.tops[query]))
+            for technique, rank in analyzer.techniques(query, nugget).items():
+                techniques[technique] += rank <= (analyzer.measure.k or len(run.tops[query]))
         if missed:
             yield KindCount(
                 kind=kind,
                 nuggets=len(missed),
-                lost=sum(other is not None and other.has(*pair, known.rel) for pair in missed),
+                lost=sum(other is not None and other.has(*pair, analyzer.rel) for pair in missed),
                 queries=tuple(dict.fromkeys(query for query, _ in missed)),
                 techniques={name: techniques[name] for name in BLIND if name in techniques},
             )

@@ -206,36 +206,36 @@ def import_collection(
     layout: Format = FORMATS.get(format)
     if out.exists() and not replace:
         raise CollectionError(f"{out} exists; name another folder, or replace it")
-    found = read_layout(layout, path, corpus=corpus, threshold=threshold, split=split)
-    chunks, missing = found.with_existing_chunks(drop=unknown_ids == "drop")
+    imported = read_layout(layout, path, corpus=corpus, threshold=threshold, split=split)
+    chunks, missing = imported.with_existing_chunks(drop=unknown_ids == "drop")
     contents = contents_of(
-        found.queries.values(),
-        found.nuggets.values(),
-        found.judgments,
-        found.scale,
-        found.pool,
-        failures=tuple(found.failures),
+        imported.queries.values(),
+        imported.nuggets.values(),
+        imported.judgments,
+        imported.scale,
+        imported.pool,
+        failures=tuple(imported.failures),
         skipped=tuple(missing),
-        licences=found.licences,
+        licences=imported.licences,
     )
     settings: dict[str, Any] = {
         "format": layout.name,
-        "files": dict(_hashes(found.files, path)),
+        "files": dict(_hashes(imported.files, path)),
         "unknown_ids": unknown_ids,
         "split": split,
     }
-    if found.export is not None:
-        settings["export"] = found.export.origin()
-    origin = found.export.recipe if found.export else ""
+    if imported.export is not None:
+        settings["export"] = imported.export.origin()
+    origin = imported.export.recipe if imported.export else ""
     provenance = Provenance(
         name=name_of(out),
         recipe=origin if origin in GRADED else f"import:{layout.name}",  # grades stay grades
         model=NO_MODEL,
-        scale=found.scale,
+        scale=imported.scale,
         versions={"freshstack_dspy": version("freshstack_dspy")},
         config={"import": settings},
     )
-    return write_collection(out, contents, chunks, provenance, rejected=found.rejected)
+    return write_collection(out, contents, chunks, provenance, rejected=imported.rejected)
 
 
 def _hashes(read: Iterable[Path], root: Path) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ Asked = Literal["before_cutoff", "after_cutoff"]
 class Knowledge(NamedTuple):
     """What the closed-book answer to a query was judged to hold."""
 
-    known: tuple[str, ...]
+    nugget_ids: tuple[str, ...]
     """Ids of the nuggets that it supports, ascending."""
     call_id: str | None
 
@@ -43,12 +43,14 @@ def contamination(
     for query in queries:
         if query.query_id not in own:
             continue
-        known, call_id = knowledge.get(query.query_id, (None, None))
+        nugget_ids, call_id = knowledge.get(query.query_id, (None, None))
         records.append(
             Contamination(
                 query_id=query.query_id,
-                known_nuggets=known,
-                closed_book_coverage=None if known is None else len(known) / own[query.query_id],
+                known_nuggets=nugget_ids,
+                closed_book_coverage=None
+                if nugget_ids is None
+                else len(nugget_ids) / own[query.query_id],
                 asked=asked(query.asked_at, config.cutoff),
                 gold_overlap=overlaps.get(query.query_id),
                 near_duplicates=alike.get(query.query_id, ()),

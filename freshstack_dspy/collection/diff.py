@@ -102,7 +102,8 @@ class Difference(Record, Shown):
 
     def __repr__(self) -> str:
         counts = (
-            f"{kind} +{of.added} -{of.dropped} ~{of.changed}" for kind, of in self.tallies.items()
+            f"{kind} +{tally.added} -{tally.dropped} ~{tally.changed}"
+            for kind, tally in self.tallies.items()
         )
         return f"Difference({', '.join(counts)})"
 
@@ -127,10 +128,13 @@ def difference(
     chunks = match_chunks(chunks_before.__iter__, chunks_after.__iter__)
     of_queries = list(query_changes(before, after))
     texts = [
-        of.chunks(
+        corpus.chunks(
             {chunk_id for chunk_id, spans in rows(judgments, "chunk_id", "evidence") if spans}
         )
-        for of, judgments in ((chunks_before, before.judgments), (chunks_after, after.judgments))
+        for corpus, judgments in (
+            (chunks_before, before.judgments),
+            (chunks_after, after.judgments),
+        )
     ]
     changes: tuple[QueryChange | NuggetChange | JudgmentChange, ...] = (
         *of_queries,
@@ -190,16 +194,16 @@ def match_chunks(
         contents = {_content(chunk) for chunk in before() if chunk.chunk_id in wanted}
 
     def keys(chunks: Iterable[Chunk]) -> dict[str, Hashable]:
-        known = ((chunk.start_byte, chunk.chunk_id, _content(chunk)) for chunk in chunks)
-        in_order = sorted(each for each in known if contents is None or each[2] in contents)
+        keyed = ((chunk.start_byte, chunk.chunk_id, _content(chunk)) for chunk in chunks)
+        in_order = sorted(each for each in keyed if contents is None or each[2] in contents)
         return {chunk_id: content for _, chunk_id, content in in_order}
 
     return _matched(keys(before()), keys(after()))
 
 
 def _content(chunk: Chunk) -> bytes:
-    said = "\0".join((chunk.source, chunk.path, chunk.title, chunk.text))
-    return hashlib.sha256(said.encode()).digest()
+    content = "\0".join((chunk.source, chunk.path, chunk.title, chunk.text))
+    return hashlib.sha256(content.encode()).digest()
 
 
 def _nugget_keys(contents: Contents) -> dict[str, Hashable]:
@@ -223,15 +227,15 @@ def _matched(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> d
     return pairs
 
 
-def write_changes(found: Difference, path: Path) -> None:
+def write_changes(comparison: Difference, path: Path) -> None:
     """Write the changes as JSON Lines, one for each, in their order; the file appears as a whole."""
-    write_file(path, encode_records(found.changes))
+    write_file(path, encode_records(comparison.changes))
 
 
 def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
     """Give the queries that came, went, were edited, or are in another slice, by id."""
-    was, now = ({query.query_id: query for query in of.queries} for of in (before, after))
-    slices = [{part.query_id: part.slice for part in of.slices} for of in (before, after)]
+    was, now = ({query.query_id: query for query in side.queries} for side in (before, after))
+    slices = [{part.query_id: part.slice for part in side.slices} for side in (before, after)]
     for query_id in sorted(was.keys() | now.keys()):
         old, new = was.get(query_id), now.get(query_id)
         edited: tuple[str, ...] = ()
@@ -240,7 +244,7 @@ def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
             fields = ("title", "body", "answer")
             edited = tuple(name for name in fields if getattr(old, name) != getattr(new, name))
             change = "edited" if edited else "resliced"
-        before_after = [of.get(query_id) for of in slices]
+        before_after = [by_query.get(query_id) for by_query in slices]
         if change != "resliced" or before_after[0] != before_after[1]:
             yield QueryChange(
                 change=change,
@@ -293,8 +297,10 @@ def _judgment_changes(
         and before.manifest.scale.name != after.manifest.scale.name
     )
 
-    def label(judgment: Judgment, of: Contents) -> int | bool | None:
-        return of.supports(judgment) if on_support and judgment.status == "ok" else judgment.label
+    def label(judgment: Judgment, contents: Contents) -> int | bool | None:
+        if on_support and judgment.status == "ok":
+            return contents.supports(judgment)
+        return judgment.label
 
     def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[int]:
         """Where in the chunk, which may be elsewhere in its file now, the evidence is."""

@@ -26,25 +26,25 @@ from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_baseline
 
 
-def runs_of(qrels: Any, given: Any) -> Any:
+def runs_of(qrels: Any, runs: Any) -> Any:
     """Give a run, or several, with what retrievers find in place of these."""
-    if isinstance(given, Run | PassageRun | str | Path):
-        return given
-    if isinstance(given, Mapping):  # of runs, or of the scores of one
+    if isinstance(runs, Run | PassageRun | str | Path):
+        return runs
+    if isinstance(runs, Mapping):  # of runs, or of the scores of one
         return {
-            name: of if isinstance(of, Mapping) else runs_of(qrels, of)
-            for name, of in given.items()
+            name: run if isinstance(run, Mapping) else runs_of(qrels, run)
+            for name, run in runs.items()
         }
-    if isinstance(given, list | tuple):
-        return [of if isinstance(of, Mapping) else runs_of(qrels, of) for of in given]
+    if isinstance(runs, list | tuple):
+        return [run if isinstance(run, Mapping) else runs_of(qrels, run) for run in runs]
     if not isinstance(qrels, StoredCollection):
         raise CollectionError(
-            f"{type(given).__name__} is no run, and a retriever needs a collection to search for "
+            f"{type(runs).__name__} is no run, and a retriever needs a collection to search for "
             "its queries: give the collection in place of its qrels"
         )
     from freshstack_dspy.collection.retrieve import retrieve
 
-    return retrieve(qrels, given)
+    return retrieve(qrels, runs)
 
 
 def evaluate(
@@ -124,8 +124,8 @@ def qrels_of_file(path: Path) -> NuggetQrels:
     qrels = read_qrels(path)
     for folder in path.absolute().parents[:2]:  # BEIR has it in a folder of the export
         with suppress(SourceError):  # of another program
-            if found := read_description(folder):
-                return replace(qrels, dry_run=is_baseline(found.origin().get("model", "")))
+            if export := read_description(folder):
+                return replace(qrels, dry_run=is_baseline(export.origin().get("model", "")))
     return qrels
 
 

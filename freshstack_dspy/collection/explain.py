@@ -193,15 +193,15 @@ def _judged_nuggets(
 
 def _reasons(nuggets: Sequence[JudgedNugget]) -> tuple[Reason, ...]:
     """What was said of the chunk, with the nuggets that it was said with."""
-    found: dict[tuple[str, str | None], list[str]] = {}
+    by_reason: dict[tuple[str, str | None], list[str]] = {}
     for judgment in (judged.judgment for judged in nuggets if judged.judgment is not None):
-        for said in judgment.votes or (judgment,):
-            ids = found.setdefault((said.reason, said.call_id), [])
-            if said.reason and judgment.nugget_id not in ids:
+        for vote in judgment.votes or (judgment,):
+            ids = by_reason.setdefault((vote.reason, vote.call_id), [])
+            if vote.reason and judgment.nugget_id not in ids:
                 ids.append(judgment.nugget_id)
     return tuple(
         Reason(text=text, call_id=call_id, nugget_ids=tuple(ids))
-        for (text, call_id), ids in found.items()
+        for (text, call_id), ids in by_reason.items()
         if text
     )
 

@@ -45,8 +45,8 @@ def query_groups(collection: StoredCollection, by: str, *, at: str | None = None
             raise CollectionError(f"{at!r} is not a date; type one as 2024-06-30") from None
         names = {"before_cutoff": f"up to {at}", "after_cutoff": f"after {at}"}
         rule, order = "the day of the question, in UTC", tuple(names.values())
-        found = ((asked(query.asked_at, at), query.query_id) for query in collection.queries)
-        pairs = [(names[when], query_id) for when, query_id in found if when is not None]
+        dated = ((asked(query.asked_at, at), query.query_id) for query in collection.queries)
+        pairs = [(names[when], query_id) for when, query_id in dated if when is not None]
     if not pairs:
         raise CollectionError(f"the collection says of no query what its {by} is")
     members: dict[str, set[str]] = {}
@@ -74,9 +74,13 @@ def _by_field(name: str) -> "_Grouping":
     return (
         f"the {name} of the question, as its source or a step of the recipe says",
         (),
-        lambda of: chain(
-            ((note.value, note.query_id) for note in of.notes if note.kind == name),
-            ((query.fields[name], query.query_id) for query in of.queries if name in query.fields),
+        lambda collection: chain(
+            ((note.value, note.query_id) for note in collection.notes if note.kind == name),
+            (
+                (query.fields[name], query.query_id)
+                for query in collection.queries
+                if name in query.fields
+            ),
         ),
     )
 
@@ -92,10 +96,10 @@ _KNOWN = (f"known below {CONTAMINATED:.0%}", f"known {CONTAMINATED:.0%} or more"
 
 
 def _known_shares(collection: StoredCollection) -> Iterator[tuple[str, str]]:
-    known = set(collection.contaminated())
+    contaminated = set(collection.contaminated())
     for part in collection.contamination:
         if part.closed_book_coverage is not None:
-            yield _KNOWN[part.query_id in known], part.query_id
+            yield _KNOWN[part.query_id in contaminated], part.query_id
 
 
 def _difficulties(collection: StoredCollection) -> Iterator[tuple[str, str]]:
@@ -121,8 +125,8 @@ def _same_languages(collection: StoredCollection) -> Iterator[tuple[str, str]]:
     for query_id, chunk_id in supporting:
         if language := chunks[chunk_id].language:
             same.setdefault(query_id, set()).add(language == of_question[query_id])
-    for query_id, found in same.items():
-        yield _SAME[1 if len(found) > 1 else 0 if found == {True} else 2], query_id
+    for query_id, matches in same.items():
+        yield _SAME[1 if len(matches) > 1 else 0 if matches == {True} else 2], query_id
 
 
 _Grouping = tuple[str, tuple[str, ...], Callable[[StoredCollection], Iterable[tuple[str, str]]]]
@@ -130,19 +134,21 @@ GROUPINGS: dict[str, _Grouping] = {
     "tag": (
         "the tags of the question; one with several tags counts in each",
         (),
-        lambda of: ((tag, query.query_id) for query in of.queries for tag in query.tags),
+        lambda collection: (
+            (tag, query.query_id) for query in collection.queries for tag in query.tags
+        ),
     ),
     "slice": (
         "whether chunks support all, some or none of the nuggets",
         SLICES,
-        lambda of: ((part.slice, part.query_id) for part in of.slices),
+        lambda collection: ((part.slice, part.query_id) for part in collection.slices),
     ),
     "date": ("the year of the question, in UTC", (), _years),
     "cutoff": (
         "the day up to which the model has read",
         tuple(_CUTOFF.values()),
-        lambda of: (
-            (_CUTOFF[part.asked], part.query_id) for part in of.contamination if part.asked
+        lambda collection: (
+            (_CUTOFF[part.asked], part.query_id) for part in collection.contamination if part.asked
         ),
     ),
     "contamination": (
@@ -158,7 +164,7 @@ GROUPINGS: dict[str, _Grouping] = {
     "origin": (
         "who asked: people or a model",
         get_args(QueryOrigin),
-        lambda of: ((query.origin, query.query_id) for query in of.queries),
+        lambda collection: ((query.origin, query.query_id) for query in collection.queries),
     ),
     "language": ("the language of the question", (), _languages),
     "cross_language": (
@@ -191,12 +197,12 @@ def found_shares(collection: Contents) -> dict[str, float]:
             "queries is not known; build it with question among [pool] techniques"
         )
     supported: dict[str, set[str]] = {}
-    found: dict[str, set[str]] = {}
+    by_question: dict[str, set[str]] = {}
     for query_id, nugget_id, chunk_id in collection.supporting("query_id", "nugget_id", "chunk_id"):
         supported.setdefault(query_id, set()).add(nugget_id)
         if ranks.get((query_id, chunk_id), DIFFICULTY_DEPTH + 1) <= DIFFICULTY_DEPTH:
-            found.setdefault(query_id, set()).add(nugget_id)
+            by_question.setdefault(query_id, set()).add(nugget_id)
     return {
-        query_id: len(found.get(query_id, ())) / len(supported[query_id])
+        query_id: len(by_question.get(query_id, ())) / len(supported[query_id])
         for query_id in sorted(supported)
     }

@@ -170,10 +170,10 @@ class Results(Record, Shown):
         """Order entries by the average of the first measure; those without one last; ties by name."""
         first = self.measures[0]
         values = {
-            one.info.name: one.average[first].value or 0.0 if one.average else -1
-            for one in self.entries
+            entry.info.name: entry.average[first].value or 0.0 if entry.average else -1
+            for entry in self.entries
         }
-        return sorted(self.entries, key=lambda one: (-values[one.info.name], one.info.name))
+        return sorted(self.entries, key=lambda entry: (-values[entry.info.name], entry.info.name))
 
 
 def read_board(folder: Path | str) -> Board:
@@ -277,7 +277,7 @@ def _entry(
     missing = tuple(sorted(board.collections.keys() - entry.runs.keys()))
     topics = {}
     for topic, evaluation in evaluations.items():
-        known = evaluation.about.query_ids
+        query_ids = evaluation.about.query_ids
         topics[topic] = TopicResult(
             run=entry.runs[topic],
             sha256=hashlib.sha256((folder / entry.runs[topic]).read_bytes()).hexdigest(),
@@ -285,7 +285,7 @@ def _entry(
             unjudged=evaluation.unjudged_shares,
             absent=len(evaluation.absent),
             empty=len(evaluation.empty),
-            unknown=sum(query not in known for query in evaluation.unknown),
+            unknown=sum(query not in query_ids for query in evaluation.unknown),
             tied=len(evaluation.tied),
             undecided=tuple(
                 name for name in board.measures if (topic, entry.name, name) in undecided
@@ -356,8 +356,8 @@ def official_data(results: Results) -> dict[str, Any]:
     entries = []
     for entry in results.ranked():
         means = {
-            topic: {name: mean.value or 0.0 for name, mean in found.means.items()}
-            for topic, found in entry.topics.items()
+            topic: {name: mean.value or 0.0 for name, mean in result.means.items()}
+            for topic, result in entry.topics.items()
         }
         entries.append(leaderboard_entry(entry.info, means, whole=not entry.missing))
     return {"leaderboardData": entries}

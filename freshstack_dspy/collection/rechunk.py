@@ -80,8 +80,10 @@ def _rechunk(before: Collection, max_tokens: int, out: Path) -> Rechunked:
     for file, chunks in old.items():
         for chunk in chunks:
             span = chunk.start_byte, chunk.end_byte
-            near = [of for of in new[file] if of.start_byte < span[1] and span[0] < of.end_byte]
-            over[chunk.chunk_id] = [of.chunk_id for of in near]
+            near = [
+                part for part in new[file] if part.start_byte < span[1] and span[0] < part.end_byte
+            ]
+            over[chunk.chunk_id] = [part.chunk_id for part in near]
             if near and (near[0].start_byte, near[0].end_byte) == span:
                 unchanged[chunk.chunk_id] = near[0].chunk_id
     judgments, held = _projected(before, new, unchanged)
@@ -113,10 +115,10 @@ def _by_file(chunks: Iterable[Chunk]) -> dict[File, list[Chunk]]:
     files: defaultdict[File, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
         files[chunk.source, chunk.path].append(chunk)
-    for (source, path), of in files.items():
-        of.sort(key=lambda chunk: chunk.start_byte)
-        tiled = all(one.end_byte == other.start_byte for one, other in pairwise(of))
-        if of[0].start_byte or not tiled:
+    for (source, path), parts in files.items():
+        parts.sort(key=lambda chunk: chunk.start_byte)
+        tiled = all(first.end_byte == second.start_byte for first, second in pairwise(parts))
+        if parts[0].start_byte or not tiled:
             raise CollectionError(
                 f"the chunks of {source}/{path} do not make up a file, so it cannot be cut anew; "
                 "collections that were built from files can"
@@ -148,25 +150,25 @@ def _projected(
 
     `unchanged` maps the old ids of the chunks that are cut as before to their new ones.
     """
-    known = {(each.nugget_id, each.chunk_id): each for each in before.judgments}
+    judged = {(each.nugget_id, each.chunk_id): each for each in before.judgments}
     judgments: list[Judgment] = []
     held: set[tuple[str, str]] = set()
-    for pair, judgment in known.items():
+    for pair, judgment in judged.items():
         if pair[1] in unchanged:
             same_as = unchanged.get(judgment.same_as or "")
             ids = {"chunk_id": unchanged[pair[1]], "same_as": same_as}
             judgments.append(judgment.model_copy(update=ids))
             held.add(pair)
-    kept = set(unchanged.values())
+    unchanged_ids = set(unchanged.values())
     for query_id, nuggets in nuggets_by_query(before.nuggets, doubtful=True).items():
         for file, labels in before.files.labels(query_id).items():
-            for chunk in (of for of in new[file] if of.chunk_id not in kept):
+            for chunk in (part for part in new[file] if part.chunk_id not in unchanged_ids):
                 span = chunk.start_byte, chunk.end_byte
                 near = chunks_under(span, labels)
                 for nugget_id in (nugget.nugget_id for nugget in nuggets if near):
                     label = label_under(near, nugget_id, span)
                     if label is not None:
-                        source = known[nugget_id, label.chunk_id]
+                        source = judged[nugget_id, label.chunk_id]
                         judgments.append(_of_part(source, label, chunk.chunk_id))
                         held.update((nugget_id, chunk_id) for chunk_id in label.held)
     return judgments, held

@@ -112,10 +112,10 @@ def search(
 ) -> Run:
     """Search an index for queries; a run by another fusion than the paper's is called so."""
     rankings = index.search(retriever, [query.text for query in queries], depth, fusion=fusion)
-    found = zip(queries, rankings, strict=True)
+    pairs = zip(queries, rankings, strict=True)
     return Run(
         name=run_name(retriever, fusion),
-        rankings={query.query_id: tuple(ranking) for query, ranking in found},
+        rankings={query.query_id: tuple(ranking) for query, ranking in pairs},
     )
 
 
@@ -138,12 +138,12 @@ def retrieve_by(
     It is a run of chunks where all hits are chunks, and one of passages otherwise.
     """
     hits = run_retriever(retriever, queries, depth, progress)
-    every = [hit for of in hits.values() for hit in of]
-    known = collection.corpus.ids
-    if all(hit.chunk_id in known for hit in every):
+    every = [hit for query_hits in hits.values() for hit in query_hits]
+    chunk_ids = collection.corpus.ids
+    if all(hit.chunk_id in chunk_ids for hit in every):
         best: dict[str, dict[str, float]] = {query: {} for query in hits}
-        for query, of in hits.items():
-            for hit in of:  # in descending order: the first score of a chunk is its best
+        for query, query_hits in hits.items():
+            for hit in query_hits:  # in descending order: the first score of a chunk is its best
                 best[query].setdefault(hit.chunk_id or "", hit.score)
         return Run.from_scores(best, name=name)
     files = collection.files
@@ -253,7 +253,7 @@ def run_retriever(
     """
     progress = progress or NoProgress()
     search, name = _search_of(retriever, depth), name_of(retriever)
-    found: dict[str, list[Hit]] = {}
+    best: dict[str, list[Hit]] = {}
     rises = []
     progress.start("search", len(queries))
     for done, query in enumerate(queries):
@@ -270,10 +270,10 @@ def run_retriever(
         except CollectionError as error:
             raise CollectionError(f"{name} returned {error}, {where}") from None
         rises += [second.score - first.score for first, second in pairwise(hits)]
-        found[query.query_id] = sorted(hits, key=lambda hit: -hit.score)[:depth]
+        best[query.query_id] = sorted(hits, key=lambda hit: -hit.score)[:depth]
         progress.advance("search")
     progress.finish("search", f"{len(queries):,} queries")
-    if not any(found.values()):
+    if not any(best.values()):
         raise CollectionError(f"{name} returned nothing for any of {len(queries)} queries")
     if rises and min(rises) >= 0 < max(rises):
         warnings.warn(
@@ -281,7 +281,7 @@ def run_retriever(
             "the best: where scores are distances, return them negated, or without scores",
             stacklevel=2,
         )
-    return found
+    return best
 
 
 def own_retriever(name: str, what: str, folder: Path) -> Any:
@@ -290,12 +290,12 @@ def own_retriever(name: str, what: str, folder: Path) -> Any:
     Raises:
         ConfigError: There is no such module or object; `what` names it.
     """
-    found = imported(name, what, folder)
+    retriever = imported(name, what, folder)
     try:
-        inspect.signature(found).bind()
+        inspect.signature(retriever).bind()
     except (TypeError, ValueError):  # no function, or it needs the text
-        return found
-    return found()
+        return retriever
+    return retriever()
 
 
 def name_of(retriever: Any) -> str:

@@ -128,8 +128,8 @@ def steps(
         placed_share=union.placed_share if isinstance(union, PassageRun) else None,
         steps=tuple(_steps(qrels, run, taken, longest)),
         trajectories={
-            query_id: tuple(search.seen for search in of)
-            for query_id, of in taken.items()
+            query_id: tuple(search.seen for search in searches)
+            for query_id, searches in taken.items()
             if query_id in run.searches
         },
     )
@@ -145,13 +145,13 @@ class _Judged(NamedTuple):
 
 
 def _judged(qrels: NuggetQrels, run: SearchRun, covered: float) -> _Judged:
-    labels, given = qrels, run.union()
-    if isinstance(given, PassageRun):
-        labels, given = judge_passages(given, qrels, covered)
+    labels, union = qrels, run.union()
+    if isinstance(union, PassageRun):
+        labels, union = judge_passages(union, qrels, covered)
     supported: dict[str, frozenset[str]] = {}
     unjudged: dict[str, Mapping[str, float]] = {}
     for query_id, nuggets in qrels.nuggets.items():
-        ids = given.ids.get(query_id, ())
+        ids = union.ids.get(query_id, ())
         supported[query_id] = frozenset(
             nugget_id
             for nugget_id in nuggets
@@ -218,13 +218,13 @@ def _steps(
     union: float = 0
     shown, paid = 0, 0.0  # None from the first step on where that is not known
     for number in range(longest):
-        now = [of[number] for of in taken.values() if number < len(of)]
+        now = [searches[number] for searches in taken.values() if number < len(searches)]
         so_far = {
-            query_id: of[min(number, len(of) - 1)].supported if of else 0
-            for query_id, of in taken.items()
+            query_id: searches[min(number, len(searches) - 1)].supported if searches else 0
+            for query_id, searches in taken.items()
         }
         before = union
-        union = fmean(so_far[query_id] / len(of) for query_id, of in qrels.nuggets.items())
+        union = fmean(so_far[query_id] / len(ids) for query_id, ids in qrels.nuggets.items())
         results = sum(each.seen.results for each in now)
         shown = _sum(shown, _tokens(qrels, run, [each.search for each in now]))
         costs = [each.search.cost for each in now]

@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 Vectors = NDArray[np.float32]
-Known = Callable[[Sequence[str]], dict[str, Vectors]]
+VectorLookup = Callable[[Sequence[str]], dict[str, Vectors]]
 """Gives the vectors that are there already, by the hashes of their texts."""
 
 
@@ -126,7 +126,7 @@ class Draft:
             return before
         key = _hash([self.terms, self.approximate, *self.columns])[:32]
 
-        def known(embedder: Embedder) -> Known:
+        def existing_vectors(embedder: Embedder) -> VectorLookup:
             """What gives the vectors that the index before has of an embedder."""
             for column in before.vectors if before else ():
                 if before and column.identity == embedder.identity:
@@ -134,14 +134,16 @@ class Draft:
             return _nothing
 
         with place.only_writer():
-            manifest = find(place, key) or place.write(key, partial(self._fill, key, known))
+            manifest = find(place, key) or place.write(
+                key, partial(self._fill, key, existing_vectors)
+            )
             place.choose(manifest)
         return manifest
 
     def _fill(
         self,
         key: str,
-        known: Callable[[Embedder], Known],
+        existing_vectors: Callable[[Embedder], VectorLookup],
         table: ChunkTable,
         folder: Path | None,
     ) -> IndexManifest:
@@ -153,8 +155,10 @@ class Draft:
                 vectors |= self._write_words(folder)
         for embedder in self.embedders:
             name = embedder.name
-            made = self.hosted.get(name)
-            vectors[name] = self._vectors(embedder, known(embedder)) if made is None else made
+            hosted = self.hosted.get(name)
+            vectors[name] = (
+                self._vectors(embedder, existing_vectors(embedder)) if hosted is None else hosted
+            )
             identities[name] = embedder.identity
         if vectors or self.settings.dimensions or self.settings.lexical == "lance":
             self._write_table(table, vectors)
@@ -229,7 +233,7 @@ class Draft:
         table.write(schema, rows(), approximate=names)
         self.report("table", 1)
 
-    def _vectors(self, embedder: Embedder, known: Known = _nothing) -> Vectors:
+    def _vectors(self, embedder: Embedder, existing: VectorLookup = _nothing) -> Vectors:
         """The vectors of all chunks, in a file that ends with the array: known ones, or made now."""
         done, size = 0, len(self.chunks)
         self.report(embedder.name, 0)
@@ -240,7 +244,7 @@ class Draft:
         with tempfile.TemporaryFile() as file:
             for texts in self._texts():
                 hashes = [content_hash(text) for text in texts]
-                by_hash = known(list(dict.fromkeys(hashes)))
+                by_hash = existing(list(dict.fromkeys(hashes)))
                 pairs = zip(hashes, texts, strict=True)
                 if new := {digest: text for digest, text in pairs if digest not in by_hash}:
                     rows = self._embed(embedder, list(new.values()), progress)

@@ -49,7 +49,7 @@ def fuse(
     by_chunk: dict[str, list[float]] = {}
     for chunk_id, term in terms:
         by_chunk.setdefault(chunk_id, []).append(term)
-    scores = {chunk_id: round(math.fsum(of), _DECIMALS) for chunk_id, of in by_chunk.items()}
+    scores = {chunk_id: round(math.fsum(parts), _DECIMALS) for chunk_id, parts in by_chunk.items()}
     return ranked(scores, depth)
 
 

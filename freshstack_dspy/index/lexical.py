@@ -158,8 +158,8 @@ class LexicalIndex:
         numbers = self._model.vocab_dict
         rankings: list[list[RowScore]] = []
         for text in texts:
-            known = sorted(numbers[term] for term in text if term in numbers)
-            scores = self._model.get_scores_from_ids(known) if known else np.zeros(0)
+            term_numbers = sorted(numbers[term] for term in text if term in numbers)
+            scores = self._model.get_scores_from_ids(term_numbers) if term_numbers else np.zeros(0)
             rankings.append(best_rows(scores, depth))
         return rankings
 

@@ -349,10 +349,10 @@ class FolderReranker:
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score each passage, in the given order."""
         pairs = [(text, passage) for passage in passages]
-        found = self._model.predict(
+        scores = self._model.predict(
             pairs, batch_size=_PAIRS_AT_ONCE, show_progress_bar=False, convert_to_numpy=True
         )
-        return [float(score) for score in np.ravel(found)]
+        return [float(score) for score in np.ravel(scores)]
 
     @cached_property
     def _model(self) -> Any:

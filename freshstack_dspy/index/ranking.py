@@ -49,9 +49,9 @@ def nearest(
     best: list[list[RowScore]] = [[] for _ in queries]
     start = 0
     for vectors in blocks:
-        for place, found in enumerate(_nearest(queries, vectors, depth)):
-            best[place] += [RowScore(start + row, score) for row, score in found]
-            best[place] = sorted(best[place], key=lambda one: (-one.score, one.row))[:depth]
+        for place, hits in enumerate(_nearest(queries, vectors, depth)):
+            best[place] += [RowScore(start + row, score) for row, score in hits]
+            best[place] = sorted(best[place], key=lambda hit: (-hit.score, hit.row))[:depth]
         start += len(vectors)
     return best
 
@@ -79,24 +79,24 @@ def cosines(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> NDArray
 
 def unit_rows(vectors: NDArray[np.number], embedder: str, rows: int) -> NDArray[np.float64]:
     """Give vectors the length 1, or 0 where they have none."""
-    found = np.asarray(vectors, np.float64)
-    if found.ndim != 2 or len(found) != rows or not found.shape[1]:
+    array = np.asarray(vectors, np.float64)
+    if array.ndim != 2 or len(array) != rows or not array.shape[1]:
         raise IndexingError(
-            f"embedder {embedder!r} gave an array of shape {found.shape} for {rows} texts"
+            f"embedder {embedder!r} gave an array of shape {array.shape} for {rows} texts"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(array).all():
         raise IndexingError(f"embedder {embedder!r} gave a vector that is not finite")
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    lengths = np.linalg.norm(array, axis=1, keepdims=True)
     unit: NDArray[np.float64] = np.divide(
-        found, lengths, out=np.zeros_like(found), where=lengths > 0
+        array, lengths, out=np.zeros_like(array), where=lengths > 0
     )
     return unit
 
 
 def _candidates(scores: NDArray[np.floating], depth: int, margin: float) -> NDArray[np.intp]:
     """The rows of positive score that are among the best, or less than a margin below them."""
-    found = np.flatnonzero(scores > 0)
-    if len(found) <= depth:
-        return found
-    positive = scores[found]
-    return np.asarray(found[positive >= np.partition(positive, -depth)[-depth] - margin])
+    rows = np.flatnonzero(scores > 0)
+    if len(rows) <= depth:
+        return rows
+    positive = scores[rows]
+    return np.asarray(rows[positive >= np.partition(positive, -depth)[-depth] - margin])

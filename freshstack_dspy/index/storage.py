@@ -240,8 +240,8 @@ def find(place: Place, key: str = "") -> IndexManifest | None:
 
 
 def _is_old(name: str, now: IndexManifest, before: IndexManifest | None) -> bool:
-    kept = {now.key, before.key if before else ""}
-    return _KEY.fullmatch(name) is not None and name not in kept
+    in_use = {now.key, before.key if before else ""}
+    return _KEY.fullmatch(name) is not None and name not in in_use
 
 
 def _encoded(manifest: IndexManifest) -> str:

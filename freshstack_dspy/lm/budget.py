@@ -74,9 +74,9 @@ def upper_bound(request: ChatRequest, price: Price | None) -> Spent:
     return Spent(calls=1, tokens=input_tokens + output_tokens, dollars=dollars or 0.0)
 
 
-def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) -> None:
+def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, is_priced: bool) -> None:
     """Raise a ConfigError for a cap on dollars where the price of the model is not known."""
-    if caps.dollars is not None and not known:
+    if caps.dollars is not None and not is_priced:
         raise ConfigError(
             f"[budget] dollars is {caps.dollars:g}, and the price of {model} is not known: {remedy}, "
             "or cap tokens or calls"

@@ -148,7 +148,7 @@ def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) ->
     for entry in bundle.entries():
         if store.add(entry):
             added += 1
-        elif (known := store.entry(entry.key)) is not None and same_content(known, entry):
+        elif (existing := store.entry(entry.key)) is not None and same_content(existing, entry):
             same += 1
         else:
             others.append(entry.key)

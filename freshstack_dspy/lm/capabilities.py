@@ -241,16 +241,16 @@ def _efforts(alike: list[dict[str, Any]], *, is_openai: bool) -> tuple[str, ...]
     for each in alike:
         if each.get("reasoning_effort_levels"):
             return tuple(each["reasoning_effort_levels"])
-    said = {
+    stated = {
         effort: each[key]
         for each in alike
         for effort in THOUGHTS
         if (key := f"supports_{effort}_reasoning_effort") in each
     }
-    if not said:
+    if not stated:
         return None
     always = ("low", "medium", "high") if is_openai else tuple(THOUGHTS)
-    return tuple(effort for effort in THOUGHTS if said.get(effort, effort in always))
+    return tuple(effort for effort in THOUGHTS if stated.get(effort, effort in always))
 
 
 def _check_settings(model: ModelConfig, takes: Capabilities) -> None:
@@ -358,13 +358,14 @@ class Price(Record):
 
 def price_of(model: str, own: PricesConfig | None = None) -> Price | None:
     """The price of a model, or None where neither the user's own prices nor the table name one."""
-    known = Price(input=0, output=0) if model.startswith("extractive/") else _from_table(model)
-    given = {name: value / _MILLION for name, value in own or () if value is not None}
-    if known is None:
-        return Price(**given) if {"input", "output"} <= given.keys() else None
-    if {"input", "output"} & given.keys():  # the table's batch price and tiers belong to its price
-        known = Price(input=known.input, output=known.output)
-    return known.model_copy(update=given)
+    price = Price(input=0, output=0) if model.startswith("extractive/") else _from_table(model)
+    own_prices = {name: value / _MILLION for name, value in own or () if value is not None}
+    if price is None:
+        return Price(**own_prices) if {"input", "output"} <= own_prices.keys() else None
+    # The table's batch price and tiers belong to its own price alone.
+    if {"input", "output"} & own_prices.keys():
+        price = Price(input=price.input, output=price.output)
+    return price.model_copy(update=own_prices)
 
 
 def rerank_price_of(model: str) -> Price | None:

@@ -92,7 +92,7 @@ class Client(Recorder[Prompt, Reply]):
             hint = SET_PRICES
             if model.section != "[model]":
                 hint = f"set prices = {{input = …, output = …}} in {model.section}"
-            check_unpriced(caps, model.name, hint, known=self.price is not None)
+            check_unpriced(caps, model.name, hint, is_priced=self.price is not None)
 
     @functools.cached_property
     def price(self) -> Price | None:
@@ -336,9 +336,9 @@ class RecordedLM(dspy.LM):
         self.client = client
         self.reasks = model.reasks
 
-    def _get_initial_kwargs(self, **given: Any) -> dict[str, Any]:
+    def _get_initial_kwargs(self, **kwargs: Any) -> dict[str, Any]:
         """Without DSPy's rules for models of OpenAI's that reason: `capabilities` has them."""
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in kwargs.items() if value is not None}
 
     @property
     def ledger(self) -> Ledger:
@@ -515,18 +515,18 @@ def _check_no_command(name: str) -> None:
         )
 
 
-def as_model(given: ModelConfig | dspy.BaseLM | str) -> ModelConfig:
-    """How a model is asked that is given by itself, its name, or an LM, with what answers it.
+def as_model(model: ModelConfig | dspy.BaseLM | str) -> ModelConfig:
+    """Give the configuration of a model, from itself, a name, or an LM with its engine.
 
     Raises:
         ConfigError: See `model_of`.
     """
-    if isinstance(given, ModelConfig):
-        return given
-    if isinstance(given, str):
-        return ModelConfig(name=given)
-    known = isinstance(given, RecordedLM)
-    return model_of(given).answered_by(given.client.provider if known else engine_of(given))
+    if isinstance(model, ModelConfig):
+        return model
+    if isinstance(model, str):
+        return ModelConfig(name=model)
+    is_recorded = isinstance(model, RecordedLM)
+    return model_of(model).answered_by(model.client.provider if is_recorded else engine_of(model))
 
 
 def as_recorded(lm: Any = None) -> RecordedLM:

@@ -266,16 +266,16 @@ class CommandProvider:
                     with self._guard:
                         self._running.discard(process)
             stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _MOST_OF_ERRORS))
-            said = stderr.read().decode(errors="replace")
+            complaint = stderr.read().decode(errors="replace")
         if code:
             how = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
-            raise did_not_answer(f"{how}: {said}", self._model)
+            raise did_not_answer(f"{how}: {complaint}", self._model)
         try:
             text = output.decode().strip()
         except UnicodeDecodeError as error:
             raise did_not_answer(f"its output is not UTF-8: {error}", self._model) from None
         if not text:
-            raise did_not_answer(f"it wrote nothing: {said}", self._model)
+            raise did_not_answer(f"it wrote nothing: {complaint}", self._model)
         return text
 
     def _started(self, stdin: IO[bytes], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -367,12 +367,12 @@ class NetworkProvider:
             return
         with errors_explained(self._model):
             if isinstance(self._engine, LM15Engine):
-                found = self._engine.resolve(self._model.name)
-                self._engine.router.lm(f"{found.provider}:{found.model}")
+                route = self._engine.resolve(self._model.name)
+                self._engine.router.lm(f"{route.provider}:{route.model}")
             elif not self._engine.client_options.get("api_key"):
-                found = imported_litellm(self._model).validate_environment(self._model.name)
-                if len(found["missing_keys"]) == 1:
-                    raise lm15.NotConfiguredError(f"not set: {found['missing_keys'][0]}")
+                environment = imported_litellm(self._model).validate_environment(self._model.name)
+                if len(environment["missing_keys"]) == 1:
+                    raise lm15.NotConfiguredError(f"not set: {environment['missing_keys'][0]}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -394,11 +394,11 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
     if base and (provider.startswith("azure") or "@" in urlsplit(base).netloc):
         return None  # an address with further parts or a password, which LiteLLM knows to use
 
-    def found() -> bool:
+    def has_key() -> bool:
         variable = LM15Engine(lm15.RouterConfig()).resolve(model.name).env_key
         return bool(os.environ.get(variable or ""))
 
-    key = _key_for(model, base, found)
+    key = _key_for(model, base, has_key)
     transport = BoundedTransport(
         read_timeout=model.timeout,
         write_timeout=model.timeout,
@@ -479,25 +479,25 @@ def litellm_address(model: Model) -> dict[str, Any]:
     """Timeout, endpoint and key, where these are not the provider's own and the environment's."""
     base = model.api_base or base_from_environment(model.name)
 
-    def found() -> bool:
-        known = imported_litellm(model).validate_environment(model.name)
-        return bool(known["keys_in_environment"])
+    def has_key() -> bool:
+        environment = imported_litellm(model).validate_environment(model.name)
+        return bool(environment["keys_in_environment"])
 
-    key = _key_for(model, base, found)
+    key = _key_for(model, base, has_key)
     address = {"timeout": model.timeout, "api_base": base, "api_key": key}
     return {name: value for name, value in address.items() if value}
 
 
-def _key_for(model: Model, base: str | None, found: Callable[[], bool]) -> str | None:
+def _key_for(model: Model, base: str | None, has_key: Callable[[], bool]) -> str | None:
     """The configuration's key or the provider's variable; None leaves it to the client.
 
     For some providers, as `hosted_vllm`, the client reads no variable; for others it reads further
-    ones, and `found` tells whether one is set.
+    ones, and `has_key` tells whether one is set.
     """
     if model.api_key is not None:
         return model.api_key.get_secret_value()
     in_environment = os.environ.get(f"{model.name.partition('/')[0].upper()}_API_KEY")
-    return in_environment or (_ANY_KEY if base and not found() else None)
+    return in_environment or (_ANY_KEY if base and not has_key() else None)
 
 
 _NOT_KNOWN = "is not known where it was asked for: check the name and api_base in {section}"

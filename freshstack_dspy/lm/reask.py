@@ -54,10 +54,10 @@ _BOUNDS = {
 
 def correction(error: ValidationError) -> str:
     """The message that sends an invalid reply back: every fault, by its place in the reply."""
-    found = faults_of(error)
-    left = len(found) - _LISTED
+    faults = faults_of(error)
+    left = len(faults) - _LISTED
     more = [f"- and {_counted(left, 'more fault')}"] if left > 0 else []
-    return "\n".join([_OPENING, *(f"- {fault}" for fault in found[:_LISTED]), *more])
+    return "\n".join([_OPENING, *(f"- {fault}" for fault in faults[:_LISTED]), *more])
 
 
 def faults_of(error: ValidationError) -> list[str]:
@@ -117,8 +117,8 @@ def _counted(number: int, what: str) -> str:
 class OneForEach:
     """Marks an output list, in its annotation: one item for each item of an input list."""
 
-    given: str
-    """The input list."""
+    input_name: str
+    """The name of the input list."""
     number: str
     """The field that numbers an item of the input list."""
     answered: str
@@ -130,7 +130,9 @@ class OneForEach:
     def left_out(self, inputs: Fields, items: Sequence[Any]) -> list[Any]:
         """The input items, as JSON has them, that no output item is about."""
         answered = {getattr(item, self.answered) for item in items}
-        return [item for item in inputs.get(self.given, []) if item[self.number] not in answered]
+        return [
+            item for item in inputs.get(self.input_name, []) if item[self.number] not in answered
+        ]
 
 
 class IncompleteReplyError(ReplyError):
@@ -179,11 +181,11 @@ def separated(
     except ValueError:
         return None
     items = reply.get(name) if isinstance(reply, dict) else None
-    known = {item[each.number] for item in inputs.get(each.given, [])}
+    numbers = {item[each.number] for item in inputs.get(each.input_name, [])}
     by_number: dict[int, list[Any]] = {}
     for item in items if isinstance(items, list) else [None]:
         number = item.get(each.answered) if isinstance(item, dict) else None
-        if type(number) is not int or number not in known:
+        if type(number) is not int or number not in numbers:
             return None
         by_number.setdefault(number, []).append(item)
     parts: dict[bool, list[Any]] = {True: [], False: []}
@@ -219,9 +221,9 @@ def answer_each(
         if not replies and error is not None:
             raise error
         waiting = [
-            ({**inputs, each.given: left}, reply["after"])
+            ({**inputs, each.input_name: left}, reply["after"])
             for reply in more
-            if (left := each.left_out({each.given: reply["asked"]}, reply[name]))
+            if (left := each.left_out({each.input_name: reply["asked"]}, reply[name]))
         ]
         if not waiting or error is not None:
             break
@@ -237,7 +239,7 @@ def answer_each(
     if left := each.left_out(inputs, items):
         numbers = ", ".join(str(item[each.number]) for item in left)
         raise IncompleteReplyError(
-            f"nothing is said of {each.given} {numbers}: {why}",
+            f"nothing is said of {each.input_name} {numbers}: {why}",
             status=status,
             call_id=call_id,
             outputs=outputs,
@@ -282,7 +284,7 @@ def _asked(
     It is where the request is too long for the model's context, and, so often, where the reply is
     truncated. What is asked follows from the items and from recorded replies alone.
     """
-    items = inputs.get(each.given, [])
+    items = inputs.get(each.input_name, [])
     try:
         return [{**ask(inputs, after), "asked": items}], None
     except ReplyError as error:
@@ -293,5 +295,5 @@ def _asked(
         then = after and After(after.key)
         after = After(error.call_id, status="truncated") if is_truncated else then
     middle = len(items) // 2
-    first, second = ({**inputs, each.given: some} for some in (items[:middle], items[middle:]))
+    first, second = ({**inputs, each.input_name: some} for some in (items[:middle], items[middle:]))
     return _asked_parts(each, [(first, after), (second, then)], ask, halvings)

@@ -212,8 +212,8 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         return answers | shared, attempts
 
     def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
-        known = {item.request.key: self.reusable(item.request.key) for item in items}
-        answers = {key: entry for key, entry in known.items() if entry is not None}
+        entries = {item.request.key: self.reusable(item.request.key) for item in items}
+        answers = {key: entry for key, entry in entries.items() if entry is not None}
         self.reuse(list(answers.values()))
         missing = [item for item in items if item.request.key not in answers]
         if not missing:
@@ -351,10 +351,10 @@ def _either(recorded: object, asked: object) -> str:
     return f"{old} recorded, {new} asked"
 
 
-def _common(one: str, other: str) -> int:
+def _common(first: str, second: str) -> int:
     """The length of the common beginning."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle - 1)
     return low

@@ -50,14 +50,14 @@ def span(name: str, /, **attributes: str | int) -> Iterator[None]:
         yield
         return
     named = {f"freshstack.{key}": value for key, value in attributes.items()}
-    with _started(trace, name, trace.SpanKind.INTERNAL, named) as made:
+    with _started(trace, name, trace.SpanKind.INTERNAL, named) as active:
         try:
             yield
         except DeferredError:
             raise
         except Exception as error:
-            made.set_attribute("error.type", type(error).__name__)
-            made.set_status(trace.StatusCode.ERROR)
+            active.set_attribute("error.type", type(error).__name__)
+            active.set_status(trace.StatusCode.ERROR)
             raise
 
 
@@ -80,12 +80,15 @@ def call_span(request: "ChatRequest | NumbersRequest") -> "Iterator[Callback | N
         "gen_ai.request.model": model,
     }
     current = trace.get_current_span()
-    known = getattr(current, "attributes", None) or {}
+    attributes = getattr(current, "attributes", None) or {}
     started: Any = nullcontext(current)
-    if known.get("openinference.span.kind") != "LLM" and "gen_ai.request.model" not in known:
+    if (
+        attributes.get("openinference.span.kind") != "LLM"
+        and "gen_ai.request.model" not in attributes
+    ):
         started = _started(trace, f"{operation} {model}", trace.SpanKind.CLIENT, common)
-    with started as made:
-        yield functools.partial(_observe, trace, made, common)
+    with started as active:
+        yield functools.partial(_observe, trace, active, common)
 
 
 @contextmanager
@@ -173,7 +176,7 @@ def _instruments() -> SimpleNamespace:
     )
 
 
-def _observe(trace: Any, made: Any, common: dict[str, str], event: "CallEvent") -> None:
+def _observe(trace: Any, active: Any, common: dict[str, str], event: "CallEvent") -> None:
     """Put the event of a call into its span and the metrics."""
     paid = event.attempts > 0 or event.error_type in ("FatalModelError", "TransientModelError")
     failed = event.error_type or event.status
@@ -192,10 +195,10 @@ def _observe(trace: Any, made: Any, common: dict[str, str], event: "CallEvent") 
         attributes["gen_ai.usage.input_tokens"] = event.input_tokens
         attributes["gen_ai.usage.output_tokens"] = event.output_tokens
         attributes["gen_ai.usage.cost"] = event.cost
-    made.set_attributes({key: value for key, value in attributes.items() if value is not None})
+    active.set_attributes({key: value for key, value in attributes.items() if value is not None})
     if error:
         # What is said of a request that was not sent may quote it.
-        made.set_status(trace.StatusCode.ERROR, event.error if paid else None)
+        active.set_status(trace.StatusCode.ERROR, event.error if paid else None)
     to = _instruments()
     to.calls.add(1, {**of_step, **marks})
     to.in_flight.set(event.in_flight, common)

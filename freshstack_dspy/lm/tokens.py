@@ -28,10 +28,10 @@ def count_tokens(text: str) -> int:
 def cut(text: str, tokens: int) -> str:
     """Cut a text to its first tokens, between two characters."""
     # What follows the longest text that these tokens can make need not be looked at.
-    found = encoding().encode_ordinary(text[: (tokens + 1) * _LONGEST_TOKEN])
-    if len(found) <= tokens:
+    encoded = encoding().encode_ordinary(text[: (tokens + 1) * _LONGEST_TOKEN])
+    if len(encoded) <= tokens:
         return text
-    return encoding().decode_bytes(found[:tokens]).decode("utf-8", "ignore")
+    return encoding().decode_bytes(encoded[:tokens]).decode("utf-8", "ignore")
 
 
 @functools.cache

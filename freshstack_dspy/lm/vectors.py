@@ -112,7 +112,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
                 f"set price of {model.section}, in dollars per million tokens, 0 for a server of "
                 "one's own"
             )
-            check_unpriced(access.account.caps, model.name, remedy, known=price is not None)
+            check_unpriced(access.account.caps, model.name, remedy, is_priced=price is not None)
         super().__init__(model, access, Retries(model, self._opened), asks=asks)
 
     def _opened(self) -> SimpleNamespace:

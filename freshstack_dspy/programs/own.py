@@ -24,26 +24,26 @@ def put_programs(recipe: dspy.Module, programs: Programs, folder: Path) -> None:
         CollectionError: A saved program cannot be read.
         ConfigError: The recipe has no such program, or what is given cannot be one.
     """
-    for name, given in programs.items():
+    for name, program in programs.items():
         plain = getattr(recipe, name, None)
         if not isinstance(plain, dspy.Module):
-            there = (key for key, one in vars(recipe).items() if isinstance(one, dspy.Module))
+            there = (key for key, value in vars(recipe).items() if isinstance(value, dspy.Module))
             raise ConfigError(
                 f"programs.{name}: {type(recipe).__name__} has no such program; it has: "
                 f"{', '.join(there)}"
             )
-        setattr(recipe, name, program_in_place_of(plain, given, name, folder))
+        setattr(recipe, name, program_in_place_of(plain, program, name, folder))
 
 
-def program_in_place_of(own: Any, given: Any, name: str, folder: Path) -> Any:
-    """Make the program that is given by itself, its name, or its state, and check what it takes."""
-    parts = given
-    if isinstance(given, ProgramConfig):
-        parts = given.model_dump(exclude_none=True)
-    elif isinstance(given, str | Path):
-        parts = {"program" if is_imported(given) else "state": given}
-    elif not isinstance(given, Mapping):
-        parts = {"program": given}
+def program_in_place_of(own: Any, source: Any, name: str, folder: Path) -> Any:
+    """Make the program from an object, its name, or its state file, and check what it takes."""
+    parts = source
+    if isinstance(source, ProgramConfig):
+        parts = source.model_dump(exclude_none=True)
+    elif isinstance(source, str | Path):
+        parts = {"program" if is_imported(source) else "state": source}
+    elif not isinstance(source, Mapping):
+        parts = {"program": source}
     if unknown := parts.keys() - {"program", "state"}:
         raise ConfigError(
             f"programs.{name} has {min(unknown)!r}; allowed: program, and state, a file that "
@@ -66,7 +66,7 @@ def check_takes(program: dspy.Module, own: dspy.Module, what: str) -> None:
     kind: Any = type(program)
     ours: Any = type(own)
     _, *taken = inspect.signature(ours.forward).parameters.values()
-    needed = {one.name: None for one in taken}
+    needed = {parameter.name: None for parameter in taken}
     try:
         inspect.signature(kind.forward).bind(program, **needed)
     except TypeError as error:

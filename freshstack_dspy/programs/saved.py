@@ -76,23 +76,23 @@ def state_of(program: Any) -> dict[str, dict[str, Any]]:
     """
     return {
         name: {
-            "signature": one.signature.dump_state(),
-            "demos": demonstrations(one),
-            "fields": plain(one.fields),
-            "config": plain(one.config),
+            "signature": predictor.signature.dump_state(),
+            "demos": demonstrations(predictor),
+            "fields": plain(predictor.fields),
+            "config": plain(predictor.config),
         }
-        for name, one in program.named_predictors()
+        for name, predictor in program.named_predictors()
     }
 
 
 def copy_state(program: Any, to: Any) -> None:
     """Give the predictors of a program the state of those of a copy of it."""
     predictors = dict(to.named_predictors())
-    for name, one in program.named_predictors():
-        predictors[name].signature = one.signature
-        predictors[name].demos = demonstrations(one)
-        predictors[name].fields = copy.deepcopy(one.fields)
-        predictors[name].config = dict(one.config)
+    for name, predictor in program.named_predictors():
+        predictors[name].signature = predictor.signature
+        predictors[name].demos = demonstrations(predictor)
+        predictors[name].fields = copy.deepcopy(predictor.fields)
+        predictors[name].config = dict(predictor.config)
 
 
 def save_program(program: Any, path: Path, report: BaseModel | None = None) -> None:
@@ -102,14 +102,14 @@ def save_program(program: Any, path: Path, report: BaseModel | None = None) -> N
         CollectionError: It cannot be written, or a setting in it cannot be saved.
     """
     state: dict[str, Any] = {
-        name: {"traces": [], "train": [], **of, "lm": None}
-        for name, of in state_of(program).items()
+        name: {"traces": [], "train": [], **values, "lm": None}
+        for name, values in state_of(program).items()
     }
-    for name, of in state.items():
-        _check_config(of["config"], f"{path}: {name}")
-    made = {} if report is None else report.model_dump(mode="json")
+    for name, values in state.items():
+        _check_config(values["config"], f"{path}: {name}")
+    details = {} if report is None else report.model_dump(mode="json")
     state[_METADATA] = {"dependency_versions": get_dependency_versions()}
-    state[OURS] = SavedOurs(program=_kind(program), report=made).model_dump()
+    state[OURS] = SavedOurs(program=_kind(program), report=details).model_dump()
     try:
         write_file(path, json.dumps(state, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
@@ -146,7 +146,8 @@ def load_program(program: Any, path: Path) -> Any:
         raise CollectionError(f"{path}: not JSON: {error}") from None
     predictors = dict(program.named_predictors())
     same = predictors.keys() == saved.keys() and all(
-        _has_fields(one.signature, saved[name].signature) for name, one in predictors.items()
+        _has_fields(predictor.signature, saved[name].signature)
+        for name, predictor in predictors.items()
     )
     if not same or kind not in (None, _kind(program)):
         raise CollectionError(
@@ -155,17 +156,17 @@ def load_program(program: Any, path: Path) -> Any:
         )
     signatures = {}
     for name, predictor in predictors.items():
-        of = saved[name]
-        signatures[name] = predictor.signature.load_state(of.signature.model_dump())
-        _check_config(of.config, f"{path}: {name}")
+        entry = saved[name]
+        signatures[name] = predictor.signature.load_state(entry.signature.model_dump())
+        _check_config(entry.config, f"{path}: {name}")
         try:
-            DecisionState(signatures[name], of.fields)
+            DecisionState(signatures[name], entry.fields)
         except ValueError as error:
             raise CollectionError(f"{path}: {name}.fields: {error}") from None
     for name, predictor in predictors.items():
-        of = saved[name]
-        predictor.signature, predictor.demos = signatures[name], of.demos
-        predictor.fields, predictor.config = of.fields, of.config
+        entry = saved[name]
+        predictor.signature, predictor.demos = signatures[name], entry.demos
+        predictor.fields, predictor.config = entry.fields, entry.config
     return program
 
 
@@ -175,8 +176,8 @@ def _has_fields(signature: Any, saved: SavedSignature) -> bool:
     DSPy's COPRO changes the prefix of an output.
     """
     prefixes = [field["prefix"] for field in signature.dump_state()["fields"]]
-    given, inputs = [field.prefix for field in saved.fields], len(signature.input_fields)
-    return len(prefixes) == len(given) and prefixes[:inputs] == given[:inputs]
+    saved_prefixes, inputs = [field.prefix for field in saved.fields], len(signature.input_fields)
+    return len(prefixes) == len(saved_prefixes) and prefixes[:inputs] == saved_prefixes[:inputs]
 
 
 def _check_config(config: dict[str, Any], where: str) -> None:

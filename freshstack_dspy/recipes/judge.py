@@ -488,7 +488,7 @@ class Window:
             return capabilities.reply_tokens()
         signature = self._predictor.signature
         if (each := itemized_output(signature)) is not None:
-            frame = {**frame, each[1].given: [None] * chunks}
+            frame = {**frame, each[1].input_name: [None] * chunks}
         return capabilities.reply_tokens(answer_tokens(signature, frame))
 
     def size(self, passage: ChunkPart) -> int:

@@ -28,12 +28,12 @@ def words_not_in(document: str, title: str, passage: str) -> list[str]:
 
 
 def _from_the_document(passages: list[str], info: ValidationInfo) -> list[str]:
-    given = info.context or {}
-    if "document" in given and ACCEPT_LESSER_FAULTS not in given:
+    context = info.context or {}
+    if "document" in context and ACCEPT_LESSER_FAULTS not in context:
         raise_if(
             f"passage {number} says what the document does not: {', '.join(new)}; keep to it"
             for number, passage in enumerate(passages, 1)
-            if (new := words_not_in(given["document"], given.get("title", ""), passage))
+            if (new := words_not_in(context["document"], context.get("title", ""), passage))
         )
     return passages
 

@@ -179,8 +179,8 @@ def _link(url: str) -> Span | str:
     return Span(url, href=url) if len(url) <= _LONGEST else cut(url, _LONGEST)
 
 
-def _share(number: int, of: int) -> str:
-    return f"{number:,} of {of:,} ({number / of:.1%})" if of else UNKNOWN
+def _share(number: int, total: int) -> str:
+    return f"{number:,} of {total:,} ({number / total:.1%})" if total else UNKNOWN
 
 
 def _dry_run(manifest: Manifest) -> list[Text]:
@@ -233,7 +233,7 @@ def _corpus(contents: Contents, chunks: ChunkFile, manifest: Manifest) -> Page:
     }
     sources, skipped = chunks.sources, contents.skipped
 
-    def of(name: str) -> tuple[Cell, ...]:
+    def source_row(name: str) -> tuple[Cell, ...]:
         revisions = {revision or UNKNOWN for source, revision in sources if source == name}
         left_out = count_kinds(file for file in skipped if file.source == name)
         licences = (file.path for file in contents.licences if file.source == name)
@@ -252,7 +252,9 @@ def _corpus(contents: Contents, chunks: ChunkFile, manifest: Manifest) -> Page:
     )
     names = {*places, *(source for source, _ in sources), *(file.source for file in skipped)}
     header = ("source", "from", "revision", "chunks", "files left out", "licences and notices")
-    return Page("Sources of the corpus", (Text(about), Table(header, [*map(of, sorted(names))])))
+    return Page(
+        "Sources of the corpus", (Text(about), Table(header, [*map(source_row, sorted(names))]))
+    )
 
 
 def _place(settings: dict[str, Any]) -> Span | str:
@@ -317,7 +319,7 @@ def _models(manifest: Manifest) -> str:
     for step in in_order_of_steps(manifest.models):
         for name in manifest.models[step]:
             steps.setdefault(name, []).append(step.replace("_", " "))
-    return ", ".join(f"{name} ({', '.join(of)})" for name, of in steps.items())
+    return ", ".join(f"{name} ({', '.join(step_names)})" for name, step_names in steps.items())
 
 
 def _grading_own_words(manifest: Manifest) -> str:

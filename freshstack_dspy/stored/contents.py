@@ -165,7 +165,9 @@ class Contents:
     def supported_nuggets(self, labels: Labels | None = None) -> frozenset[str]:
         """The ids of the nuggets that a chunk supports, by these `labels` or all."""
         by_nugget = (self.labels_of_nuggets() if labels is None else labels).items()
-        highest = ((id_, max(filter(None, of.values()), default=0)) for id_, of in by_nugget)
+        highest = (
+            (id_, max(filter(None, by_chunk.values()), default=0)) for id_, by_chunk in by_nugget
+        )
         return frozenset(id_ for id_, label in highest if label >= self.threshold)
 
     def contaminated(self, coverage: float = CONTAMINATED) -> tuple[str, ...]:
@@ -177,13 +179,15 @@ class Contents:
         Raises:
             CollectionError: No closed-book answer was judged, so nothing is known of any query.
         """
-        known = {part.query_id: part.closed_book_coverage for part in self.contamination}
-        if not any(share is not None for share in known.values()):
+        coverages = {part.query_id: part.closed_book_coverage for part in self.contamination}
+        if not any(share is not None for share in coverages.values()):
             raise CollectionError(
                 "no closed-book answer of this collection was judged; build it with "
                 "closed_book_answer among [pool] techniques and [contamination] score = true"
             )
-        return tuple(id_ for id_, share in known.items() if share is not None and share >= coverage)
+        return tuple(
+            id_ for id_, share in coverages.items() if share is not None and share >= coverage
+        )
 
     def measured(
         self,
@@ -417,9 +421,9 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         shared += same_as is not None
         supported += supports
         evidence += supports and bool(spans)
-    known = contents.contamination
-    scored = {part.query_id for part in known if part.closed_book_coverage is not None}
-    asked = Counter(part.asked for part in known)
+    contamination = contents.contamination
+    scored = {part.query_id for part in contamination if part.closed_book_coverage is not None}
+    asked = Counter(part.asked for part in contamination)
     return Counts(
         queries=len(contents.queries),
         nuggets=len(contents.nuggets),
@@ -439,12 +443,14 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         contamination=ContaminationCounts(
             scored=len(scored),
             nuggets=sum(each.query_id in scored and not each.doubtful for each in contents.nuggets),
-            known=sum(len(part.known_nuggets or ()) for part in known),
-            contaminated=sum((part.closed_book_coverage or 0) >= CONTAMINATED for part in known),
+            known=sum(len(part.known_nuggets or ()) for part in contamination),
+            contaminated=sum(
+                (part.closed_book_coverage or 0) >= CONTAMINATED for part in contamination
+            ),
             before_cutoff=asked["before_cutoff"],
             after_cutoff=asked["after_cutoff"],
-            overlapping=sum(bool(part.gold_overlap) for part in known),
-            near_duplicates=sum(bool(part.near_duplicates) for part in known),
+            overlapping=sum(bool(part.gold_overlap) for part in contamination),
+            near_duplicates=sum(bool(part.near_duplicates) for part in contamination),
         ),
         rejected=dict(rejected),
     )
@@ -471,20 +477,22 @@ def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> I
     """Say everything that is wrong with the ids and labels, one line for each id at fault."""
     owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
     queries = {query.query_id for query in contents.queries}
-    known: dict[str, Ids[str]] = {"query": queries, "nugget": owners.keys(), "chunk": chunk_ids}
+    existing: dict[str, Ids[str]] = {"query": queries, "nugget": owners.keys(), "chunk": chunk_ids}
     again = [("nuggets.jsonl", (nugget.nugget_id,)) for nugget in contents.nuggets]
     twice = [key for key, times in Counter(again).items() if times > 1]
     for file in RECORD_FILES:
         records = getattr(contents, file.name)
         if file.once:
             ids = pairwise(rows(records, *file.order))
-            twice += dict.fromkeys((file.filename, one) for one, other in ids if one == other)
+            twice += dict.fromkeys(
+                (file.filename, key) for key, following in ids if key == following
+            )
         for field, kind in _REFERENCES.items():
             if field in file.record.model_fields:
                 values = dict.fromkeys(value for (value,) in rows(records, field) if value)
                 named = ((value,) if isinstance(value, str) else value for value in values)
                 for id_ in dict.fromkeys(chain.from_iterable(named)):
-                    if id_ not in known[kind]:
+                    if id_ not in existing[kind]:
                         yield f"{file.filename} names {kind} {id_!r}, which does not exist"
     for filename, key in twice:
         yield f"{filename}: {', '.join(map(repr, key))} is there twice; keep one"

@@ -87,7 +87,10 @@ def _labels_of(votes: Sequence[Vote]) -> list[int | None]:
     by_vote: defaultdict[int, list[int | None]] = defaultdict(list)
     for vote in votes:
         by_vote[vote.vote].append(vote.label)
-    return [None if None in of else max(filter(None, of), default=0) for of in by_vote.values()]
+    return [
+        None if None in labels else max(filter(None, labels), default=0)
+        for labels in by_vote.values()
+    ]
 
 
 QueryChunk = tuple[str, str]
@@ -144,8 +147,8 @@ class Pooled:
     @cached_property
     def retrievers(self) -> tuple[str, ...]:
         """The retrievers that found anything of the pool, by name."""
-        found = {by.retriever for each in self.candidates.values() for by in each.found_by}
-        return tuple(sorted(found))
+        names = {by.retriever for each in self.candidates.values() for by in each.found_by}
+        return tuple(sorted(names))
 
 
 def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
@@ -156,9 +159,9 @@ def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     outside: Counter[CandidateOrigin] = Counter()
     of_pool = "query_id", "chunk_id", "origin", *Finds._fields
     for query_id, chunk_id, origin, *finds in rows(contents.pool, *of_pool):
-        found = Finds(*finds)
-        if query_id in qrels.nuggets and found.pooled_by:
-            candidates[query_id, chunk_id] = found
+        candidate = Finds(*finds)
+        if query_id in qrels.nuggets and candidate.pooled_by:
+            candidates[query_id, chunk_id] = candidate
         elif query_id in qrels.nuggets:
             outside[origin] += 1
     support: defaultdict[QueryChunk, set[str]] = defaultdict(set)
@@ -201,9 +204,9 @@ def depth_curve(pool: Pooled) -> tuple[Depth, ...]:
         at[min(by.rank for by in each.pooled_by)].append(pair)
     curve, chunks, relevant, nuggets = [], 0, 0, set[str]()
     for depth, pairs in sorted(at.items()):
-        found = [pool.support[pair] for pair in pairs if pair in pool.support]
-        chunks, relevant = chunks + len(pairs), relevant + len(found)
-        nuggets.update(*found)
+        supported = [pool.support[pair] for pair in pairs if pair in pool.support]
+        chunks, relevant = chunks + len(pairs), relevant + len(supported)
+        nuggets.update(*supported)
         curve.append(Depth(depth=depth, chunks=chunks, relevant=relevant, nuggets=len(nuggets)))
     return tuple(curve)
 
@@ -240,14 +243,14 @@ class Finder(Record):
 
 def finders(pool: Pooled) -> tuple[Finder, ...]:
     """Count the relevant chunks that each retriever found; by technique, then retriever."""
-    found: Counter[tuple[Technique, str]] = Counter()
+    counts: Counter[tuple[Technique, str]] = Counter()
     alone: Counter[tuple[Technique, str]] = Counter()
     for candidate in pool.relevant.values():
         near = {(by.technique, by.retriever) for by in candidate.found_by if by.rank <= pool.top_k}
-        found.update(near)
+        counts.update(near)
         alone.update(near if len(near) == 1 else ())
     return tuple(
-        Finder(technique=pair[0], retriever=pair[1], found=found[pair], alone=alone[pair])
+        Finder(technique=pair[0], retriever=pair[1], found=counts[pair], alone=alone[pair])
         for pair in product(pool.techniques, pool.retrievers)
     )
 
@@ -342,8 +345,8 @@ def pooling_results(
         pooled_ids[query_id].add(chunk_id)
         for by in (*candidate.pooled_by, *candidate.ranked_below):
             lists[by.technique, None][query_id][by.rank] = chunk_id
-        for found in candidate.found_by:
-            lists[found.technique, found.retriever][query_id][found.rank] = chunk_id
+        for hit in candidate.found_by:
+            lists[hit.technique, hit.retriever][query_id][hit.rank] = chunk_id
     for query_id, nuggets in pool.qrels.nuggets.items():
         for nugget in nuggets:
             if outside := labels[nugget].keys() - pooled_ids[query_id]:
@@ -412,8 +415,8 @@ def from_passages(contents: Contents) -> FromPassages | None:
     bias-corrected form for incidence data. The share without a half is its exact expectation over
     all choices of half of the passages, the smaller half where their number is odd.
     """
-    made = [nugget for nugget in contents.nuggets if nugget.chunk_ids and not nugget.doubtful]
-    if not made:
+    nuggets = [nugget for nugget in contents.nuggets if nugget.chunk_ids and not nugget.doubtful]
+    if not nuggets:
         return None
     relevant: defaultdict[str, set[str]] = defaultdict(set)
     for query_id, chunk_id, relevance in rows(contents.pool, "query_id", "chunk_id", "relevance"):
@@ -421,7 +424,7 @@ def from_passages(contents: Contents) -> FromPassages | None:
             relevant[query_id].add(chunk_id)
     holding = {
         nugget.nugget_id: relevant[nugget.query_id].intersection(nugget.chunk_ids)
-        for nugget in made
+        for nugget in nuggets
     }
     for query_id, nugget_id, chunk_id in contents.supporting("query_id", "nugget_id", "chunk_id"):
         if nugget_id in holding and chunk_id in relevant[query_id]:

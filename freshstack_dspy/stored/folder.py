@@ -169,11 +169,11 @@ class StoredCollection(Contents):
             return {}
         supporting = [*self.supporting("nugget_id", "chunk_id", query_id=query_id)]
         chunks = self.corpus.chunks({chunk_id for _, chunk_id in supporting})
-        found: dict[str, str] = {}
+        latest: dict[str, str] = {}
         for nugget_id, chunk_id in supporting:
             if date := dates.get(chunks[chunk_id].source):
-                found[nugget_id] = max(date, found.get(nugget_id, ""))
-        return found
+                latest[nugget_id] = max(date, latest.get(nugget_id, ""))
+        return latest
 
     def qrels(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "NuggetQrels":
         """Give the judgments of these queries as the measures read them.

@@ -166,8 +166,8 @@ def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a collection."""
     path = folder / MANIFEST_FILE
     values = _read(folder)
-    known = read_sums(folder).get(MANIFEST_FILE)
-    if known not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
+    expected = read_sums(folder).get(MANIFEST_FILE)
+    if expected not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
         raise damaged(path)
     version = values.get("schema_version")
     if version != SCHEMA_VERSION:
@@ -243,9 +243,9 @@ def trust_line(manifest: Manifest) -> str:
 
 def labels_by(manifest: Manifest) -> str:
     """Say in one line who made the labels, and how far they agree with people."""
-    found = makers(manifest)
-    named = (f"{model}, a word counter" if is_baseline(model) else model for model in found)
-    by = f"by {' and '.join(named)}" if found else "as they were imported"
+    models = makers(manifest)
+    named = (f"{model}, a word counter" if is_baseline(model) else model for model in models)
+    by = f"by {' and '.join(named)}" if models else "as they were imported"
     return f"labels {by}; {manifest.trust.line}" if manifest.trust else f"labels {by}"
 
 

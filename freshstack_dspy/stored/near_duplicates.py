@@ -44,11 +44,11 @@ def near_duplicates(
         For each id the others that are alike, ascending, and of more than 20 the first 20 by id;
         an id without any is left out.
     """
-    found: dict[str, list[str]] = defaultdict(list)
-    for one, other in alike_questions(questions, similarity):
-        found[one].append(other)
-        found[other].append(one)
-    return {id_: tuple(sorted(found[id_])[:MOST_LISTED]) for id_ in sorted(found)}
+    alike: dict[str, list[str]] = defaultdict(list)
+    for first, second in alike_questions(questions, similarity):
+        alike[first].append(second)
+        alike[second].append(first)
+    return {id_: tuple(sorted(alike[id_])[:MOST_LISTED]) for id_ in sorted(alike)}
 
 
 def alike_questions(questions: Mapping[str, Asked], similarity: float) -> set[tuple[str, str]]:
@@ -104,10 +104,10 @@ def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple
         Every id once; each group in the order given, and the groups by their first ids.
     """
     group_of = {id_: [id_] for id_ in ids}
-    for one, other in alike:
-        if one not in group_of or other not in group_of or group_of[one] is group_of[other]:
+    for first, second in alike:
+        if first not in group_of or second not in group_of or group_of[first] is group_of[second]:
             continue
-        smaller, larger = sorted((group_of[one], group_of[other]), key=len)
+        smaller, larger = sorted((group_of[first], group_of[second]), key=len)
         larger += smaller
         group_of.update(dict.fromkeys(smaller, larger))
     place = {id_: number for number, id_ in enumerate(ids)}
@@ -132,7 +132,7 @@ def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, 
     """
     wanted = frozenset(term for nugget in nuggets for term in terms(nugget.text))
     firsts: dict[tuple[tuple[str, ...], ...], list[Chunk]] = {}
-    found: dict[str, Chunk] = {}
+    earlier: dict[str, Chunk] = {}
     for chunk in chunks:
         text = chunk.passage
         marks = (chunk.headings, tuple(_NUMBER.findall(text)), denials(text))
@@ -141,14 +141,14 @@ def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, 
         if same is None:
             alike.append(chunk)
         else:
-            found[chunk.chunk_id] = same
-    return found
+            earlier[chunk.chunk_id] = same
+    return earlier
 
 
-def _say_the_same(one: Chunk, other: Chunk, wanted: frozenset[str]) -> bool:
-    if jaccard(_runs(one.passage), _runs(other.passage)) < NEARLY_THE_SAME:
+def _say_the_same(first: Chunk, second: Chunk, wanted: frozenset[str]) -> bool:
+    if jaccard(_runs(first.passage), _runs(second.passage)) < NEARLY_THE_SAME:
         return False
-    return wanted.isdisjoint(set(terms(one.passage)) ^ set(terms(other.passage)))
+    return wanted.isdisjoint(set(terms(first.passage)) ^ set(terms(second.passage)))
 
 
 @functools.lru_cache(maxsize=1024)  # for the chunks of a query, each compared with several

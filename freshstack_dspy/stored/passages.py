@@ -78,14 +78,14 @@ class FileText:
         if hit.text is not None:
             if start is not None and hit.unit == "bytes":
                 start = self.character_at(start)
-            found = self._find(hit.text, start)
+            place = self._find(hit.text, start)
         elif start is None or end is None or not 0 <= start < end:
             return None
         elif hit.unit == "bytes":
             return (start, end) if end <= self.size else None
         else:
-            found = (start, end) if end <= len(self.text) else None
-        return found and (self.byte_at(found[0]), self.byte_at(found[1]))
+            place = (start, end) if end <= len(self.text) else None
+        return place and (self.byte_at(place[0]), self.byte_at(place[1]))
 
     def _find(self, text: str, start: int | None) -> tuple[int, int] | None:
         """Where a text is, in characters: at `start`, or the only place, also by other white space."""
@@ -267,8 +267,10 @@ class Files:
     def _places_in(self, files: Iterable[File], hit: Hit) -> list[Place]:
         texts = {file: self.text(*file) for file in files}
         if hit.text is not None and len(texts) > 1:  # most differ by the text alone, which is quick
-            texts = {file: of for file, of in texts.items() if hit.text in of.text} or texts
-        spans = ((file, of.span(hit)) for file, of in texts.items())
+            texts = {
+                file: file_text for file, file_text in texts.items() if hit.text in file_text.text
+            } or texts
+        spans = ((file, file_text.span(hit)) for file, file_text in texts.items())
         return [Place(*file, *span) for file, span in spans if span is not None]
 
     def fault(self, hit: Hit) -> str | None:
@@ -347,7 +349,7 @@ class _Lengths(dict[str, int]):
     """The lengths of chunks in tokens, and of passages, which are counted when asked for."""
 
     def __init__(self, files: Files, chunks: Iterable[Sequence[Chunk]]) -> None:
-        super().__init__((each.chunk_id, each.tokens) for of in chunks for each in of)
+        super().__init__((each.chunk_id, each.tokens) for group in chunks for each in group)
         self._files = files
 
     def __missing__(self, passage: str) -> int:

@@ -271,8 +271,8 @@ class Records(Sequence[R], Generic[R]):
         records: list[R] = []
         place = self._file.schema.get_field_index("query_id")
         for group in range(self._file.metadata.num_row_groups):
-            known = self._file.metadata.row_group(group).column(place).statistics
-            if known is None or not known.has_min_max or known.min <= query_id <= known.max:
+            stats = self._file.metadata.row_group(group).column(place).statistics
+            if stats is None or not stats.has_min_max or stats.min <= query_id <= stats.max:
                 table = self._group(group).filter(pc.field("query_id") == query_id)
                 records += chain.from_iterable(map(self._made, table.to_batches()))
         return tuple(records)
@@ -348,8 +348,8 @@ def _parts(kind: Any, column: Any) -> Sequence[Any]:
         return _checked_list(kind, column.to_pylist())
     keys = list(zip(*(each.to_pylist() for each in column.flatten()), strict=True))
     names, different = [each.name for each in column.type], dict.fromkeys(keys)
-    made = _checked_list(kind, [dict(zip(names, key, strict=True)) for key in different])
-    return list(map(dict(zip(different, made, strict=True)).__getitem__, keys))
+    parts = _checked_list(kind, [dict(zip(names, key, strict=True)) for key in different])
+    return list(map(dict(zip(different, parts, strict=True)).__getitem__, keys))
 
 
 def _checked_list(kind: Any, values: list[Any]) -> list[Any]:
@@ -387,5 +387,5 @@ def _arrow_type(kind: Any) -> "pa.DataType":
     if origin is tuple:
         return pa.list_(_arrow_type(inner[0]))
     if inner and origin is not Literal:  # annotated, or with None
-        return _arrow_type(next(one for one in inner if one is not type(None)))
+        return _arrow_type(next(argument for argument in inner if argument is not type(None)))
     return {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}.get(kind, pa.string())

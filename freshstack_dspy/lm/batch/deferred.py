@@ -240,11 +240,11 @@ def read_answer(text: str) -> AnswerLine:
 def _reason(line: _Line) -> str:
     if line.response is None and not line.error:
         return "the line is empty"
-    found = line.error or (line.response and line.response.body)
-    while isinstance(found, dict):
-        found = found.get("message") or found.get("error") or found.get("code")
-    if isinstance(found, str):
-        return found
+    detail = line.error or (line.response and line.response.body)
+    while isinstance(detail, dict):
+        detail = detail.get("message") or detail.get("error") or detail.get("code")
+    if isinstance(detail, str):
+        return detail
     return f"status {line.response.status_code}" if line.response else "no reason given"
 
 
@@ -283,13 +283,13 @@ def record_answers(
     for answer in answers:
         key, why = answer.custom_id, ""
         waiting = store.waiting(key)
-        known = store.get(key) if waiting is None else None
-        request = waiting if known is None else known.request
+        existing = store.get(key) if waiting is None else None
+        request = waiting if existing is None else existing.request
         if answer.fault:
             group, why = "invalid", answer.fault
         elif request is None or (only is not None and key not in only):
             group = "unknown"
-        elif known and (not answer.by_hand or answer.text == known.text or key in recorded):
+        elif existing and (not answer.by_hand or answer.text == existing.text or key in recorded):
             group = "repeated"
         elif answer.error:
             group, why = "failed", answer.error
@@ -301,7 +301,7 @@ def record_answers(
             price = price_of(request.model, prices if request.model == model.name else None)
             record(request, answer, price.batched if price and not answer.by_hand else price)
             recorded.add(key)
-            group = "replaced" if known else "imported"
+            group = "replaced" if existing else "imported"
         groups[group].append(key)
         if why:
             reasons[presentable(" ".join(why.split()), model)] += 1

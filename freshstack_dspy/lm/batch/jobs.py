@@ -161,8 +161,8 @@ class Batches:
         for key in dict.fromkeys(keys_in(requests_file(self._config))):
             request = self._store.waiting(key)
             if request is None:
-                known = self._store.get(key) is not None
-                left_out["answered already" if known else "not waiting here"] += 1
+                is_answered = self._store.get(key) is not None
+                left_out["answered already" if is_answered else "not waiting here"] += 1
             elif key in underway:
                 left_out["underway already"] += 1
             elif self.is_of_no_model(request):
@@ -174,7 +174,7 @@ class Batches:
     def check_budget(self, planned: Submission) -> None:
         """Stop with a BudgetError where the caps of `[budget]` could be passed."""
         caps, model = self._config.budget, self._model.name
-        check_unpriced(caps, model, SET_PRICES, known=self._price is not None)
+        check_unpriced(caps, model, SET_PRICES, is_priced=self._price is not None)
         spent, reserved = self._store.spent(self._config.name), self.folder.reserved()
         taken = spent + reserved + planned.batch
         for name, cap in caps:
