@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Outcome, command
-from freshstack_dspy.cli.options import Asking, AtLeastOne, check_out, judging
+from freshstack_dspy.cli.command import Asking, AtLeastOne, Outcome, check_out, command, judging
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars

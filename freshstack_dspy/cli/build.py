@@ -5,8 +5,17 @@ from pathlib import Path
 from typing import Literal
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Outcome, command, say
-from freshstack_dspy.cli.options import Asking, AtLeastOne, FromZero, Share, asking, check_out
+from freshstack_dspy.cli.command import (
+    Asking,
+    AtLeastOne,
+    FromZero,
+    Outcome,
+    Share,
+    asking,
+    check_out,
+    command,
+    say,
+)
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars

@@ -7,16 +7,20 @@ from typing import Annotated, Any, Literal
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Outcome, command, complain, say, say_wrapped
-from freshstack_dspy.cli.options import (
+from freshstack_dspy.cli.command import (
     HELP,
     AtLeastOne,
     Nuggets,
+    Outcome,
     Share,
     SlicesNamed,
     UnknownIds,
     check_out,
+    command,
+    complain,
     name_in,
+    say,
+    say_wrapped,
     slices_named,
 )
 from freshstack_dspy.formats import FORMATS

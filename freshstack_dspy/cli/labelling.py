@@ -14,8 +14,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from freshstack_dspy.cli.command import command, complain
-from freshstack_dspy.cli.options import check_out
+from freshstack_dspy.cli.command import check_out, command, complain
 from freshstack_dspy.pages.page import counted
 
 if TYPE_CHECKING:

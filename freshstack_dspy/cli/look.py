@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Outcome, command
-from freshstack_dspy.cli.options import FromZero, SlicesNamed, slices_named
+from freshstack_dspy.cli.command import FromZero, Outcome, SlicesNamed, command, slices_named
 from freshstack_dspy.pages.page import Page, Text
 from freshstack_dspy.pages.shown import Shown
 

@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Form, Outcome, command, complain, say, to_type
-from freshstack_dspy.cli.options import (
+from freshstack_dspy.cli.command import (
     AtLeastOne,
     Conventions,
+    Form,
     Measures,
     Nuggets,
+    Outcome,
     Share,
     SlicesNamed,
     UnknownIds,
     check_out,
+    command,
+    complain,
+    say,
     slices_named,
+    to_type,
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page, Text

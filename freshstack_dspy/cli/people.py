@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Outcome, command, complain, say, to_type
-from freshstack_dspy.cli.options import Asking, AtLeastOne, FromZero, check_out, judging, name_in
+from freshstack_dspy.cli.command import (
+    Asking,
+    AtLeastOne,
+    FromZero,
+    Outcome,
+    check_out,
+    command,
+    complain,
+    judging,
+    name_in,
+    say,
+    to_type,
+)
 from freshstack_dspy.pages.page import Page, counted
 
 if TYPE_CHECKING:

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Form, Outcome, command, complain, say, to_type
-from freshstack_dspy.cli.options import Asking, asking, check_out
+from freshstack_dspy.cli.command import (
+    Asking,
+    Form,
+    Outcome,
+    asking,
+    check_out,
+    command,
+    complain,
+    say,
+    to_type,
+)
 from freshstack_dspy.pages.page import Page, Text, counted
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import command, complain, say
-from freshstack_dspy.cli.options import AtLeastOne, check_out
+from freshstack_dspy.cli.command import AtLeastOne, check_out, command, complain, say
 from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.progress import ProgressBars
 

@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from freshstack_dspy.cli.command import command, complain, say
-from freshstack_dspy.cli.options import Asking, AtLeastOne, check_out, judging
+from freshstack_dspy.cli.command import (
+    Asking,
+    AtLeastOne,
+    check_out,
+    command,
+    complain,
+    judging,
+    say,
+)
 from freshstack_dspy.pages.page import Page
 
 if TYPE_CHECKING:
