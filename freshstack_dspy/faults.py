@@ -6,7 +6,6 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any, get_origin
 
-import jiter
 from pydantic import BaseModel, ValidationError
 
 Location = tuple[int | str, ...]
@@ -31,18 +30,6 @@ def first_fault(error: ValidationError) -> str:
     place = ".".join(_place(part) for part in fault["loc"])
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
-
-
-def check_keys_differ(data: str | bytes) -> None:
-    """Raise a ValueError where an object of some valid JSON has a key twice: parsers keep the last."""
-    try:
-        jiter.from_json(
-            data.encode() if isinstance(data, str) else data,
-            catch_duplicate_keys=True,
-            cache_mode="keys",
-        )
-    except ValueError as error:
-        raise ValueError("an object in it has the same key twice") from error
 
 
 def _place(part: int | str) -> str:

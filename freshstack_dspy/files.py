@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import jiter
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -206,6 +207,18 @@ def json_value(text: str | bytes, place: str) -> Any:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise SourceError(f"{place}: not JSON: {error}") from None
+
+
+def check_keys_differ(data: str | bytes) -> None:
+    """Raise a ValueError where an object of some valid JSON has a key twice: parsers keep the last."""
+    try:
+        jiter.from_json(
+            data.encode() if isinstance(data, str) else data,
+            catch_duplicate_keys=True,
+            cache_mode="keys",
+        )
+    except ValueError as error:
+        raise ValueError("an object in it has the same key twice") from error
 
 
 # Writing

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError, argument
-from freshstack_dspy.faults import check_keys_differ
-from freshstack_dspy.files import LONGEST_LINE, replace_file
+from freshstack_dspy.files import LONGEST_LINE, check_keys_differ, replace_file
 from freshstack_dspy.lm.reply import Entry, entry_json, entry_of_others, same_content
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.records import Record

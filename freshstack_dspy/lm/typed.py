@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from freshstack_dspy.errors import FatalModelError, FreshstackError, ReplyError
-from freshstack_dspy.faults import check_keys_differ
+from freshstack_dspy.files import check_keys_differ
 from freshstack_dspy.lm.capabilities import LONGEST_ANSWER
 from freshstack_dspy.lm.client import RecordedLM, given_out
 from freshstack_dspy.lm.dspy_parts import AdapterParseError
