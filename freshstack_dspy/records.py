@@ -76,19 +76,85 @@ def in_order_of_steps(names: Iterable[str]) -> list[str]:
 ScaleName = Literal["binary", "support", "graded_3", "graded_5"]
 
 
+class GradeMeaning(NamedTuple):
+    """What a label says, in the words that its judge is given."""
+
+    meaning: str
+    name: str = ""
+    """Empty where a label is known by its number alone."""
+
+
 class ScaleDefinition(NamedTuple):
     """The labels of a scale, from 0."""
 
-    highest: int
     threshold: int
     """The lowest label that counts as support unless a configuration says otherwise."""
+    grades: tuple[GradeMeaning, ...]
+    """What each label says, in their order."""
+
+    @property
+    def highest(self) -> int:
+        """The highest label."""
+        return len(self.grades) - 1
 
 
 SCALES: dict[ScaleName, ScaleDefinition] = {
-    "binary": ScaleDefinition(1, 1),  # FreshStack: no, yes
-    "support": ScaleDefinition(2, 1),  # TREC RAG, nuggetizer: no, partial, full support
-    "graded_3": ScaleDefinition(3, 2),  # UMBRELA: 0 to 3
-    "graded_5": ScaleDefinition(5, 3),  # CRUX, RUBRIC: 0 to 5
+    "binary": ScaleDefinition(  # FreshStack
+        1,
+        (
+            GradeMeaning(
+                "being about the same topic, or stating half of the nugget, is no support",
+                "no support",
+            ),
+            GradeMeaning(
+                "someone who reads only the passage finds the nugget's information stated, shown "
+                "in code, or following directly from it",
+                "support",
+            ),
+        ),
+    ),
+    "support": ScaleDefinition(  # TREC RAG, nuggetizer
+        1,
+        (
+            GradeMeaning(
+                "the reader learns none of what the nugget claims. That the chunk is about the "
+                "same topic is not support",
+                "no support",
+            ),
+            GradeMeaning(
+                "the reader learns a substantial part of what the nugget says: its main point "
+                "without a qualifier, a number or an example; one of several parts; the same claim "
+                "made weaker, more general or more special",
+                "partial support",
+            ),
+            GradeMeaning(
+                "someone who reads only this chunk learns what the nugget says", "full support"
+            ),
+        ),
+    ),
+    "graded_3": ScaleDefinition(  # UMBRELA
+        2,
+        (
+            GradeMeaning("the chunk has nothing to do with the fact"),
+            GradeMeaning("the chunk is about the same matter and does not hold the fact"),
+            GradeMeaning(
+                "the chunk holds the fact or most of it, but among other things, in passing or not "
+                "plainly"
+            ),
+            GradeMeaning("the chunk is about this fact and states or shows all of it"),
+        ),
+    ),
+    "graded_5": ScaleDefinition(  # CRUX, RUBRIC
+        3,
+        (
+            GradeMeaning("nothing of it"),
+            GradeMeaning("a hint in its direction and no more"),
+            GradeMeaning("some of it, too little to be used alone"),
+            GradeMeaning("enough of it to be used, though something is left open"),
+            GradeMeaning("nearly all of it; what is missing is a detail"),
+            GradeMeaning("all of the answer, exact and beyond doubt"),
+        ),
+    ),
 }
 
 

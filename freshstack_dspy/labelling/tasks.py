@@ -21,7 +21,7 @@ from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.records import HumanLabel, LabelTask, Nugget, ScaleName
+from freshstack_dspy.records import SCALES, HumanLabel, LabelTask, Nugget, ScaleName
 from freshstack_dspy.signatures.judge_support import JUDGES
 from freshstack_dspy.stored.contents import nuggets_by_query
 from freshstack_dspy.stored.record_files import records_of
@@ -215,24 +215,6 @@ class Tasks:
         return fields
 
 
-_GRADE = re.compile(r"^(?P<label>\d)(?:, (?P<name>[^:\n]+))?: (?P<meaning>.+?)\.?$", re.MULTILINE)
-_BINARY = [
-    Grade(
-        0,
-        "0",
-        "no support",
-        "being about the same topic, or stating half of the nugget, is no support",
-    ),
-    Grade(
-        1,
-        "1",
-        "support",
-        "someone who reads only the passage finds the nugget's information stated, shown in code, "
-        "or following directly from it",
-    ),
-]
-
-
 def instructions(scale: ScaleName) -> str:
     """Give the instructions of the judge of a scale, for people to go by the same rules."""
     text = inspect.cleandoc(JUDGES[scale].__doc__ or "")
@@ -240,17 +222,17 @@ def instructions(scale: ScaleName) -> str:
 
 
 def grades_of(scale: ScaleName) -> list[Grade]:
-    """Read what the labels of a scale mean from the instructions of its judge."""
-    grades = [
-        Grade(
-            int(match["label"]),
-            match["label"],
-            match["name"] or "",
-            " ".join(match["meaning"].split()),
-        )
-        for match in _GRADE.finditer(instructions(scale))
+    """List the labels of a scale and what they mean.
+
+    Raises:
+        ConfigError: There is no such scale.
+    """
+    if scale not in SCALES:
+        raise ConfigError(f"scale {scale!r:.100} is not known; allowed: {', '.join(SCALES)}")
+    return [
+        Grade(label, str(label), grade.name, grade.meaning)
+        for label, grade in enumerate(SCALES[scale].grades)
     ]
-    return sorted(grades) or _BINARY
 
 
 # Texts in blocks of code and prose; the pieces joined are the text, so that what is selected on the

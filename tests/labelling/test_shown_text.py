@@ -1,10 +1,13 @@
 """What is shown of texts, and the words for the labels."""
 
+from typing import cast
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.labelling.tasks import blocks_of, grades_of
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.labelling.tasks import blocks_of, grades_of, instructions
 from freshstack_dspy.records import SCALES, ScaleName
 
 PARTS = [
@@ -47,3 +50,13 @@ def test_every_label_of_a_scale_has_the_judges_words(scale: ScaleName) -> None:
 
     assert [grade.label for grade in grades] == list(range(SCALES[scale].highest + 1))
     assert all(grade.meaning for grade in grades)
+    if scale != "binary":  # whose judge is told of support alone
+        told = " ".join(instructions(scale).split())
+        for grade in grades:
+            named = f", {grade.name}" if grade.name else ""
+            assert f"{grade.label}{named}: {grade.meaning}." in told
+
+
+def test_labels_of_an_unknown_scale_are_an_error() -> None:
+    with pytest.raises(ConfigError, match="graded_3"):
+        grades_of(cast("ScaleName", "graded_4"))
