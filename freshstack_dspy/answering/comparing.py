@@ -67,7 +67,7 @@ SIMILARITIES: dict[str, Callable[[str, str], float]] = {
 """By the name of the comparer."""
 
 
-class Outcome(NamedTuple):
+class RecordAndFailure(NamedTuple):
     """An answer or an agreement; with a failure it says nothing."""
 
     record: Any
@@ -82,7 +82,7 @@ def agree(
     golds: Mapping[str, Sequence[Answer]],
 ) -> tuple[list[Agreement], list[AnsweringFailure]]:
     """Compare every answer with the gold ones by every comparer; the first decides."""
-    columns: list[list[Outcome]] = []
+    columns: list[list[RecordAndFailure]] = []
     for name, threshold in comparers.items():
         ask = partial(_compared, _comparer(session, name), name, threshold, queries, golds)
         asks_model = name in ("yes_no", "graded")
@@ -140,7 +140,7 @@ def _compared(
     queries: Mapping[str, Query],
     golds: Mapping[str, Sequence[Answer]],
     answer: Answer,
-) -> Outcome:
+) -> RecordAndFailure:
     """Whether an answer agrees with a gold one by one comparer, asked only where it is not plain."""
     query, gold = queries[answer.topic_id], golds[answer.topic_id]
     references = [gold_answer.text for gold_answer in gold if gold_answer.is_answered]
@@ -170,7 +170,7 @@ def _compared(
         ),
         **{"agrees": None, "status": "ok", "call_id": None, **verdict},
     )
-    return Outcome(agreement, failure)
+    return RecordAndFailure(agreement, failure)
 
 
 def _known(answer: Answer, references: Sequence[str], failed: Answer | None) -> dict[str, Any]:

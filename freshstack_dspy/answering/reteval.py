@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from freshstack_dspy.answering.comparing import YES_OR_NO, Outcome, agree, check_comparers
+from freshstack_dspy.answering.comparing import YES_OR_NO, RecordAndFailure, agree, check_comparers
 from freshstack_dspy.answering.judging import assign, judge_citations
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, FatalModelError, ReplyError
@@ -213,7 +213,7 @@ def shown_contexts(
     return contexts
 
 
-def answered(make: Callable[[Context], Answer], context: Context) -> Outcome:
+def answered(make: Callable[[Context], Answer], context: Context) -> RecordAndFailure:
     """The answer that is made from a context, or the record that there is none."""
     failure = None
     try:
@@ -229,7 +229,7 @@ def answered(make: Callable[[Context], Answer], context: Context) -> Outcome:
         answer = context.answer(status=error.status, call_id=error.call_id)
         step: StepName = "gold_answer" if context.run_id == GOLD else "answer"
         failure = AnsweringFailure.of(answer, step, error)
-    return Outcome(answer.model_copy(update={"omitted": context.omitted}), failure)
+    return RecordAndFailure(answer.model_copy(update={"omitted": context.omitted}), failure)
 
 
 class RunAtDepth(NamedTuple):

@@ -95,7 +95,7 @@ def _opened(
     from freshstack_dspy.calibration.labels import all_labels
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.labelling.judged import Judged
+    from freshstack_dspy.labelling.judged import JudgmentTasks
     from freshstack_dspy.labelling.tasks import Tasks
 
     if not os.path.isdir(target):  # noqa: PTH112 - False for a name that no file can have
@@ -111,7 +111,7 @@ def _opened(
         )
     else:
         collection = Collection.load(target)
-        tasks = judged = Judged(collection)
+        tasks = judged = JudgmentTasks(collection)
         people, lost = follow_all(all_labels(labels or ()), collection)
         judged.add(people)
         for line in lost_lines(lost):

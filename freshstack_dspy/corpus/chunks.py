@@ -24,7 +24,7 @@ from freshstack_dspy.corpus.outlines import (
     refine,
     trails,
 )
-from freshstack_dspy.corpus.texts import FileText, chunk_encoding
+from freshstack_dspy.corpus.texts import DecodedFile, chunk_encoding
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.languages import language_of
@@ -193,7 +193,7 @@ def chunk_file(file: SourceFile, max_tokens: int, languages: Sequence[str] = ())
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
-    text, kind = FileText(file.data, file.encoding), file_kind(file.path)
+    text, kind = DecodedFile(file.data, file.encoding), file_kind(file.path)
     pieces, above = _pieces(text.utf8, kind, max_tokens)
     language = None
     if languages and (kind == "html" or not is_language(kind)):  # HTML's tags are passed over

@@ -113,8 +113,8 @@ def _guessed(data: bytes) -> str:
     return codecs.lookup(best.encoding).name if sure else ""
 
 
-class FileText:
-    """A decoded file: its text as UTF-8, without a byte order mark, and the way back."""
+class DecodedFile:
+    """A file, decoded: its text as UTF-8, without a byte order mark, and the way back."""
 
     def __init__(self, data: bytes, encoding: str) -> None:
         """Decode a file, whose encoding is `SourceFile.encoding`."""

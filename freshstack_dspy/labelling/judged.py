@@ -28,7 +28,7 @@ class Filters(NamedTuple):
     """Not empty: those of which the labels, of the judge and of people, are not all one."""
 
 
-class Judged(Tasks):
+class JudgmentTasks(Tasks):
     """All judgments of a collection, query by query, with the labels that people gave.
 
     Attributes:

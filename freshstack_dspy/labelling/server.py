@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from freshstack_dspy.calibration.labels import AnyLabel, TaskId
 from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError
-from freshstack_dspy.labelling.judged import Filters, Judged
+from freshstack_dspy.labelling.judged import Filters, JudgmentTasks
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.tasks import Tasks, instructions
 
@@ -52,7 +52,7 @@ class Labelling:
         """Serve tasks; without a file the judgments of a collection are only looked at."""
         self._tasks, self._file, self._token, self._blind = tasks, file, token, blind
         self._ids = list(tasks.by_id)
-        if isinstance(tasks, Judged) and file is not None:
+        if isinstance(tasks, JudgmentTasks) and file is not None:
             tasks.add(file.others)
 
     def app(self) -> Starlette:
@@ -105,7 +105,9 @@ class Labelling:
             "collection": collection.name,
             "annotator": self._file.annotator if self._file else None,
             "file": str(self._file.path) if self._file else None,
-            "techniques": self._tasks.techniques if isinstance(self._tasks, Judged) else None,
+            "techniques": self._tasks.techniques
+            if isinstance(self._tasks, JudgmentTasks)
+            else None,
             "blind": self._blind,
             "grades": {
                 kind: [grade._asdict() for grade in grades]
@@ -153,7 +155,7 @@ class Labelling:
 
     async def _search(self, request: Request) -> Response:
         """List queries with judgments that are looked for, or such judgments of one query."""
-        if not isinstance(self._tasks, Judged):
+        if not isinstance(self._tasks, JudgmentTasks):
             return _fault("these are tasks, and no collection", 404)
         parameters = request.query_params
         filters = Filters(**{name: parameters.get(name, "") for name in Filters._fields})

@@ -175,7 +175,7 @@ else:
     Prediction = dspy.Prediction
 
 
-class Answered(NamedTuple):
+class AnsweredItem(NamedTuple):
     """An item of an answer, and the key of the reply that has it."""
 
     item: Any
@@ -247,7 +247,9 @@ class Program(dspy.Module):
         forward: Any = getattr(type(self), "forward")  # noqa: B009 - of the object, DSPy warns of it
         return await dspy.asyncify(forward)(self, *args, **kwargs)
 
-    def ask_each(self, **inputs: Any) -> "tuple[dict[int, Answered], IncompleteReplyError | None]":
+    def ask_each(
+        self, **inputs: Any
+    ) -> "tuple[dict[int, AnsweredItem], IncompleteReplyError | None]":
         """Ask for something about each item of a list; take what `ask` takes.
 
         Returns:
@@ -262,7 +264,9 @@ class Program(dspy.Module):
         name, each = itemized_output(self.signature) or ("", None)
         assert each is not None
         answered = zip(outputs[name], outputs["call_ids"], strict=True)
-        return {getattr(item, each.answered): Answered(item, key) for item, key in answered}, error
+        return {
+            getattr(item, each.answered): AnsweredItem(item, key) for item, key in answered
+        }, error
 
     def ask(self, *, config: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
         """Ask, with a `config` of DSPy's for this call, as `rollout_id`.

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from freshstack_dspy import Collection
-from freshstack_dspy.labelling.judged import Judged
+from freshstack_dspy.labelling.judged import JudgmentTasks
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.server import ADDRESS, Labelling
 from freshstack_dspy.labelling.tasks import Tasks
@@ -53,7 +53,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 def _served(
     folder: Path, target: Path, annotator: str = "ana", *, blind: bool = False
 ) -> Iterator[httpx.Client]:
-    tasks = Judged(Collection.load(target)) if target.is_dir() else Tasks.open(target)
+    tasks = JudgmentTasks(Collection.load(target)) if target.is_dir() else Tasks.open(target)
     path = folder / f"labels-{annotator}.jsonl"
     with closing(LabelFile(path, annotator, tasks.by_id, tasks.collection)) as file:
         app = Labelling(tasks, file, TOKEN, blind=blind).app()

@@ -10,7 +10,7 @@ import pytest
 
 from freshstack_dspy import HumanLabel
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.labelling.judged import Filters, Judged
+from freshstack_dspy.labelling.judged import Filters, JudgmentTasks
 from tests.collection.small import CONTENTS, A, B, D, write_small
 from tests.labelling.conftest import Serve
 from tests.labelling.test_browser import start, stop
@@ -113,7 +113,7 @@ def test_a_large_collection_is_sent_in_parts(tmp_path: Path) -> None:
     large = replace(
         small, queries=tuple(queries), nuggets=tuple(nuggets), judgments=judgments, pool=()
     )
-    judged = Judged(large)
+    judged = JudgmentTasks(large)
 
     second = judged.around(Filters(), {}, 250)
     last = judged.around(Filters(), {}, 10_000)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from freshstack_dspy import HumanLabel, read_labels
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.labelling.judged import Judged
+from freshstack_dspy.labelling.judged import JudgmentTasks
 from freshstack_dspy.labelling.label_file import LabelFile
 from freshstack_dspy.labelling.tasks import Tasks
 from tests.collection.small import write_small
@@ -31,7 +31,7 @@ PIECES = st.sampled_from([*ODD, b"", b"\n", b'"', b",", b'"label":1,', b"support
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Tasks:
     folder = tmp_path_factory.mktemp("labels") / "small"
-    return Judged(write_small(folder))
+    return JudgmentTasks(write_small(folder))
 
 
 def damaged(data: bytes, places: list[tuple[float, int, bytes]]) -> bytes:
