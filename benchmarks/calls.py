@@ -21,8 +21,8 @@ from chat_server import QUOTE, serving
 from timing import TINY, in_turns, report
 
 from freshstack_dspy import ModelConfig, Nuggetizer, Query, connect
-from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.question import ShownQuestion
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 CALLS, LATENCY = (32, 0.02) if TINY else (1_000, 0.2)

@@ -33,9 +33,9 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.rows import read_rows
 from freshstack_dspy.signatures.answers import ReferenceAnswer
-from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import verdicts_on
 from freshstack_dspy.signatures.nuggets import NuggetText
+from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
 from freshstack_dspy.text import find_quotation, restates
 

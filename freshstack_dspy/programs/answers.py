@@ -15,7 +15,7 @@ from freshstack_dspy.signatures.answers import (
     GradeAgreement,
     ReferenceAnswer,
 )
-from freshstack_dspy.signatures.checks import ShownQuestion
+from freshstack_dspy.signatures.question import ShownQuestion
 
 
 class GeneratedAnswer(Prediction):

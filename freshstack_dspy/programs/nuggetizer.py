@@ -6,8 +6,8 @@ from typing import Any
 
 from freshstack_dspy.lm.typed import Prediction, Program
 from freshstack_dspy.records import Failure, Nugget, Query
-from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, misquotations
+from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.text import denies, find_quotation, jaccard, terms
 
 

@@ -17,8 +17,8 @@ from freshstack_dspy.records import (
     StepName,
     as_query,
 )
-from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.text import find_quotation
 
 

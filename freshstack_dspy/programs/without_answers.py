@@ -17,7 +17,7 @@ from freshstack_dspy.programs.support_judge import (
     passage_inputs,
 )
 from freshstack_dspy.records import Chunk, Importance, Nugget, Query, Relevance, as_query
-from freshstack_dspy.signatures.checks import ShownQuestion
+from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 

@@ -33,7 +33,7 @@ from freshstack_dspy.records import (
     Relevance,
     StepName,
 )
-from freshstack_dspy.signatures.checks import ShownQuestion
+from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.stored.contents import nuggets_by_query
 from freshstack_dspy.stored.record_files import rows
 

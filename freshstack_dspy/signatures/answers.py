@@ -7,17 +7,16 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from freshstack_dspy.lm.schemas import Bound, PassageNumber, Reason
 from freshstack_dspy.lm.typed import named
-from freshstack_dspy.signatures.checks import (
+from freshstack_dspy.signatures.judge_support import NumberedChunk
+from freshstack_dspy.signatures.question import PromptPart, ShownQuestion
+from freshstack_dspy.signatures.reply_rules import (
     DISTINCT,
     FilledText,
-    PromptPart,
     Sentence,
-    ShownQuestion,
     numbers_of,
     raise_if,
     within_limit,
 )
-from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 
 class AnswerSentence(PromptPart):

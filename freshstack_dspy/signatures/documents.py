@@ -7,17 +7,16 @@ from pydantic import AfterValidator, ValidationInfo
 
 from freshstack_dspy.lm.schemas import Bound
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
-from freshstack_dspy.signatures.checks import (
+from freshstack_dspy.signatures.judge_support import NumberedChunk
+from freshstack_dspy.signatures.question import PromptPart, ShownQuestion
+from freshstack_dspy.signatures.reply_rules import (
     DISTINCT,
     FilledText,
-    PromptPart,
     Sentence,
-    ShownQuestion,
     quoted,
     raise_if,
     within_limit,
 )
-from freshstack_dspy.signatures.judge_support import NumberedChunk
 from freshstack_dspy.text import is_alike, plain, terms, unsupported_words
 
 

@@ -12,11 +12,10 @@ from freshstack_dspy.lm.reask import OneForEach
 from freshstack_dspy.lm.schemas import Bound, ChunkNumber, NuggetNumber, Reason
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import ScaleName
-from freshstack_dspy.signatures.checks import (
+from freshstack_dspy.signatures.question import PromptPart, ShownQuestion
+from freshstack_dspy.signatures.reply_rules import (
     DISTINCT,
     WHOLE,
-    PromptPart,
-    ShownQuestion,
     each_once,
     numbers_of,
     quoted,

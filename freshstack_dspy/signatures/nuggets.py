@@ -9,11 +9,10 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from freshstack_dspy.lm.schemas import Bound
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
 from freshstack_dspy.records import Importance
-from freshstack_dspy.signatures.checks import (
+from freshstack_dspy.signatures.question import PromptPart, ShownQuestion
+from freshstack_dspy.signatures.reply_rules import (
     DISTINCT,
-    PromptPart,
     Sentence,
-    ShownQuestion,
     quoted,
     raise_if,
     within_limit,

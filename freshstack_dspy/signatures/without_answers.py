@@ -9,19 +9,18 @@ from freshstack_dspy.lm.reask import OneForEach
 from freshstack_dspy.lm.schemas import Bound, NuggetNumber, PassageNumber, Reason
 from freshstack_dspy.lm.typed import named
 from freshstack_dspy.records import Importance
-from freshstack_dspy.signatures.checks import (
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.question import PromptPart, ShownQuestion
+from freshstack_dspy.signatures.reply_rules import (
     DISTINCT,
     WHOLE,
-    PromptPart,
     Sentence,
-    ShownQuestion,
     each_once,
     numbers_of,
     quoted,
     raise_if,
     within_limit,
 )
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
 from freshstack_dspy.text import restates
 
 

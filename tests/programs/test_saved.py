@@ -12,13 +12,13 @@ from freshstack_dspy import Nuggetizer, Query, SupportJudge
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.programs.saved import load_program, save_program, state_of
-from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import (
     ChunkSupport,
     NumberedChunk,
     NumberedNugget,
     SupportedNugget,
 )
+from freshstack_dspy.signatures.question import ShownQuestion
 
 from .conftest import Answering
 

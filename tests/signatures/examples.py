@@ -15,7 +15,6 @@ from freshstack_dspy.signatures.answers import (
     GradeAgreement,
     ReferenceAnswer,
 )
-from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.documents import (
     DecontextualizePassages,
     SeedPassage,
@@ -33,6 +32,7 @@ from freshstack_dspy.signatures.judge_support import (
     NumberedNugget,
 )
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 PROMPTS = Path(__file__).parent / "prompts"

@@ -18,10 +18,10 @@ from freshstack_dspy.lm.typed import (
 )
 from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.signatures.answers import AnswerClosedBook, AnswerQuestion, DecomposeQuestion
-from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
 from freshstack_dspy.signatures.judge_support import JUDGES, JudgeSupport
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 from .examples import EXAMPLES, PROMPTS, prompt

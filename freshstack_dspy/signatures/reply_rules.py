@@ -1,48 +1,17 @@
-"""What the answers of several signatures share: strict items, and checks that no schema has."""
+"""Rules for replies that no schema states, and that several signatures share.
+
+A reply that answers for a chunk or nugget twice, or for one that it was not given, is sent back to
+the model (`each_once`); an item that only repeats another, in whatever words, is dropped (`DISTINCT`).
+"""
 
 import json
-import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
 
-from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.schemas import SENTENCE
-from freshstack_dspy.records import Query
-
-
-class PromptPart(BaseModel):
-    """A part of a question or an answer; it has no other fields than these."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class ShownQuestion(PromptPart):
-    """A question as a model is shown it, without the fields that are empty."""
-
-    title: str = ""
-    body: str = ""
-    asked: str = ""
-    """The date, as 2017-05-16."""
-    tags: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, query: Query) -> Self:
-        """What a model is shown of a query; never its answer."""
-        if not isinstance(query, Query):
-            raise ConfigError(
-                f"the query is {reprlib.repr(query)}; give a Query, as Query(query_id='1', "
-                "title='…', body='…', answer='…')"
-            )
-        day = (query.asked_at or "")[:10]
-        return cls(title=query.title, body=query.body, asked=day, tags=query.tags)
-
-    @property
-    def text(self) -> str:
-        """Title and body, as `Query.text`."""
-        return f"{self.title} {self.body}".strip()
 
 
 def _not_blank(text: str) -> str:
