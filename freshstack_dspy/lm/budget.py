@@ -1,7 +1,7 @@
 """The budget: every call is reserved at its upper bound before it is sent, so no cap is overshot.
 
-What was spent is in the replies store, under the name of the collection: it counts over all runs,
-also those that failed. What is reserved is only here, for the calls in flight.
+The amount spent is in the replies store, under the name of the collection, and counts all runs,
+failed ones too. Reservations exist only here, for the calls in flight.
 """
 
 import functools
@@ -46,14 +46,14 @@ _LONGEST_REPLY = 131_072
 
 @dataclass
 class Account:
-    """Who pays for calls, what they cost, and how much at most."""
+    """Who pays for calls, their prices, and the caps."""
 
     name: str = "default"
     """Caps count over all runs in this name."""
     caps: BudgetConfig = field(default_factory=BudgetConfig)
     prices: PricesConfig = field(default_factory=PricesConfig)
     reserved: Spent = field(default_factory=Spent)
-    """The upper bound of what is under way elsewhere, as in a provider's batches."""
+    """The upper bound of calls under way elsewhere, such as a provider's batches."""
     in_flight: Spent = field(default_factory=Spent)
     """The upper bound of the calls under way, of all the clients that share this account."""
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -63,8 +63,8 @@ class Account:
 def upper_bound(request: ChatRequest, price: Price | None) -> Spent:
     """The most that one request can cost.
 
-    No tokenizer in use makes more tokens than its input has bytes, so its bytes are the bound: the
-    provider's own count is not known before. Without a price the dollars are 0.
+    The provider's count is not known in advance, but no tokenizer in use makes more tokens than
+    its input has bytes, so the bytes are the bound. Without a price the dollars are 0.
     """
     input_tokens = len(canonical_json(request.body()).encode()) + ADDED_BY_PROVIDERS
     output_tokens = int(request.parameters.get("max_tokens") or _LONGEST_REPLY)
@@ -93,7 +93,7 @@ class Reservation:
     bound: Callable[[], Spent]
     """The most that the request can cost."""
     charge: Callable[[Spent], None]
-    """Enters more as spent."""
+    """Adds to what is spent."""
     _taken: Spent = field(default_factory=Spent)
 
     @functools.cached_property

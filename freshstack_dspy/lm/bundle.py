@@ -1,9 +1,9 @@
 """Bundles: recorded entries as JSON Lines sorted by key, for git and colleagues.
 
-A bundle comes from anybody: every line is validated when it is opened, its entry checked against
-the key of its request, and the line against the checksum at its end, which bundles of before 0.3
-lack. After that only the places of the lines are in memory, and an entry is read
-when it is asked for. A bundle whose name ends in `.zst` is compressed.
+A bundle may come from anyone. Opening it validates every line: the entry against the key of its
+request, and the line against the checksum at its end, which bundles from before 0.3 lack. After
+that, only the places of the lines are in memory, and an entry is read when it is asked for.
+A bundle whose name ends in `.zst` is compressed.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class Bundle(Recorded):
 
 
 class Bundles(FirstOf):
-    """The entries of several bundles as of one."""
+    """Several bundles as one."""
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
         """Open bundles; two with different replies to one request are a StoreError."""
@@ -116,7 +116,7 @@ def write_bundle(keys: Iterable[str], recorded: Recorded, path: Path) -> int:
 
 
 class MergeReport(Record):
-    """What became of the entries of a bundle."""
+    """The outcome of merging a bundle."""
 
     added: int = 0
     same: int = 0
@@ -166,7 +166,7 @@ class VerifyReport(Record):
     damaged: dict[str, str]
     """What is wrong with an entry, by its name in a store, or by `line 7` in a bundle."""
     without_checksum: int = 0
-    """Lines of a bundle in which a changed character would not be noticed."""
+    """Lines of a bundle without a checksum, where a changed character goes unnoticed."""
 
     def __str__(self) -> str:
         counts = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())

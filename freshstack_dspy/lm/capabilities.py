@@ -1,8 +1,8 @@
 """What a model takes and costs: parameters, limits, how strictly it holds a reply to a schema, prices.
 
-Known from the table in LiteLLM's wheel, read as a file (LiteLLM is not imported, nothing is
-fetched), and from a few rules of providers that the table does not hold. A model that the table
-lacks is taken to be like those of its name at other providers.
+The source is the table in LiteLLM's wheel, read as a file (LiteLLM is not imported, nothing is
+fetched), with a few rules of providers that the table lacks. A model that is not in the table is
+assumed to be like models of the same name at other providers.
 """
 
 import functools
@@ -29,7 +29,7 @@ _TABLE = "model_prices_and_context_window_backup.json"
 _CHAT = ("chat", "responses")
 
 TEMPERATURE = 0.1
-"""The default of models that take one and do not think."""
+"""The default for models that take a temperature and do not think."""
 LONGEST_ANSWER = 4096
 """Tokens of a reply, thoughts aside, where nobody says how long it may be."""
 THOUGHTS = {
@@ -43,10 +43,10 @@ THOUGHTS = {
 }
 """Tokens for thoughts on top of those for the answer, by `reasoning_effort`."""
 _MOST_OF_UNKNOWN = 16_384
-"""Tokens of a reply of a model in the cloud that nothing is known of."""
+"""Tokens of a reply of an unknown model in the cloud."""
 
 _OPENAI_NAME = re.compile(r"(ft:)?(o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use|chat-latest)")
-"""Names of models that refuse what others ignore, at whichever provider."""
+"""Names of models that refuse what others ignore, at any provider."""
 _LOCAL = (
     "hosted_vllm vllm ollama ollama_chat sglang llamafile lm_studio xinference fireworks_ai"
 ).split()
@@ -58,7 +58,7 @@ _OBJECT_ONLY = ("deepseek", "zai")
 _COMPILED = (*_STRICT, "groq", "anthropic", "gemini", "vertex_ai", "azure_ai", "bedrock")
 """Providers that compile a schema themselves, and refuse bounds or give up on too many of them."""
 _BY_GRAMMAR = ("hosted_vllm", "vllm", "llamafile", "ollama", "ollama_chat")
-"""Servers of one's own that make a grammar of a schema, which may list the items of an array."""
+"""Local servers that turn a schema into a grammar; the schema may list the items of an array."""
 _BY_OUTLINES = ("lm_studio",)
 """Servers that may decode with outlines: each string with a `maxLength` takes it seconds and GBs."""
 
@@ -87,7 +87,7 @@ class Capabilities(Record):
     model: ModelConfig
 
     def reply_tokens(self, answer: int = LONGEST_ANSWER) -> int:
-        """`max_tokens` of a call whose answer takes so many: the user's own, or with thoughts."""
+        """`max_tokens` of a call: the user's own, or those of the answer plus the thoughts."""
         if self.model.max_tokens is not None:
             return self.model.max_tokens
         thoughts = THOUGHTS[self.model.reasoning_effort or "medium"] if self.thinks else 0
@@ -127,7 +127,7 @@ class Capabilities(Record):
         return replace(request, config=config)
 
     def response_format(self, asked: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """How a schema is asked for, in DSPy's shape; None: by the prompt alone."""
+        """The request for a schema, in DSPy's shape; None: the prompt alone asks."""
         if asked is None or self.structured == "none":
             return None
         if self.structured == "json_object":
@@ -159,7 +159,7 @@ def entry_of(model: str) -> dict[str, Any]:
 
 
 def capabilities_of(model: ModelConfig) -> Capabilities:
-    """What a model takes, with what its configuration says of it.
+    """What a model takes, including what its configuration says.
 
     Raises:
         ConfigError: The configuration sets what the model does not take.
@@ -225,7 +225,7 @@ def _by_table(model: ModelConfig) -> Capabilities:
 
 
 def _structured(provider: str, entry: Mapping[str, Any]) -> Structured:
-    """How far a provider holds a reply to a schema: as the table says, where that is to be had."""
+    """How strictly a provider holds a reply to a schema, from the table if it says."""
     if provider in _OBJECT_ONLY:
         return "json_object"
     native = bool(entry.get("supports_native_structured_output"))
@@ -254,7 +254,7 @@ def _efforts(alike: list[dict[str, Any]], *, is_openai: bool) -> tuple[str, ...]
 
 
 def _check_settings(model: ModelConfig, takes: Capabilities) -> None:
-    """Refuse settings that the model does not take; 1 is what models sample at by themselves."""
+    """Refuse settings that the model does not take; models sample at 1 by default."""
     fault, effort = "", model.reasoning_effort
     if not takes.samples and model.temperature not in (None, 1):
         fault = f"temperature is {model.temperature:g}: {model.name} takes none; leave it out"
@@ -280,7 +280,7 @@ def longest_input_of(model: str) -> int | None:
 
 @functools.lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
-    """LiteLLM's table of models, as it is."""
+    """LiteLLM's table of models, unchanged."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}
@@ -308,7 +308,7 @@ def _last(name: str) -> str:
 
 
 def _namesakes(name: str) -> list[dict[str, Any]]:
-    """The entries of models of a name at any provider, perhaps but for a tag, as `:free`."""
+    """The entries of models with this name at any provider, also with a tag such as `:free`."""
     names, last = _by_last_name(), _last(name)
     others = names.get(last) or names.get(_last(name.partition(":")[0]), [])
     return [_entry(other) for other in others]
@@ -321,7 +321,7 @@ _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 class Tier(Record):
-    """What a token costs once a call's input is longer than so many tokens."""
+    """The price of a token once a call's input exceeds a number of tokens."""
 
     above: int
     input: float
@@ -382,7 +382,7 @@ def _from_table(model: str) -> Price | None:
     entry = entry_of(model)
     if entry.get("input_cost_per_token") is None:
         return None
-    # What a model thinks is counted as output; where it costs more, all output does.
+    # Thoughts count as output; where they cost more, all output is charged at their price.
     output = max(entry.get(f"output_cost_per_{kind}token") or 0.0 for kind in ("", "reasoning_"))
     tiers = [
         Tier(
@@ -438,7 +438,7 @@ def is_too_long(refusal: str) -> bool:
 
 
 def window_in(refusal: str) -> int | None:
-    """How many tokens the context holds, where such a message says it."""
+    """How many tokens the context holds, if such a message says."""
     match = _WINDOWS.search(refusal)
     number = next(filter(None, match.groups()), None) if match else None
     return int(number.replace(",", "")) if number else None

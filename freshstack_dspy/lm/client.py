@@ -74,16 +74,16 @@ class Client(Recorder[Prompt, Reply]):
         self.model = model
         self.capabilities = capabilities_of(model)
         self.provider = provider
-        """What answers in place of what the model's name chooses, if it was given."""
+        """The provider that was given in place of the one that the model's name chooses."""
         self.deferred: dict[str, str] = {}
-        """The keys of requests that were written down, with the step that asked."""
+        """The keys of deferred requests, with the step that asked."""
         self._prices = model.prices or access.account.prices
         self._answered_at: str | None = None
-        """When the last answer came that was recorded before this run."""
+        """The time of the last answer recorded before this run."""
         self._too_long: list[tuple[int, int, int]] = []
-        """Tokens of prompts, of the longest replies to them, and of both: as long does not fit."""
+        """Token counts that do not fit: of prompts, of their longest replies, and of both."""
         opened: Any = functools.partial(provider_for, model)
-        if provider is not None:  # whoever made it closes it
+        if provider is not None:  # its maker closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
         asks = access.mode in ("live", "rerecord")
         super().__init__(model, access, Retries(model, opened, self._has_answered), asks=asks)
@@ -104,7 +104,7 @@ class Client(Recorder[Prompt, Reply]):
         return self
 
     def answer_waiting(self, request: ChatRequest) -> Reply:
-        """Answer a request that was written down for later."""
+        """Answer a request that was deferred."""
         (reply,) = self.answer([Prompt(request)])
         return reply
 
@@ -121,7 +121,7 @@ class Client(Recorder[Prompt, Reply]):
         return response
 
     def stream(self, request: Request) -> Iterator[Any]:
-        """Answer one request in one piece, for what takes a stream, as `dspy.streamify`."""
+        """Answer one request in one piece, for callers that expect a stream, as `dspy.streamify`."""
         return response_to_events(self.complete(request))
 
     async def acomplete(self, request: Request) -> Response:
@@ -139,7 +139,7 @@ class Client(Recorder[Prompt, Reply]):
         return chat_request(fitted, endpoint=self.endpoint, sample=sample)
 
     def waits(self, seconds: float) -> str | None:
-        """Notify that no reply came for so long; give it in words, or None where none is awaited."""
+        """Notify that the model has been silent; return it in words, or None if none is awaited."""
         load, why = self.retries.load(), self.retries.trouble
         if not any(load.values()):
             return None
@@ -151,12 +151,12 @@ class Client(Recorder[Prompt, Reply]):
         )
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
-        """Write down what a reply turned out to be worth."""
+        """Record the status that a reply turned out to have."""
         if self.access.store is not None and self.mode != "replay":
             self.access.store.note(key, status, reasked_as)
 
     def enter_used(self, entries: Sequence[Reply]) -> None:
-        """Enter that what is made depends on these, and in a step who answered."""
+        """Enter that the output depends on these, and which model answered in the step."""
         super().enter_used(entries)
         if current_step() != "other" and any(
             entry.finish_reason not in (NO_REPLY, UNANSWERED) for entry in entries
@@ -164,9 +164,9 @@ class Client(Recorder[Prompt, Reply]):
             self.ledger.enter_model(self.model.name)
 
     def _asks_again(self, entry: Reply) -> bool:
-        """Whether a request that nobody answered may be answered now: in an outage, not its own fault.
+        """Whether a request that got no answer may be sent again: if an outage was the cause.
 
-        Where the model answered others since, it had its turn.
+        If the model has answered others since, the request itself was the cause.
         """
         if not entry.is_dead_end or entry.key in self._asked_for:
             return False
@@ -176,7 +176,7 @@ class Client(Recorder[Prompt, Reply]):
         return is_open and not self._has_answered(since=entry.received_at)
 
     def _has_answered(self, since: str = "") -> bool:
-        """Whether a reply of this model is recorded that came after a moment, and before this run."""
+        """Whether a reply of this model was recorded after a moment and before this run."""
         with self._guard:
             if self._answered_at is None:  # read once: it takes the whole store
                 self._answered_at = max(self._answers_at(), default="")
@@ -202,7 +202,7 @@ class Client(Recorder[Prompt, Reply]):
         return upper_bound(items[0].request, self.price)
 
     def _send(self, items: Sequence[Prompt], reservation: Reservation) -> Sent[Reply]:
-        """Ask. That there was no reply is recorded too: a replay must come to the same failure."""
+        """Ask. A missing reply is recorded too: a replay must come to the same failure."""
         ((request, sent),) = items
         counts: dict[str, int | None] = {}
         try:
@@ -240,9 +240,9 @@ class Client(Recorder[Prompt, Reply]):
         self._too_long.append(least)
 
     def _check_length(self, request: ChatRequest) -> None:
-        """Refuse in the model's place what is as long as what it refused in this run.
+        """Refuse in the model's place a prompt as long as one that it refused in this run.
 
-        It is recorded as the model's refusal would be, so that a replay goes the same way.
+        This is recorded like a refusal by the model, so that a replay takes the same path.
         """
         if not self._too_long:
             return
@@ -291,7 +291,7 @@ _GIVEN_OUT = "freshstack_given_out"
 
 @contextmanager
 def given_out() -> Iterator[list[Response]]:
-    """Collect the recorded responses that are given out inside, also in threads it begins."""
+    """Collect the recorded responses that are given out inside, also in threads begun there."""
     replies: list[Response] = []
     # DSPy's threads see its settings, and no context variable of ours.
     with dspy.context(**{_GIVEN_OUT: replies}):
@@ -301,7 +301,7 @@ def given_out() -> Iterator[list[Response]]:
 class RecordedLM(dspy.LM):
     """A `dspy.LM` whose replies are recorded; its `rollout_id` is the number of the sample.
 
-    Saved with a program, it is its model, mode and store, and no key: it is connected again.
+    Saved with a program are its model, mode and store, and no key; loading connects it again.
     (DSPy's `load` asks for `allow_unsafe_lm_state=True`, as for any LM of others.)
 
     Attributes:
@@ -310,7 +310,7 @@ class RecordedLM(dspy.LM):
     """
 
     def __init__(self, client: Client, callbacks: Sequence[Any] = ()) -> None:
-        """Put a model before a client; DSPy's own cache and retries are off.
+        """Make the LM of a client; DSPy's own cache and retries are off.
 
         `callbacks` are DSPy's, called next to those of `dspy.settings`.
         """
@@ -337,16 +337,16 @@ class RecordedLM(dspy.LM):
         self.reasks = model.reasks
 
     def _get_initial_kwargs(self, **kwargs: Any) -> dict[str, Any]:
-        """Without DSPy's rules for models of OpenAI's that reason: `capabilities` has them."""
+        """Skip DSPy's rules for OpenAI's reasoning models: `capabilities` has them."""
         return {name: value for name, value in kwargs.items() if value is not None}
 
     @property
     def ledger(self) -> Ledger:
-        """What was asked, by step."""
+        """The usage so far, by step."""
         return self.client.ledger
 
     def dump_state(self) -> dict[str, Any]:
-        """Give what `load_state` makes it from again, as JSON.
+        """Give the state that `load_state` takes, as JSON.
 
         Raises:
             FatalModelError: It has bundles or a provider of its own, which cannot be saved.
@@ -384,7 +384,7 @@ class RecordedLM(dspy.LM):
         return self.client.recorded_as(request, self._sample({"rollout_id": rollout_id})).key
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask, or raise the client's ModelError out of the error that DSPy wraps around it."""
+        """Ask; DSPy wraps the client's ModelError, which is raised in its place."""
         with self._calling(kwargs):
             return super().__call__(*args, **kwargs)
 
@@ -474,7 +474,7 @@ _SETTINGS = {
 
 
 def model_of(lm: Any) -> ModelConfig:
-    """How a model that DSPy is configured with is asked.
+    """Give the configuration of a model that DSPy is configured with.
 
     Raises:
         ConfigError: It is another class with no engine, or has a setting that a configuration lacks.
@@ -507,7 +507,7 @@ def model_of(lm: Any) -> ModelConfig:
 
 
 def _check_no_command(name: str) -> None:
-    """Refuse a command in an LM that may be from a file of somebody else's."""
+    """Refuse a command in an LM that may be from somebody else's file."""
     if name.startswith(COMMAND):
         raise ConfigError(
             f"{name!r} is a program to run, and not taken from a saved program or an LM object; "

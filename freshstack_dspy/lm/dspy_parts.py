@@ -1,6 +1,6 @@
-"""What is used of DSPy beyond its documented API: `tests/lm/test_dspy_parts.py` says what it must do.
+"""The parts of DSPy used beyond its documented API; `tests/lm/test_dspy_parts.py` tests them.
 
-A new version of DSPy that moves or changes a part is mended here.
+If a new version of DSPy moves or changes a part, adapt it here.
 """
 
 from typing import Any

@@ -54,7 +54,7 @@ LITELLM_IN_FLIGHT = 64
 """Most requests in flight through LiteLLM: with more threads httpx's pool loses connections."""
 _CLOUDS = ("azure", "bedrock", "sagemaker", "vertex_ai")
 _ANY_KEY = "none"
-"""For a local server, which takes any key where a client insists on one."""
+"""For a local server, which takes any key, when the client insists on one."""
 
 
 class HostedModel(NamedTuple):
@@ -127,13 +127,13 @@ def check_reachable(model: ModelConfig) -> None:
 
 
 _MODELS_WAIT = 10.0
-"""Seconds; the list of models is at hand, or it is not worth the wait."""
+"""Seconds; the list of models is not worth a longer wait."""
 
 
 def listed_models(model: ModelConfig) -> Any:
     """The body of `/models` of a model's own address; None where there is none, or none that is JSON.
 
-    What is wrong with the address, the first request says.
+    The first request reports a wrong address.
     """
     from freshstack_dspy.lm.dspy_parts import TransportError, TransportRequest, lm15
     from freshstack_dspy.lm.transport import BoundedTransport, answer_within
@@ -197,7 +197,7 @@ class BaselineProvider:
 _MOST_OF_COMMAND = 16 * 2**20
 """The longest reply."""
 _MOST_OF_ERRORS = 4096
-"""So much of what it wrote to stderr is shown: the end, where errors are."""
+"""How much of stderr is shown: its end, where errors are."""
 
 
 class CommandProvider:
@@ -227,8 +227,8 @@ class CommandProvider:
     def complete(self, request: "Request") -> "Response":
         """Run the command once.
 
-        A TransientModelError: it failed, said nothing or took too long. A ReplyError: it said too
-        much. A FatalModelError: it cannot be run.
+        A TransientModelError: it failed, wrote nothing or took too long. A ReplyError: it wrote
+        too much. A FatalModelError: it cannot be run.
         """
         from freshstack_dspy.lm.dspy_parts import lm15
 
@@ -241,7 +241,7 @@ class CommandProvider:
         )
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill the processes that still run."""
         with self._guard:
             for process in self._running:
                 _kill(process)
@@ -311,7 +311,7 @@ class CommandProvider:
 
 
 def _prompt_of(request: "Request") -> str:
-    """The system message and the user's; of a longer conversation each turn below its role."""
+    """The system message and the user's; in longer conversations, each turn below its role."""
     turns = [(message.role, message.text or "") for message in request.messages]
     texts = [text for _, text in turns]
     if len(turns) > 1:
@@ -476,7 +476,7 @@ def _litellm() -> Any:
 
 
 def litellm_address(model: Model) -> dict[str, Any]:
-    """Timeout, endpoint and key, where these are not the provider's own and the environment's."""
+    """Timeout, endpoint and key, if they differ from the provider's and the environment's."""
     base = model.api_base or base_from_environment(model.name)
 
     def has_key() -> bool:
@@ -491,8 +491,8 @@ def litellm_address(model: Model) -> dict[str, Any]:
 def _key_for(model: Model, base: str | None, has_key: Callable[[], bool]) -> str | None:
     """The configuration's key or the provider's variable; None leaves it to the client.
 
-    For some providers, as `hosted_vllm`, the client reads no variable; for others it reads further
-    ones, and `has_key` tells whether one is set.
+    For some providers, such as `hosted_vllm`, the client reads no variable; for others it reads
+    further ones, and `has_key` tells whether one is set.
     """
     if model.api_key is not None:
         return model.api_key.get_secret_value()
@@ -512,18 +512,18 @@ _FATAL = {
     "ConfigurationError": "cannot be asked: check {section}",
     "ImportError": "cannot be asked: check {section}",
 }
-"""What is said of errors that end a build, by the name of their class or of the nearest above it."""
+"""Messages for errors that end a build, by the name of their class or nearest base class."""
 _PASSING = (408, 409, 425, 429, 529)
 _NOT_THERE = (404, 405, 410)
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""What the clients raise on a body that is no reply."""
+"""Errors that clients raise if a body is not a reply."""
 _FILTERED = re.compile(r"content.?(filter|policy|management)", re.IGNORECASE)
 _CLASS_NAMES = re.compile(r"^((litellm\.)?\w+(Error|Exception|Timeout)( Error)?( -|:)\s*)+")
 
 
 @contextmanager
 def errors_explained(model: Model) -> Iterator[None]:
-    """Raise the errors of DSPy's client, of LiteLLM and of the SDK below it as ours."""
+    """Turn the errors of DSPy's client, of LiteLLM and of the SDK below it into ours."""
     from freshstack_dspy.lm.dspy_parts import lm15, to_lm15_error
 
     try:
@@ -545,7 +545,7 @@ def errors_explained(model: Model) -> Iterator[None]:
 
 
 def _explained(error: Exception, model: Model) -> ModelError:
-    """An error of lm15's as ours: fatal, a refusal of this request, or one that may pass."""
+    """Turn lm15's error into ours: fatal, a refusal of this request, or transient."""
     from freshstack_dspy.lm.dspy_parts import lm15
 
     status = getattr(error, "status", None) or 0
@@ -609,7 +609,7 @@ def sendable(request: ChatRequest, model: Model) -> "Request":
 
 
 def did_not_answer(why: str, model: Model, *, maybe_billed: bool = True) -> TransientModelError:
-    """The error for a request without an answer, which may have one when it is asked again."""
+    """The error for a request without an answer, which a retry may bring."""
     error = TransientModelError(f"{model.name} did not answer: {presentable(why, model)}")
     error.maybe_billed = maybe_billed
     return error

@@ -39,7 +39,7 @@ def requests_file(config: BuildConfig) -> Path:
 def write_requests(store: ReplyStore, path: Path, steps: Mapping[str, str]) -> int:
     """Write the deferred requests of these keys as an OpenAI batch file; return how many.
 
-    For whoever answers by hand, each also has the step that asks, and the question it is about.
+    For people who answer by hand, each line also names its step and shows its question.
     """
     written = 0
     try:
@@ -67,7 +67,7 @@ def keys_in(file: Path) -> Iterator[str]:
 
 
 def _question_of(request: ChatRequest) -> str:
-    """The question that a request is about; empty where it shows none as our programs do."""
+    """The question that a request is about; empty if the request shows none."""
     for message in reversed(request.messages):  # a re-ask ends with what was wrong
         with suppress(ValueError, LookupError, TypeError):
             question = json.loads(message.content)["question"]
@@ -88,19 +88,19 @@ _GROUPS = ("replaced", "failed", "invalid", "unknown", "repeated")
 
 
 class ImportReport(Record):
-    """What became of the lines of a replies file; the lists name custom ids."""
+    """The outcome of importing a replies file; the lists hold custom ids."""
 
     imported: int = 0
     replaced: tuple[str, ...] = ()
-    """A person's lines that took the place of another reply, which stays under a number."""
+    """A person's lines that replaced another reply, which stays in the store under a number."""
     failed: tuple[str, ...] = ()
     """Lines that hold an error in place of a reply; their requests still wait."""
     invalid: tuple[str, ...] = ()
-    """Lines that are no answer to their request; it still waits."""
+    """Lines that do not answer their request, which still waits."""
     unknown: tuple[str, ...] = ()
-    """Lines whose request this store does not wait for, and has no reply to."""
+    """Lines whose request is neither waiting nor answered in this store."""
     repeated: tuple[str, ...] = ()
-    """Lines for a request that an earlier line, or the store, has a reply to."""
+    """Lines whose request was answered by an earlier line, or already in the store."""
     waiting: int = Field(default=0, ge=0)
     """Requests that still wait for a reply."""
     reasons: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class ImportReport(Record):
         return bool(self.failed or self.invalid or self.unknown)
 
     def summary(self) -> str:
-        """What became of the lines, without what waits."""
+        """The outcome of the lines, without the requests that wait."""
         parts = [f"{self.imported} imported"]
         for name in _GROUPS:
             if ids := getattr(self, name):
@@ -207,7 +207,7 @@ class AnswerLine(NamedTuple):
     error: str = ""
     """Why there is no reply, in the provider's words."""
     fault: str = ""
-    """How the line is in neither format."""
+    """Why the line fits neither format."""
 
 
 def read_answer(text: str) -> AnswerLine:
@@ -341,7 +341,7 @@ def fault_in(request: ChatRequest, text: str) -> str | None:
 
 @functools.lru_cache(maxsize=32)
 def _validator(schema: str) -> Any:
-    """A validator without the bounds of a call, which are there for the decoder."""
+    """A validator without the bounds of a call, which only guide the decoder."""
     from jsonschema import Draft202012Validator, validators  # type: ignore[import-untyped]
 
     # JSON Schema takes 1.0 for an integer; the models that read the reply do not.

@@ -1,8 +1,7 @@
 """Batch jobs: one record on disk for each batch that was, or was about to be, made at a provider.
 
-A record is written before each step that a provider hears of, and names its own submission, which
-goes to the provider too. So a process that is killed anywhere leaves behind what its successor
-needs to find the batch in place of paying for a second one.
+A record is written before each step at the provider, and holds a submission id that is sent along.
+So if a process is killed at any point, its successor can find the batch and does not pay twice.
 """
 
 import contextlib
@@ -42,7 +41,7 @@ from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Record
 
 JobState = Literal["intended", "creating", "underway", "ended", "dropped"]
-"""`intended`: nothing but an upload can have happened. `creating`: the batch may exist.
+"""`intended`: at most an upload has happened. `creating`: the batch may exist.
 `underway`: it exists, under `batch_id`. `ended`: its replies are imported. `dropped`: it was
 never made."""
 
@@ -53,17 +52,17 @@ _log = logging.getLogger(__name__)
 
 
 class Job(Record):
-    """One batch: what was sent, how far it got, what came of it."""
+    """One batch: what was sent, its progress, and its result."""
 
     schema_version: Literal[2] = 2
     submission: str = Field(pattern=r"^[0-9a-f]{16}$")
-    """A name of our own, known before the provider has one."""
+    """Our own name for the batch, known before the provider assigns one."""
     model: str
     endpoint: str
     keys: tuple[str, ...] = Field(min_length=1)
     """The keys of the requests, in the order in which they were sent."""
     upper_bound: Spent
-    """The most that it can cost; reserved until it has ended."""
+    """The upper bound of its cost; reserved until it has ended."""
     begun_at: datetime
     asked_at: datetime | None = None
     """When the provider was last asked to create the batch."""
@@ -79,7 +78,7 @@ class Job(Record):
     """Why the provider refused the batch as a whole."""
     report: ImportReport | None = None
     unanswered: int = 0
-    """Requests that the ended batch has neither a reply nor an error for."""
+    """Requests for which the ended batch has neither a reply nor an error."""
 
     @property
     def pending(self) -> bool:
@@ -124,7 +123,7 @@ class Batches:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """Keep other processes away, and settle what an earlier one left unsettled."""
+        """Lock out other processes, and settle what an interrupted one left open."""
         with self.folder.exclusive():
             for job in self.folder.pending():
                 self._settle(job)
@@ -187,7 +186,7 @@ class Batches:
                 )
 
     def send(self, planned: Submission) -> Iterator[Job]:
-        """Make the batches, one after the other; for what is raised first see `check_budget`."""
+        """Make the batches, one after the other; `check_budget` says what is raised first."""
         self.check_budget(planned)
         yield from map(self._send, planned.parts)
 
@@ -251,7 +250,7 @@ class Batches:
         )
 
     def _settle(self, job: Job) -> None:
-        """Bring a job that was cut off to a step at which it is clear what exists."""
+        """Bring an interrupted job to a step at which it is clear what exists."""
         if job.step == "intended":
             self.folder.save(job, step="dropped")
         if job.step != "creating" or self.is_of_other_model(job):
@@ -285,7 +284,7 @@ class Batches:
         return next((each for each in listed if each.is_of(job.submission, job.file_id)), None)
 
     def _look_after(self, job: Job) -> Job:
-        """Ask for the status of a batch, and import what came of it if it has ended."""
+        """Ask for the status of a batch, and import its replies if it has ended."""
         try:
             batch = self._api.retrieve(job.batch_id or "")
         except FatalModelError as error:
@@ -335,11 +334,11 @@ class JobFolder:
         return [job for folder in folders for job in JobFolder(folder).jobs()]
 
     def reserved(self) -> Spent:
-        """The most that the pending jobs can cost."""
+        """The upper bound of what the pending jobs cost."""
         return sum((job.upper_bound for job in self.pending()), Spent())
 
     def save(self, job: Job, **changes: Any) -> Job:
-        """Write a record with some changes, so that it is there and whole at any stop."""
+        """Write a changed record atomically."""
         job = job.model_copy(update=changes)
         write_file(self.record(job), job.model_dump_json())
         return job
@@ -350,7 +349,7 @@ class JobFolder:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep other processes from the jobs; a process that dies lets go."""
+        """Lock the jobs against other processes; the lock ends with its process."""
         with contextlib.ExitStack() as stack:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The batch APIs of OpenAI and Azure (through LiteLLM) and of Anthropic.
 
-Every method raises `FatalModelError` where nothing was done and trying again does not help, and
-`TransientModelError` otherwise, with `maybe_billed` where the call may have worked.
+Every method raises `FatalModelError` if nothing was done and a retry would not help, and
+`TransientModelError` otherwise, with `maybe_billed` set if the call may have worked.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Batch(Record):
     """Why the batch was refused as a whole."""
 
     def is_of(self, submission: str, file_id: str) -> bool:
-        """Whether it was made of a submission of ours, or of its file."""
+        """Whether it was made from one of our submissions, or from its file."""
         return submission == self.submission or file_id == self.file_id
 
 
@@ -203,7 +203,7 @@ class AnthropicBatches:
             return _anthropic_batch(json.loads(self._call("GET", f"/{quote(batch_id, safe='')}")))
 
     def created_since(self, moment: datetime) -> Iterator[Batch]:
-        """None: what is listed has no name of ours."""
+        """None: the listed batches do not hold our name."""
         return iter(())
 
     def results(self, batch: Batch) -> Iterator[AnswerLine]:
@@ -293,7 +293,7 @@ def _in_openai_format(line: str) -> str:
 
 @contextlib.contextmanager
 def _explained(model: ModelConfig) -> Iterator[None]:
-    """Raise what happens while a provider is asked as one of our errors."""
+    """Turn the errors of asking a provider into ours."""
     try:
         with errors_explained(model):
             yield
