@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from freshstack_dspy.corpus.shown_chunks import as_chunk
 from freshstack_dspy.formats.nuggetizer import assignment
-from freshstack_dspy.programs.support_judge import as_chunk
 from freshstack_dspy.recipes.judge import ToJudge, grouped, judge
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (

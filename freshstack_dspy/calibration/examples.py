@@ -17,10 +17,11 @@ from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.following import follow, lost_lines
 from freshstack_dspy.calibration.labels import PairId, Paths, pair_of, read_labels
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.corpus.shown_chunks import whole
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.typed import plain
 from freshstack_dspy.programs.nuggetizer import likeness
-from freshstack_dspy.programs.support_judge import judge_inputs, whole
+from freshstack_dspy.programs.support_judge import judge_inputs
 from freshstack_dspy.records import (
     AnswerLabel,
     Chunk,

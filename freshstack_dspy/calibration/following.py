@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from freshstack_dspy.calibration.labels import AnyLabel, check_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.corpus.parquet import ChunkFile
+from freshstack_dspy.corpus.shown_chunks import evidence, whole
 from freshstack_dspy.measures.passage_labels import chunks_under, label_under
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Hit, Place, merged
 from freshstack_dspy.pages.page import counted
-from freshstack_dspy.programs.support_judge import evidence, whole
 from freshstack_dspy.records import Chunk, HumanLabel, Query, Spans
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.passages import Files

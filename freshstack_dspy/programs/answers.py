@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, get_args
 
+from freshstack_dspy.corpus.shown_chunks import ChunkPart, parts_of
 from freshstack_dspy.lm.typed import Prediction, Program
-from freshstack_dspy.programs.support_judge import ChunkPart, parts_of, passage_inputs
+from freshstack_dspy.programs.support_judge import passage_inputs
 from freshstack_dspy.records import Answer, Chunk, CitedSentence, Expansion, Query, as_query
 from freshstack_dspy.signatures.answers import (
     AgreementGrade,

@@ -5,9 +5,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from freshstack_dspy.corpus.shown_chunks import ChunkPart, parts_of
 from freshstack_dspy.lm.typed import Prediction, Program
 from freshstack_dspy.programs.nuggetizer import nugget_of
-from freshstack_dspy.programs.support_judge import ChunkPart, parts_of, passage_inputs
+from freshstack_dspy.programs.support_judge import passage_inputs
 from freshstack_dspy.records import Chunk, Nugget, Query
 from freshstack_dspy.signatures.documents import (
     DecontextualizePassages,

@@ -6,16 +6,11 @@ The steps of TREC RAG's AutoNuggetizer; see `recipes/without_answers.py`.
 from collections.abc import Sequence
 from typing import Any
 
+from freshstack_dspy.corpus.shown_chunks import ChunkPart, parts_of
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.typed import Prediction, Program
 from freshstack_dspy.programs.nuggetizer import nugget_of
-from freshstack_dspy.programs.support_judge import (
-    ChunkPart,
-    as_nuggets,
-    numbered_nuggets,
-    parts_of,
-    passage_inputs,
-)
+from freshstack_dspy.programs.support_judge import as_nuggets, numbered_nuggets, passage_inputs
 from freshstack_dspy.records import Chunk, Importance, Nugget, Query, Relevance, as_query
 from freshstack_dspy.signatures.question import ShownQuestion
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets

@@ -109,7 +109,7 @@ def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
         EngineError: The cluster of `[engine]` cannot do the work.
     """
     mapper(config.engine)  # before any work
-    files, skipped, licences = _look(config, progress)
+    files, skipped, licences = look(config, progress)
     folder, by = config.chunks_folder / ".chunks" / config.name, _cut_by(config)
     before = _Kept.read(existing_folder(folder), by)
     chunks, faults, made = before.chunks, before.faults_in(files), 0
@@ -128,7 +128,7 @@ def chunk_corpora(config: BuildConfig, progress: Progress) -> ChunkedCorpora:
     return ChunkedCorpora(chunks, cut, [*skipped, *faults], licences)
 
 
-def _look(
+def look(
     config: BuildConfig, progress: Progress
 ) -> tuple[list[ReadFile], list[SkippedFile], list[LicenceFile]]:
     """Say what is in the files of the corpora."""
@@ -325,7 +325,7 @@ def _cut_by(config: BuildConfig) -> str:
     That is the settings, the code that cuts files, and the versions of the packages it uses.
     """
     packages = "tiktoken|tree-sitter.*|py3langid"
-    code = _code_sha256(("corpus", "languages.py", "lm/tokens.py"), packages)
+    code = code_sha256(("corpus", "languages.py", "lm/tokens.py"), packages)
     return sha256_of([config.chunking.max_tokens, code, _languages(config)])
 
 
@@ -346,7 +346,7 @@ def _seen_files(config: BuildConfig, corpus: CorpusConfig) -> SeenFiles:
         if corpus.path is None:
             raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
         commit = find_commit(corpus.path, corpus.revision)
-    depends_on = sha256_of([_code_sha256(("",)), config.chunking.max_file_bytes, chosen, commit])
+    depends_on = sha256_of([code_sha256(("",)), config.chunking.max_file_bytes, chosen, commit])
     return SeenFiles(config.chunks_folder / ".seen" / place, depends_on)
 
 
@@ -360,7 +360,7 @@ def commit_dates(config: BuildConfig) -> dict[str, str]:
 
 
 @functools.cache
-def _code_sha256(places: tuple[str, ...], packages: str = ".*") -> str:
+def code_sha256(places: tuple[str, ...], packages: str = ".*") -> str:
     """Fingerprint files and folders of this package, Python, and the versions of packages.
 
     Those are the packages that this one requires and whose names match.

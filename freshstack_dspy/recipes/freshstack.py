@@ -10,6 +10,7 @@ import dspy
 
 from freshstack_dspy.collection.contamination import Knowledge, contamination, overlap
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, QueriesConfig
+from freshstack_dspy.corpus.shown_chunks import as_chunk
 from freshstack_dspy.errors import FatalModelError, SourceError, file_named
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.languages import language_of
@@ -19,7 +20,7 @@ from freshstack_dspy.programs.answers import ClosedBookAnswerer, QuestionDecompo
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
-from freshstack_dspy.programs.support_judge import SupportJudge, as_chunk
+from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.questions.filters import corpus_overlap, overlap_note
 from freshstack_dspy.questions.reading import QueryReading, read_queries

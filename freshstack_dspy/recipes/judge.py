@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
+from freshstack_dspy.corpus.shown_chunks import ChunkPart, whole
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.client import RecordedLM
@@ -28,13 +29,11 @@ from freshstack_dspy.lm.typed import (
     plain,
 )
 from freshstack_dspy.programs.support_judge import (
-    ChunkPart,
     SupportJudge,
     failure_of,
     judge_inputs,
     moved,
     unjudged,
-    whole,
 )
 from freshstack_dspy.recipes.flow import no_records
 from freshstack_dspy.recipes.known import NOTHING, Known

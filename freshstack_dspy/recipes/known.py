@@ -15,10 +15,11 @@ from freshstack_dspy.calibration.labels import all_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.diff import match_chunks
+from freshstack_dspy.corpus.shown_chunks import whole
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.programs.support_judge import moved, whole
+from freshstack_dspy.programs.support_judge import moved
 from freshstack_dspy.records import (
     Candidate,
     Chunk,

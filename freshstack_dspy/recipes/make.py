@@ -42,6 +42,7 @@ from freshstack_dspy.recipes.provenance import (
     shareable,
 )
 from freshstack_dspy.recipes.session import Session, check_mode
+from freshstack_dspy.recipes.stamp import Stamp
 from freshstack_dspy.stored.contents import Contents, slice_queries
 from freshstack_dspy.stored.manifest import Manifest, Provenance, read_manifest
 from freshstack_dspy.stored.writing import check_replaceable, is_as_written, manifest_of
@@ -108,6 +109,7 @@ def run(
     *,
     before: Collection | None = None,
     stages: "Stages | None" = None,
+    existing: Callable[[BuildConfig, Progress], Result | None] | None = None,
     check: Callable[[Session], object] | None = None,
     most: int | None = None,
     dry: bool = False,
@@ -121,6 +123,7 @@ def run(
         before: A collection whose judgments, nuggets and expansions are reused.
         stages: Steps over the corpus of `before`; by default all of the recipe, over that of the
             configuration.
+        existing: Gives the result where there is nothing to make.
         check: Checks the session before anything is asked.
         most: How many of the questions are taken; by default all.
         dry: Whether nothing is sent and written.
@@ -134,6 +137,8 @@ def run(
         options["progress"] = progress = stack.enter_context(showing(options.get("progress")))
         if stages is None:
             config = _prepared(config, options.get("mode", "live"), progress, dry=dry)
+        if existing is not None and (result := existing(config, progress)) is not None:
+            return result
         if dry:
             recipe, programs = options.get("recipe"), options.get("programs")
             opened = dry_session(config, progress, recipe, programs)
@@ -213,6 +218,18 @@ def build(
         FreshstackError: Anything else that stops a build, in one line.
     """
     config = configured(config, options)
+    mode = options.get("mode", "live")
+    stamps: list[Stamp] = []
+
+    def existing(config: BuildConfig, progress: Progress) -> Collection | None:
+        stamps.append(Stamp(config, options))
+        if mode == "rerecord" or not stamps[0].matches():
+            return None
+        collection = Collection.load(config.out)
+        if collection.manifest.counts.failures and mode != "replay":
+            return None  # which may ask again
+        report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
+        return collection
 
     def finish(made: Made) -> Collection:
         progress = made.session.progress
@@ -226,7 +243,10 @@ def build(
             return made.write(described)
 
     with span("build", collection=config.name), only_writer(config.out, "freshstack build"):
-        return run(config, finish, check=None if replace else _check_replaced, **options)
+        check = None if replace else _check_replaced
+        collection = run(config, finish, existing=existing, check=check, **options)
+        stamps[0].keep()
+        return collection
 
 
 def _check_replaced(session: Session) -> None:

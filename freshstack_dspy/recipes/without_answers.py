@@ -11,9 +11,10 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.corpus.shown_chunks import ChunkPart, whole
 from freshstack_dspy.errors import FatalModelError, ReplyError, TooLongError
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.programs.support_judge import ChunkPart, failure_of, passage_inputs, whole
+from freshstack_dspy.programs.support_judge import failure_of, passage_inputs
 from freshstack_dspy.programs.without_answers import (
     ImportanceRater,
     NuggetUpdater,

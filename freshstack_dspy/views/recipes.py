@@ -30,7 +30,6 @@ from freshstack_dspy.recipes.stale import Change, Stale, StaleLabel, StaleNugget
 from freshstack_dspy.records import in_order_of_steps
 from freshstack_dspy.stored.contents import FROM_PASSAGES, listed, some_of
 from freshstack_dspy.stored.manifest import Manifest
-from freshstack_dspy.views.calibration import confusion_table, metrics_parts
 from freshstack_dspy.views.collection import tallies_table
 
 COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")
@@ -433,6 +432,8 @@ def rejudged_page(
     if rejudged.agreement is not None:
         pairs, threshold = counted(rejudged.agreement.pairs, "pair"), rejudged.agreement.threshold
         title = f"{rejudged.model} compared with the labels before: {pairs}, support from {threshold} on"
+        from freshstack_dspy.views.calibration import confusion_table, metrics_parts  # with DSPy
+
         parts += metrics_parts(rejudged.agreement)
         parts.append(confusion_table(rejudged.agreement, "now", "before"))
     parts += map(Text, _rejudged(rejudged, path, changes))

@@ -19,8 +19,8 @@ from freshstack_dspy import (
     RelevanceGrader,
     SupportJudge,
 )
+from freshstack_dspy.corpus.shown_chunks import whole
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.records import Answer, CitedSentence, Failure
 
 from .conftest import Answering

@@ -12,9 +12,10 @@ import pytest
 from freshstack_dspy import Chunk, Judgment, ModelConfig, Nugget, ReplyStore, SupportJudge, connect
 from freshstack_dspy.config import Mode
 from freshstack_dspy.corpus.chunks import chunk_file
+from freshstack_dspy.corpus.shown_chunks import ChunkPart, evidence, whole
 from freshstack_dspy.errors import DeferredError, ReplyError
 from freshstack_dspy.lm.client import RecordedLM
-from freshstack_dspy.programs.support_judge import ChunkPart, evidence, moved, whole
+from freshstack_dspy.programs.support_judge import moved
 from freshstack_dspy.records import SourceFile, Vote
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, judge_level
 

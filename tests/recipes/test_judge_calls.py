@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy import BuildConfig, Chunk, Judgment, ModelConfig, Nugget, Query, SupportJudge
+from freshstack_dspy.corpus.shown_chunks import ChunkPart
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.programs.support_judge import ChunkPart, judge_inputs
+from freshstack_dspy.programs.support_judge import judge_inputs
 from freshstack_dspy.recipes.judge import (
     MARGIN,
     JudgeCall,

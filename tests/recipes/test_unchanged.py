@@ -1,5 +1,8 @@
 """A rerun of an unchanged build writes nothing, and a rerun of a changed one is a build."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,11 @@ from freshstack_dspy import BuildConfig, Collection, ReplyStore, build
 from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT
+from freshstack_dspy.recipes.stamp import Stamp
 
 from .conftest import Built
 from .domain import domain, files_of
-from .scripted import Inputs, Said, ScriptedProvider, judge, when
+from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
 
 
 @pytest.fixture
@@ -117,3 +121,45 @@ def test_what_failed_is_asked_again_where_that_is_said(tmp_path: Path) -> None:
     assert build(config, provider=ScriptedProvider()).failures == made.failures
     healed = build(config, mode="rerecord", failed=True, provider=ScriptedProvider())
     assert not healed.failures
+
+
+# The short cut
+
+
+def test_any_change_of_what_a_build_depends_on_is_seen(config: BuildConfig, tmp_path: Path) -> None:
+    build(config, mode="replay")
+    assert Stamp(config, {}).matches()
+    own: Any = object()
+    assert not Stamp(config, {"recipe": own}).matches(), "no file tells of its changes"
+    for name in (
+        *("corpus/src/phase.py", "corpus/new.png", "questions.jsonl"),
+        *("cache/cache.db", "collection/judgments.jsonl", "collection/manifest.json"),
+    ):
+        path = tmp_path / name
+        before = (path.read_bytes(), path.stat()) if path.exists() else None
+        path.write_bytes((before[0] if before else b"\0") + b"\n")
+        assert not Stamp(config, {}).matches(), name
+        if before is None:
+            path.unlink()
+        else:
+            path.write_bytes(before[0])
+            os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+        assert Stamp(config, {}).matches(), name
+
+
+def test_an_input_that_changes_during_a_build_is_a_change_for_the_next(tmp_path: Path) -> None:
+    def meddling(inputs: Inputs) -> Any:
+        (tmp_path / "corpus/src/phase.py").write_text("changed = True\n")
+        return nuggetize(inputs)
+
+    config = domain(tmp_path)
+    build(config, provider=ScriptedProvider(NuggetizeAnswer=meddling))
+
+    assert not Stamp(config, {}).matches()
+
+
+def test_a_build_in_which_nothing_changed_does_not_import_dspy(config: BuildConfig) -> None:
+    build(config, mode="replay")
+    code = f"import sys; from freshstack_dspy import build; build({str(config.file)!r}); sys.exit('dspy' in sys.modules)"
+
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=config.out.parent)
