@@ -104,7 +104,7 @@ def steps(
     """
     collection = StoredCollection.load(collection)
     qrels = collection.qrels(slices)
-    run = run if isinstance(run, SearchRun) else read_searches(run, qrels.spans)
+    run = run if isinstance(run, SearchRun) else read_searches(run, collection.files)
     if run.searches.keys().isdisjoint(qrels.nuggets):
         raise CollectionError(f"{run.name} has no search for a query of {collection.name}")
     union = run.union()
@@ -252,7 +252,7 @@ def _sum(before: Any, now: Any) -> Any:
 
 def _tokens(qrels: NuggetQrels, run: SearchRun, searches: Iterable[Search]) -> int | None:
     """The tokens of all results shown; a result outside the corpus counts by its own text."""
-    lengths = qrels.spans.lengths if run.has_passages and qrels.spans else qrels.tokens
+    lengths = qrels.spans().lengths if run.has_passages and qrels.spans else qrels.tokens
     shown = (id_ for search in searches for id_ in search.documents)
     try:
         return sum(

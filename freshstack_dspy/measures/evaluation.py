@@ -244,7 +244,7 @@ def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run
         CollectionError: It cannot be read, or the judgments are not of a collection.
     """
     if isinstance(source, str | Path) and is_searches(source):
-        return read_searches(source, qrels.spans).union()
+        return read_searches(source, qrels.spans and qrels.spans()).union()
     if isinstance(source, str | Path) and is_passages(source):
         return spans_of(qrels, Path(source).name).read(Path(source))
     return to_run(source, name)
@@ -365,7 +365,7 @@ def _as_trec_eval(run: Run) -> Run:
 def _notes(qrels: NuggetQrels, run: PassageRun, covered: float) -> PassageNotes:
     labels = without = 0
     for query, nuggets in qrels.nuggets.items():
-        of_query = () if qrels.spans is None else qrels.spans.labels(query).values()
+        of_query = () if qrels.spans is None else qrels.spans().labels(query).values()
         for chunk in chain.from_iterable(of_query):
             for nugget in nuggets:
                 if (chunk.labels.get(nugget) or 0) >= qrels.threshold:

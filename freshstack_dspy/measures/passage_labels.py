@@ -22,7 +22,7 @@ def spans_of(qrels: NuggetQrels, run: str) -> Spans:
             f"run {run!r:.200} has passages, which are measured on a collection, whose files tell "
             "where its evidence is; these are qrels alone"
         )
-    return qrels.spans
+    return qrels.spans()
 
 
 def by_passage_id(run: PassageRun, files: Spans) -> Run:

@@ -3,7 +3,7 @@
 import csv
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -44,8 +44,8 @@ class Judged:
     newly_found: Mapping[str, int] | None = None
     """For a run of passages, how many relevant chunks of the collection each is the first to hold
     evidence of, by passage id."""
-    spans: "Spans | None" = None
-    """Where documents and evidence are, for measures in bytes, by `query_id`."""
+    spans: "Callable[[], Spans] | None" = None
+    """Gives where documents and evidence are, for measures in bytes, by `query_id`."""
     query_id: str = ""
     plain: bool = False
     """Whether the labels are grades for the query, which has no nuggets."""
@@ -91,13 +91,13 @@ class Judged:
                 "measures in bytes need a collection, whose files tell where documents and "
                 "evidence are; these are qrels alone"
             )
-        return self.spans.place(document)
+        return self.spans().place(document)
 
     @cached_property
     def evidence(self) -> dict[str, list[Span]]:
         """The evidence of all labels of support, by file."""
         evidence: defaultdict[str, list[Span]] = defaultdict(list)
-        by_file = {} if self.spans is None else self.spans.labels(self.query_id)
+        by_file = {} if self.spans is None else self.spans().labels(self.query_id)
         for (source, path), chunks in by_file.items():
             for chunk in chunks:
                 for nugget, spans in chunk.evidence.items():
@@ -307,8 +307,9 @@ class NuggetQrels:
     questions: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The text of each query, where it is known."""
     about: About = field(default_factory=About, compare=False)
-    spans: Spans | None = field(default=None, compare=False)
-    """Where chunks and evidence are in the files of the collection; None where there is none."""
+    spans: Callable[[], Spans] | None = field(default=None, compare=False)
+    """Gives, each time the same, where chunks and evidence are in the files of the collection; None
+    where there is none."""
     passages: PassageLabels | None = field(default=None, compare=False)
     """What measures also ask of the documents of a run of passages."""
 

@@ -35,7 +35,7 @@ class Files:
 
 def scores(evidence: list[Span], *retrieved: str) -> tuple[float | None, ...]:
     files: Any = Files()
-    judged = Judged({}, spans=files)
+    judged = Judged({}, spans=lambda: files)
     judged.__dict__["evidence"] = {"s/a": evidence}
     measures = (byte_precision, byte_recall, byte_iou)
     return tuple(measure(retrieved, judged, None) for measure in measures)

@@ -218,6 +218,7 @@ def judgments_of(chunks: Sequence[Chunk], labels: Mapping[str, Mapping[int, Labe
         for nugget, of in labels.items()
         for number, (label, evidence) in of.items()
     ]
+    files = Files(chunks, judgments)
     return NuggetQrels(
         {"q": tuple(labels)},
         {
@@ -230,7 +231,7 @@ def judgments_of(chunks: Sequence[Chunk], labels: Mapping[str, Mapping[int, Labe
         },
         tokens={chunk.chunk_id: chunk.tokens for chunk in chunks},
         chunk_ids={chunk.chunk_id for chunk in chunks},
-        spans=Files(chunks, judgments),
+        spans=lambda: files,
     )
 
 
