@@ -1,4 +1,4 @@
-"""Recall next to agreement: where they differ, and whose failure it is (LLM-retEval, cases A to F)."""
+"""Recall compared with agreement: where they differ, and why (LLM-retEval, cases A to F)."""
 
 from collections import Counter
 from collections.abc import Mapping, Set
@@ -16,7 +16,7 @@ CASES: dict[Case, str] = {
     "E": "the answer disagrees, and supports all nuggets of the gold answer and more",
     "F": "the verdict is contrary to the nuggets that both answers support",
 }
-"""What they are here; A and C are failures of recall, D to F of answers and their comparison."""
+"""The cases; A and C are failures of recall, D to F failures of answers and their comparison."""
 RECALL_FAILS: tuple[Case, ...] = ("A", "C")
 
 
@@ -25,9 +25,9 @@ def case_of(
 ) -> Case | None:
     """Tell which case of failure an answer is, from the nuggets that are supported.
 
-    A person has to read to be sure; this says which case the labels speak for. There is none where
-    recall and agreement are of one mind, or where the gold answer has more than the retrieved
-    chunks hold: then recall is above 0, below 1, and the disagreement right.
+    Only a person who reads the answer can be sure; this is the case that the labels suggest. There
+    is none if recall and agreement are consistent, or if the gold answer has more than the
+    retrieved chunks hold: then recall is between 0 and 1, and the disagreement is right.
 
     Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1.
 
@@ -35,8 +35,8 @@ def case_of(
         found: Whether recall is above 0.
         agrees: The verdict; None: there was no gold answer to agree with.
         held: The nuggets that the answer supports.
-        gold: Those that the gold answer supports.
-        retrieved: Those that the chunks of the answer's context support.
+        gold: The nuggets that the gold answer supports.
+        retrieved: The nuggets that the chunks of the answer's context support.
     """
     if agrees is None or (found != agrees and not gold):
         return "D"
@@ -50,28 +50,28 @@ def case_of(
 
 
 class FoundAndAgrees(Record):
-    """The table of two by two, and how far both sides go together, by query."""
+    """The two-by-two table of queries, and how far both sides correlate."""
 
     measure: str
     """The ranking measure."""
     queries: int
-    """How many have a value of the measure and a verdict on the answer."""
+    """The number of queries with a value of the measure and a verdict on the answer."""
     found_agree: int
     found_disagree: int
-    """Here is where to look for distracting chunks (case C of the paper) and for errors of the
-    models (cases D, E and F)."""
+    """Look here for distracting chunks (case C of the paper) and for errors of the models (cases D,
+    E and F)."""
     missed_agree: int
-    """Here is where to look for relevant chunks that are not annotated, or of another version
-    (cases A and B), and for what the model knows itself."""
+    """Look here for relevant chunks that are not annotated, or of another version (cases A and B),
+    and for what the model knows itself."""
     missed_disagree: int
     cases: dict[Case, int]
-    """How many queries are of which case of failure."""
+    """The number of queries by case of failure."""
     phi: Estimate
     """Correlation of found with agreeing."""
     spearman: Estimate
     """Correlation of the measure's values with agreeing, which the paper reports (ALL)."""
     refined: Estimate
-    """The same without the failures of recall, cases A and C (Refined)."""
+    """`spearman` without the failures of recall, cases A and C (Refined)."""
     without_value: tuple[str, ...]
     """Queries with a verdict and no value of the measure, ascending."""
     without_verdict: tuple[str, ...]
@@ -87,17 +87,17 @@ def found_and_agrees(
 ) -> FoundAndAgrees:
     """Compare a ranking measure with whether the answers agree, query by query.
 
-    A query counts as found where the measure's value is above 0. Only a person can be sure which
-    case it is: the table shows where to look.
+    A query counts as found if the measure's value is above 0. Only a person can be sure which case
+    it is; the table shows where to look.
 
     Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1 (cases A to F) and
     4.2 (failures and correlation).
 
     Args:
-        values: Of the measure, by query id.
-        verdicts: Whether the answer agrees, by query id; None where it was not decided.
+        values: The measure's values, by query id.
+        verdicts: Whether the answer agrees, by query id; None if undecided.
         measure: The name of the measure.
-        cases: By query id, those that are failures; see `case_of`.
+        cases: The failures by query id; see `case_of`.
     """
     cases = cases or {}
     agrees = {query: float(verdict) for query, verdict in verdicts.items() if verdict is not None}
@@ -119,7 +119,7 @@ def found_and_agrees(
         missed_agree=cells[0, 1],
         missed_disagree=cells[0, 0],
         cases=dict(sorted(Counter(cases.values()).items())),
-        phi=correlation(found_by_query),  # of two that are yes or no, every correlation is phi
+        phi=correlation(found_by_query),  # for two binary variables, every correlation is phi
         spearman=correlation(values),
         refined=correlation(values, without=RECALL_FAILS),
         without_value=tuple(sorted(agrees.keys() - values.keys())),
@@ -133,15 +133,15 @@ def failure_cases(
     scale: Scale,
     recalls: Mapping[str, Mapping[str, float]],
 ) -> list[FailureCase]:
-    """List the answers about which recall and agreement differ, as far as labels tell why.
+    """List the answers on which recall and agreement differ, where labels tell why.
 
     An answer is left out if it, its gold answer or their nuggets failed.
 
     Args:
         answering: The answers.
-        collection: Over which they are.
-        scale: Of the judge of nuggets.
-        recalls: By run, query id -> recall; of other runs there are no cases.
+        collection: The collection that they are about.
+        scale: The scale of the judge of nuggets.
+        recalls: By run, query id -> recall; other runs have no cases.
     """
     qrels = collection.qrels()
     answers = {(answer.run_id, answer.topic_id): answer for answer in answering.answers}
@@ -192,7 +192,7 @@ def failure_cases(
 
 
 def _held(answer: AssignedAnswer, scale: Scale) -> frozenset[str] | None:
-    """The ids of the nuggets that an answer supports; None where one has no label."""
+    """Give the ids of the nuggets that an answer supports; None if one has no label."""
     labels = {nugget.nugget_id: nugget.label for nugget in answer.nuggets}
     if None in labels.values():
         return None

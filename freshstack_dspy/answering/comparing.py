@@ -26,24 +26,24 @@ COMPARERS = {
     "exact_match": 1.0,
     "token_f1": 0.5,
 }
-"""What can compare answers (§2.2), and the score from which on two agree by default. A
-model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
+"""The comparers of answers (§2.2), and the default score from which on two answers agree. A model
+says yes (1) or no (0), or gives a grade from 0 to 3; the other scores are from 0 to 1."""
 OTHER_COMPARERS = Registry("freshstack_dspy.comparers", "comparer", {})
-"""Comparers of other packages: functions of a gold answer and another, which give a number from 0 to 1."""
+"""Comparers of other packages: functions from a gold answer and an answer to a number from 0 to 1."""
 _HIGHEST = {"graded": 3.0}
 YES_OR_NO = {"yes_no": COMPARERS["yes_no"]}
 Comparer = Callable[[Query, Sequence[str], str], Mapping[str, Any]]
-"""From a query, its gold answers and another answer to `score`, `reason` and perhaps `call_id`."""
+"""From a query, its gold answers and an answer to `score`, `reason` and perhaps `call_id`."""
 
 
-# How far two answers say the same, by their words alone; each is from 0 to 1 and symmetric.
+# Similarities of two answers by their words; each is from 0 to 1 and symmetric.
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def answer_words(text: str) -> list[str]:
-    """Cut into lower-case words without punctuation and articles, as SQuAD's evaluation does."""
+    """Split into lower-case words without punctuation and articles, like SQuAD's evaluation."""
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
@@ -53,7 +53,7 @@ def exact_match(first: str, second: str) -> float:
 
 
 def token_f1(first: str, second: str) -> float:
-    """Compute 2 * shared words / (words of one + words of the other), as SQuAD does."""
+    """Compute 2 * shared words / (words of first + words of second), like SQuAD."""
     words, others = Counter(answer_words(first)), Counter(answer_words(second))
     if not words or not others:
         return float(words == others)
@@ -64,11 +64,11 @@ SIMILARITIES: dict[str, Callable[[str, str], float]] = {
     "exact_match": exact_match,
     "token_f1": token_f1,
 }
-"""By the name of the comparer."""
+"""The similarities by name of the comparer."""
 
 
 class RecordAndFailure(NamedTuple):
-    """An answer or an agreement; with a failure it says nothing."""
+    """An answer or an agreement; with a failure, the record has no content."""
 
     record: Any
     failure: AnsweringFailure | None = None
@@ -81,7 +81,7 @@ def agree(
     queries: Mapping[str, Query],
     golds: Mapping[str, Sequence[Answer]],
 ) -> tuple[list[Agreement], list[AnsweringFailure]]:
-    """Compare every answer with the gold ones by every comparer; the first decides."""
+    """Compare every answer with the gold answers, by every comparer; the first one decides."""
     columns: list[list[RecordAndFailure]] = []
     for name, threshold in comparers.items():
         ask = partial(_compared, _comparer(session, name), name, threshold, queries, golds)
@@ -100,19 +100,19 @@ def agree(
 
 
 def comparer_names() -> tuple[str, ...]:
-    """Name what can compare answers: ours, and what installed packages have."""
+    """Name the comparers of answers: ours, and those of installed packages."""
     return (*COMPARERS, *OTHER_COMPARERS.names())
 
 
 def check_comparers(comparers: Iterable[str]) -> None:
-    """Check, before anything is asked, that there are all of them."""
+    """Check that all comparers exist, before any request is made."""
     for name in comparers:
         if name not in COMPARERS and name not in (allowed := comparer_names()):
             raise ConfigError(f"no comparer {name!r}; allowed: {', '.join(allowed)}")
 
 
 def answer_comparer(session: Session, name: str) -> Any:
-    """The comparer `yes_no` or `graded`; the first may be one of the user's own."""
+    """Give the comparer `yes_no` or `graded`; the user's own program can replace `yes_no`."""
     plain, own = AnswerComparer(graded=name == "graded"), session.programs.get("comparer")
     if own is None or name != "yes_no":
         return plain
@@ -141,7 +141,7 @@ def _compared(
     golds: Mapping[str, Sequence[Answer]],
     answer: Answer,
 ) -> RecordAndFailure:
-    """Whether an answer agrees with a gold one by one comparer, asked only where it is not plain."""
+    """Tell whether an answer agrees with a gold one; the comparer is asked only if needed."""
     query, gold = queries[answer.topic_id], golds[answer.topic_id]
     references = [gold_answer.text for gold_answer in gold if gold_answer.is_answered]
     failed = next((gold_answer for gold_answer in gold if gold_answer.status != "ok"), None)
@@ -174,7 +174,7 @@ def _compared(
 
 
 def _known(answer: Answer, references: Sequence[str], failed: Answer | None) -> dict[str, Any]:
-    """What is known of an agreement without a comparer; nothing where it has to be asked."""
+    """Give what is known of an agreement without a comparer; empty if the comparer is needed."""
     if answer.status not in ("ok", "not_retrieved"):
         reason = "the answer from the retrieved context failed"
         return {"status": answer.status, "reason": reason}

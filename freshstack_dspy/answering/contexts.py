@@ -1,4 +1,4 @@
-"""Contexts and the reports that are written from them, next to three bounds (CRUX, Table 1).
+"""Contexts and the reports that are written from them, compared with three bounds (CRUX, Table 1).
 
 The bounds are direct prompting, a report without any context; the oracle result, the report that
 people wrote; and the oracle retrieval, a report from the oracle context Z*.
@@ -49,28 +49,28 @@ class ContextReport(Record):
     chunk_ids: tuple[str, ...]
     """The context, the best first; empty for direct prompting and the oracle result."""
     omitted: tuple[OmittedChunk, ...] = ()
-    """Chunks of it that the writer was not shown."""
+    """Chunks of the context that the writer was not shown."""
     text: str
     status: AnswerStatus
     reason: str
     """Why there is no report, or no rating."""
     coverage: float | None
-    """Cov(y); None where the report failed, or one of its ratings."""
+    """Cov(y); None if the report or one of its ratings failed."""
     density: float | None
     call_id: str | None
 
 
 @dataclass(frozen=True, repr=False)
 class ContextTable(Shown):
-    """Table 1: for each of `BOUNDS` and each run its values by query."""
+    """Table 1: the values by query, for each of `BOUNDS` and each run."""
 
     reports: tuple[ContextReport, ...]
     values: dict[str, Values]
-    """By row; its measures are the columns that it has, as `Cov(Z)`."""
+    """By row; the measures are its columns, such as `Cov(Z)`."""
     unjudged: dict[str, float]
-    """By row that has contexts, the share of their chunks that has no label."""
+    """For each row with contexts, the share of their chunks that has no label."""
     agreements: tuple[RankingAgreement, ...]
-    """How alike contexts and reports order the runs; none of fewer than three runs."""
+    """How similarly contexts and reports order the runs; empty below three runs."""
     size: str
     """How large a context is, in words."""
     models: dict[str, tuple[str, ...]]
@@ -93,17 +93,17 @@ def evaluate_contexts(
     """Write reports from the contexts of runs, and measure contexts and reports.
 
     Args:
-        session: Its `[generator]` writes, its `[judge]` rates the reports as it rates passages. None:
-            contexts are measured, and no reports written.
-        collection: With the queries, whose answers are the reports that people wrote.
-        runs: Each has a name of its own.
+        session: Its `[generator]` writes the reports, and its `[judge]` rates them like passages.
+            None: contexts are measured, and no reports are written.
+        collection: The collection with the queries, whose answers are the reports that people wrote.
+        runs: The runs, with distinct names.
         k: How many chunks a context has; None: as many as the query's oracle context.
-        tokens: Or how many tokens its chunks have at most.
+        tokens: In place of `k`, how many tokens the chunks have at most.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
         CollectionError: No query has a supported nugget, or a run cannot be used.
-        DeferredError: In mode `defer`, requests were written down.
+        DeferredError: In mode `defer`, requests were written to a file.
     """
     qrels = collection.qrels()
     judged = {query_id: qrels.judged(query_id) for query_id in sorted(qrels.nuggets)}
@@ -154,7 +154,7 @@ def evaluate_contexts(
 
 
 def _agreements(values: Mapping[str, Values], runs: Sequence[str]) -> tuple[RankingAgreement, ...]:
-    """How alike a measure of contexts and one of reports order three runs or more."""
+    """Compare how measures of contexts and of reports order the runs, if there are at least three."""
     return tuple(
         ranking_agreement(
             *({run: values[run].values(name) for run in runs} for name in pair), names=pair
@@ -167,7 +167,7 @@ def _agreements(values: Mapping[str, Values], runs: Sequence[str]) -> tuple[Rank
 def _cut(
     ranking: Sequence[ScoredChunk], judged: Judged, k: int | None, tokens: int | None
 ) -> list[str]:
-    """The context that is taken from a ranking."""
+    """Take the context from a ranking."""
     ids = [entry.chunk_id for entry in ranking]
     if tokens is not None:
         return list(judged.within(ids, tokens))
@@ -182,7 +182,7 @@ def _rated(
 ) -> list[ContextReport]:
     """Write every report, and rate it by the answerable sub-questions of its query.
 
-    They come by row, and then by query; those that people wrote are taken as they are.
+    The reports are in order of row, then query; those that people wrote are taken as they are.
     """
     queries = {query.query_id: query for query in collection.queries if query.query_id in judged}
     writer = ReportWriter()
@@ -232,16 +232,16 @@ def _rated(
 def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
     """Compute Cov(y), the coverage of a context, of a generated answer y.
 
-    It is the share of the answerable nuggets that the answer supports. Those that no judged chunk
-    supports, from the model's memory or made up, count for nothing. None where no nugget is
-    answerable, or one of them has no rating.
+    It is the share of the answerable nuggets that the answer supports. Nuggets that no judged chunk
+    supports, which come from the model's memory or are made up, do not count. None if no nugget is
+    answerable, or if an answerable nugget has no rating.
 
     Source: CRUX, section 3.3, equation 3.
 
     Args:
         ratings: Nugget id -> how far the answer supports it, on the judge's scale.
-        judged: The judgments of the query's chunks, by which a nugget is answerable; its `rel` is
-            the threshold for the answer too.
+        judged: The judgments of the query's chunks, which determine the answerable nuggets; its
+            `rel` is the threshold for the answer too.
     """
     answerable = [id_ for place, id_ in enumerate(judged.labels) if place in judged.answerable]
     if not answerable or not ratings.keys() >= set(answerable):
@@ -250,7 +250,7 @@ def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
 
 
 def coverage_of(answer: AssignedAnswer, judged: Judged, scale: Scale) -> float | None:
-    """Compute Cov(y) of an answer whose nuggets were judged on a scale, perhaps another."""
+    """Compute Cov(y) of an answer whose nuggets were judged on a scale, perhaps a different one."""
     ratings = {
         nugget.nugget_id: judged.rel * (nugget.label >= scale.threshold)
         for nugget in answer.nuggets
@@ -260,8 +260,8 @@ def coverage_of(answer: AssignedAnswer, judged: Judged, scale: Scale) -> float |
 
 
 def answer_density(coverage: float, tokens: int, judged: Judged, *, w: float = 0.5) -> float:
-    """Compute Den(y), the density of an answer of so many tokens with this coverage.
+    """Compute Den(y), the density of an answer with this coverage and number of tokens.
 
-    It is `density` with the answer in place of the context: compared with the oracle context too.
+    It is `density` with the answer in place of the context, also relative to the oracle context.
     """
     return density_of(round(coverage * len(judged.answerable)), tokens, judged, w)

@@ -1,7 +1,7 @@
 """Reading files of judged answers: verdicts, assigned nuggets, labelled citations.
 
 Files are JSON Lines (also gzip), JSON or Parquet. Every function raises a `SourceError` with file
-and line where something is missing or is not what it should be, or an answer is there twice.
+and line if something is missing or not what it should be, or if an answer is there twice.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,11 +34,11 @@ _SUPPORT: dict[object, Literal[-1, 0, 1, 2]] = {
 
 
 def read_agreement(paths: Iterable[Path]) -> tuple[Agreement, ...]:
-    """Read verdicts on whether answers agree with those from gold chunks (LLM-retEval).
+    """Read verdicts on whether answers agree with answers from gold chunks (LLM-retEval).
 
-    A row: `{"run_id", "query_id", "agrees", "reason"}`, with `agrees` true, false or null, or a
-    list of these, one for each of `gold_answers`. Where there is no verdict, `reason` says why, and
-    `status` (other than `ok`) its kind.
+    A row is `{"run_id", "query_id", "agrees", "reason"}`, with `agrees` true, false or null, or a
+    list of these, one for each of `gold_answers`. If there is no verdict, `reason` says why, and
+    `status` (other than `ok`) gives the kind of failure.
     """
     answers = []
     for row, run, query in _rows(paths):
@@ -62,10 +62,10 @@ def read_agreement(paths: Iterable[Path]) -> tuple[Agreement, ...]:
 def read_assignments(paths: Iterable[Path]) -> tuple[AssignedAnswer, ...]:
     """Read which nuggets of its query each answer supports.
 
-    A row: `{"qid", "run_id", "nuggets": [{"text", "importance", "assignment"}, …]}`. A nugget is
-    known by its `nugget_id` or, without one, its text. An assignment that is null or not there is
-    missing. An importance that is null, `failed`, or has `"rated": false` next to it, is unknown.
-    Where `status` is `not_retrieved`, there was nothing to answer from.
+    A row is `{"qid", "run_id", "nuggets": [{"text", "importance", "assignment"}, …]}`. A nugget is
+    identified by its `nugget_id` or, without one, by its text. A null assignment counts as missing.
+    An importance is unknown if it is null or `failed`, or if the nugget has `"rated": false`. The
+    `status` `not_retrieved` means that there was nothing to answer from.
     """
     answers = []
     for row, run, query in _rows(paths):
@@ -92,11 +92,11 @@ def read_assignments(paths: Iterable[Path]) -> tuple[AssignedAnswer, ...]:
 def read_citations(paths: Iterable[Path]) -> tuple[JudgedAnswer, ...]:
     """Read how far each citation supports its sentence.
 
-    A row: `{"topic_id", "run_id", "sentences": [{"sentenceID", "text", "citations":
-    [{"citationID", "reference", "support"}, …]}, …]}`, with the labels 2 full, 1 partial, 0 none
-    and -1, null or nothing where there is none, as numbers or texts. A citation is outside of the
-    answer's references where its `reference` is null or empty, or where the row also has a list
-    `references` that does not hold it.
+    A row is `{"topic_id", "run_id", "sentences": [{"sentenceID", "text", "citations":
+    [{"citationID", "reference", "support"}, …]}, …]}`. The label `support`, a number or a string, is
+    2 for full, 1 for partial and 0 for no support; without a label it is -1, null or missing. A
+    citation is outside the answer's references if its `reference` is null or empty, or if the row
+    has a list `references` without it.
     """
     answers = []
     for row, run, query in _rows(paths):
@@ -165,7 +165,7 @@ def _verdicts(row: Row) -> tuple[bool | None, ...]:
 
 
 def _once(row: Row, name: str, *ids: str) -> Iterator[Row]:
-    """Give the objects of a list; those that have an id have it once."""
+    """Give the objects of a list, whose ids, if any, must be distinct."""
     seen = set()
     for each in row.inners(name):
         if each.values.get(each.name(*ids)) is not None:

@@ -37,7 +37,7 @@ def assign(
 ) -> tuple[list[AssignedAnswer], list[AnsweringFailure]]:
     """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote.
 
-    An answer that says that there is none supports nothing. Of one that failed, or whose run
+    An answer that says that there is none supports nothing. If the answer failed, or its run
     retrieved nothing, every nugget is `failed`.
     """
     pairs = [
@@ -102,8 +102,8 @@ def judge_citations(
 ) -> tuple[list[JudgedAnswer], list[AnsweringFailure]]:
     """Judge how far each cited chunk supports its sentence, as if that were a nugget.
 
-    The chunks of an answer that the same sentences cite are in one call. `chunks` has those of each
-    query by id; a citation of another has no label.
+    The chunks of an answer that the same sentences cite are in one call. `chunks` has the chunks of
+    each query by id; a citation of any other chunk has no label.
     """
     answers = [answer for answer in answers if answer.is_answered]
     pairs: list[ToJudge] = []

@@ -1,4 +1,4 @@
-"""Answers from runs (LLM-retEval): what they are worth, and the folder that they are written to."""
+"""Answers from runs (LLM-retEval): their metrics, and the folder that they are written to."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ from freshstack_dspy.records import (
 
 RECALL = "Recall"
 FAMILIES = ("alpha_nDCG", "Coverage", "P", RECALL, "F1")
-"""The ranking measures next to the answers, cut off where the contexts are."""
+"""The ranking measures that answers are compared with, at the same cut-offs as the contexts."""
 
 
 _ACCOUNT = "answering.json"
@@ -61,7 +61,7 @@ _FILES: dict[str, type[Record]] = {
     "gold_citations": JudgedAnswer,
     "failures": AnsweringFailure,
 }
-"""The files of a folder of answers, in the order of `Answering`; and the cases."""
+"""The files of a folder of answers, in the order of `Answering`; `cases.jsonl` is one more."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +75,7 @@ class AnswerMetrics(Shown):
     nuggets: Scores
     """The scores of the nuggets that the answers support."""
     citations: Scores | None
-    """How far citations support the sentences of the answers; None: there is no sentence."""
+    """How far citations support the sentences of the answers; None if there is no sentence."""
     coverage: dict[str, Interval]
     """By run, the mean Cov(y) of its answers (CRUX, arXiv 2506.20051, eq. 3)."""
     rankings: dict[str, Evaluation]
@@ -98,14 +98,14 @@ class AnsweringAccount(Record):
     content_hash: str
     runs: tuple[str, ...]
     k: tuple[int, ...]
-    """How many chunks of each ranking were shown at most; of the gold ones as many as the most."""
+    """How many chunks of each ranking were shown at most; for gold chunks, the largest of these."""
     gold_answers: int
     model: str
-    """Who wrote the answers."""
+    """The model that wrote the answers."""
     models: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By step, the models that answered."""
     temperature: float | None
-    """None, as for `max_tokens`: the default of the model."""
+    """None means the model's default, also for `max_tokens`."""
     gold_temperature: float | None
     max_tokens: int | None
     comparers: dict[str, float]

@@ -1,8 +1,8 @@
 """LLM-retEval: the retriever through the answer (Alinejad, Kumar and Vahdat, arXiv 2406.06458).
 
-A retriever is right about a query if the answer that a generator writes from what it found agrees
-with the answer that the same generator writes from the gold chunks, those that support the nuggets
-of the query. Each answer is also judged by the nuggets that it supports.
+A retriever is right about a query if the answer that a generator writes from the retrieved chunks
+agrees with the answer that it writes from the gold chunks, which support the query's nuggets. Each
+answer is also judged by the nuggets that it supports.
 """
 
 from collections import Counter
@@ -40,11 +40,11 @@ from freshstack_dspy.stored.contents import nuggets_by_query
 GOLD = "gold"
 """The run id of answers from gold chunks."""
 SAMPLED_TEMPERATURE = 0.5
-"""The temperature of several gold answers (§3.2: three); at 0 they would all be the same."""
+"""The temperature for several gold answers (§3.2: three); at 0 they would all be the same."""
 
 
 class Context(NamedTuple):
-    """What a generator answers a query from."""
+    """The context from which a generator answers a query."""
 
     run_id: str
     query: Query
@@ -54,7 +54,7 @@ class Context(NamedTuple):
     temperature: float | None = None
 
     def answer(self, text: str = "", *, status: AnswerStatus = "ok", call_id: str | None) -> Answer:
-        """An answer from it that cites nothing."""
+        """Make an answer from this context, without citations."""
         return Answer(
             run_id=self.run_id,
             topic_id=self.query.query_id,
@@ -74,7 +74,7 @@ class Answering(NamedTuple):
     answers: tuple[Answer, ...]
     """One for each run and query."""
     gold_answers: tuple[Answer, ...]
-    """For each query as many as were asked for."""
+    """For each query, as many as requested."""
     agreements: tuple[Agreement, ...]
     """One for each run and query."""
     assignments: tuple[AssignedAnswer, ...]
@@ -97,25 +97,25 @@ def answer_from_runs(
     gold_answers: int = 1,
     comparers: Mapping[str, float] = YES_OR_NO,
 ) -> Answering:
-    """Answer every query with gold chunks from these and from the top of every run, and compare.
+    """Answer every query from its gold chunks and from the top of every run, and compare.
 
     Args:
         session: Its `[generator]` answers; its `[judge]` compares, and judges answers by nuggets.
-        collection: With the queries, the gold chunks and the texts.
-        runs: Over its queries and its corpus; each has a name of its own.
-        k: From how many chunks of a ranking an answer is written at most; for several there is an
-            answer from each, see `at_depths`. The gold ones are as many as the largest.
-        gold_answers: How often the gold context is answered; several are drawn at
+        collection: The collection with the queries, the gold chunks and the texts.
+        runs: Runs over its queries and its corpus, with distinct names.
+        k: The most chunks of a ranking that an answer is written from; several values give an
+            answer for each, see `at_depths`. For gold chunks the largest value holds.
+        gold_answers: How many answers are written from the gold context; several are sampled at
             `SAMPLED_TEMPERATURE`.
-        comparers: Some of `comparer_names()`, each with the score from which on answers agree. The first
-            decides; the scores of the others are next to it.
+        comparers: Some of `comparer_names()`, each with the score from which on answers agree. The
+            first decides; the scores of the others are reported too.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
-        DeferredError: In mode `defer`, requests were written down.
+        DeferredError: In mode `defer`, requests were written to a file.
         ConfigError: Replies leave no room for a prompt, or there is no such comparer.
         CollectionError: No query has a supported nugget, or a run cannot be used.
-        FatalModelError: Not one answer came.
+        FatalModelError: All answers failed.
     """
     qrels = collection.qrels()
     by_id = {query.query_id: query for query in collection.queries}
@@ -175,10 +175,10 @@ def answer_from_runs(
 
 
 def gold_chunks(judged: Judged, k: int) -> list[str]:
-    """List the chunks that support a query's nuggets: those first that it takes to answer it.
+    """List the chunks that support a query's nuggets, beginning with those needed to answer it.
 
-    First the required subset (CRUX), in the order in which it is chosen; then the others that
-    support a nugget, those that support more before those that support fewer, ties by id.
+    The required subset (CRUX) comes first, in the order in which it is chosen; then the other chunks
+    that support a nugget, sorted by how many they support (most first), ties by id.
     """
     candidates = sorted(judged.supported, key=lambda id_: (-len(judged.supported[id_]), id_))
     labels = required_chunks(judged, candidates)
@@ -196,7 +196,7 @@ def shown_contexts(
     *,
     samples: int = 1,
 ) -> list[Context]:
-    """Show a program as many chunks of each top as the model's window takes, each whole."""
+    """Fit as many whole chunks of each top as possible into the model's window."""
     window = Window(session.config.model_of("generator"), program)
     wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
     chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
@@ -214,7 +214,7 @@ def shown_contexts(
 
 
 def answered(make: Callable[[Context], Answer], context: Context) -> RecordAndFailure:
-    """The answer that is made from a context, or the record that there is none."""
+    """Make the answer from a context, or a record of the failure."""
     failure = None
     try:
         if context.omitted and not context.chunks:
@@ -233,14 +233,14 @@ def answered(make: Callable[[Context], Answer], context: Context) -> RecordAndFa
 
 
 class RunAtDepth(NamedTuple):
-    """A run of which the first k chunks are shown."""
+    """A run, and how many of its first chunks are shown."""
 
     run: Run
     k: int
 
 
 def at_depths(runs: Sequence[Run], k: Sequence[int]) -> list[RunAtDepth]:
-    """Give every run at every depth, by name and depth; of several depths it is named NAME@k."""
+    """Give every run at every depth, by name and depth; with several depths, as NAME@k."""
     depths = sorted(set(k))
     return [
         RunAtDepth(
@@ -255,7 +255,7 @@ def at_depths(runs: Sequence[Run], k: Sequence[int]) -> list[RunAtDepth]:
 def _tops(
     collection: Collection, depths: Sequence[RunAtDepth], queries: Mapping[str, Query]
 ) -> dict[str, dict[str, list[str]]]:
-    """Run name, query id -> ids of the chunks in its top, the best first."""
+    """Give run name -> query id -> ids of the chunks in its top, the best first."""
     names = Counter([GOLD, *(run.name for run, _ in depths)])
     if repeated := next((name for name, count in names.items() if count > 1), None):
         raise CollectionError(

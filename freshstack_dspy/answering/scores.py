@@ -1,9 +1,9 @@
 """Scores of answers from the labels of judges or people.
 
 Nugget recall and citation support (TREC RAG), and agreement with answers from gold chunks
-(LLM-retEval). Each is a function that gives the measures of one answer,
-and a `score_…` that gives those of all answers and their means by run. An answer for which a
-measure is undefined is left out of that mean, and counted.
+(LLM-retEval). Each has a function for the measures of one answer, and a `score_…` function for all
+answers and their means by run. An answer for which a measure is undefined is left out of that mean,
+and counted.
 """
 
 from collections import Counter
@@ -31,17 +31,17 @@ NOT_RETRIEVED: Final = "not_retrieved"
 
 
 class RunScores(Values):
-    """The scores of the answers of one run; a mean is over its queries, each the same weight."""
+    """The scores of the answers of one run; in means, all its queries have the same weight."""
 
     counts: dict[str, dict[str, int]]
-    """By query, what was counted in its answer, as `failed`."""
+    """By query, the counts of its answer, such as `failed`."""
     absent: tuple[str, ...]
-    """The queries that other runs answer and this one does not, and those for which it retrieved
+    """The queries that other runs answer and this run does not, and those for which it retrieved
     nothing; they are left out of the means."""
 
     @property
     def total(self) -> Counter[str]:
-        """The sums of what was counted in all answers."""
+        """The sums of the counts over all answers."""
         total: Counter[str] = Counter()
         for counts in self.counts.values():
             total.update(counts)
@@ -65,16 +65,16 @@ class Scores(Record, Shown):
         """Compare the runs with tests, as `freshstack_dspy.compare` compares retrievers.
 
         Args:
-            baseline: The run that all others are compared with; by default every two are.
+            baseline: The run that all others are compared with; by default every pair is compared.
 
         Raises:
-            ConfigError: There are fewer than two runs, or none of this name.
+            ConfigError: There are fewer than two runs, or no run has this name.
         """
         return compare_evaluations({run.run: run for run in self.runs}, baseline=baseline)
 
 
 class _Scored(NamedTuple):
-    """The scores of one answer; without any, nothing was retrieved to answer from."""
+    """The scores of one answer; None if nothing was retrieved to answer from."""
 
     run: str
     query_id: str
@@ -83,7 +83,7 @@ class _Scored(NamedTuple):
 
 
 def _summarise(measures: Iterable[str], answers: Iterable[_Scored]) -> Scores:
-    """Put the scores of each run together."""
+    """Combine the scores of each run."""
     measures = tuple(measures)
     by_run: dict[str, dict[str, _Scored]] = {}
     for answer in answers:
@@ -128,7 +128,7 @@ def _summarise(measures: Iterable[str], answers: Iterable[_Scored]) -> Scores:
 
 
 def score_values(values: Mapping[tuple[str, str], Mapping[str, float]]) -> Scores:
-    """Give scores of others, by run and query, with their means."""
+    """Make scores from existing values by run and query."""
     answers = [
         _Scored(run, query, {name: Estimate(value=value) for name, value in of_answer.items()})
         for (run, query), of_answer in values.items()
@@ -141,10 +141,10 @@ ALL = "all"
 
 
 def leaderboard_rows(scores: Scores) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Give run, topic and values, and below them the mean of each run, as TREC Auto-Judge has them.
+    """Give run, topic and values, followed by each run's mean, in the form of TREC Auto-Judge.
 
-    An answer without a value has no row, and does not count. In these means, other than in ours, a
-    topic that other runs answer and this one does not counts 0.
+    An answer without a value has no row, and does not count. In these means, unlike in ours, a topic
+    that other runs answer and this run does not counts 0.
     """
     answered = {
         name: {query for run in scores.runs for query in run.values(name)}
@@ -172,7 +172,7 @@ def leaderboard_rows(scores: Scores) -> Iterator[tuple[str, str, dict[str, float
 
 
 NUGGET_RECALLS = ("V_strict", "V", "A_strict", "A", "W_strict", "W")
-"""As the TREC 2024 RAG track calls them; A_strict is All-Strict of FreshStack's second version."""
+"""The names of the TREC 2024 RAG track; A_strict is All-Strict of FreshStack's second version."""
 _CREDIT: Mapping[str | None, float] = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 _WEIGHTS: Mapping[str, Mapping[Importance | None, float]] = {
     "V": {"vital": 1.0},
@@ -188,9 +188,9 @@ def nugget_recall(nuggets: Sequence[AssignedNugget], measure: str) -> Estimate:
 
         sum over n of weight(n) * credit(n) / sum over n of weight(n)
 
-    with the credit 1 for support, 0 for none, and for partial support 0 (strict) or 1/2. The
-    weight is 1 of every nugget (A), of the vital ones only (V), or 1 of vital and 1/2 of okay
-    ones (W). A nugget without importance counts in A, and in V and W not at all.
+    where the credit is 1 for support, 0 for none, and for partial support 0 (strict) or 1/2. The
+    weight is 1 for every nugget (A), 1 for vital ones only (V), or 1 for vital and 1/2 for okay
+    nuggets (W). A nugget without importance counts in A, but not in V and W.
 
     Source: Pradeep et al., Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the
     AutoNuggetizer Framework, 2024 (arXiv 2411.09607), section 3.3.
@@ -212,9 +212,9 @@ def nugget_recall(nuggets: Sequence[AssignedNugget], measure: str) -> Estimate:
 def score_assignments(answers: Iterable[AssignedAnswer]) -> Scores:
     """Score answers, one for each run and query, by all six measures of nugget recall.
 
-    A nugget without an assignment is left out of its answer. One that other answers to the query
-    were assigned, and this one was not, is missing in this one: a list that came back too short
-    does not score higher for it.
+    A nugget without an assignment is left out of its answer. If other answers to the query have a
+    nugget that this one lacks, it counts as missing here, so that an incomplete list does not score
+    higher.
 
     Raises:
         CollectionError: There is no answer, a run answers a query twice, or a nugget of a query has
@@ -277,13 +277,14 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
         precision = sum of the weights / number of sentences that cite
         recall    = sum of the weights / number of sentences
 
-    with the weight 1 of full, 1/2 of partial (hard: 0) and 0 of no support. A sentence without
-    citations only lowers recall. A sentence whose citation has no label leaves both denominators.
-    Where there are several citations, the first counts, as TREC judged them, or the mean of those with a label.
+    where the weight is 1 for full, 1/2 for partial (hard: 0) and 0 for no support. A sentence
+    without citations only lowers recall. A sentence whose citations have no label is left out of
+    both denominators. If there are several citations, either the first counts, as TREC judged them,
+    or the mean of those with a label.
 
     Source: Thakur et al., Support Evaluation for the TREC 2024 RAG Track, 2025 (arXiv 2504.15205),
-    section 3.4; the variants, and what a missing label counts, as in castorini's RAGDoll 0.1.0,
-    where an answer without citations counts 0 rather than nothing.
+    section 3.4. The variants and the treatment of missing labels follow castorini's RAGDoll 0.1.0,
+    except that there an answer without citations counts 0.
     """
     weighting, kind, citations = measure.split("_")
     cited = uncited = unlabelled = 0
@@ -340,7 +341,7 @@ def score_citations(answers: Iterable[JudgedAnswer]) -> Scores:
 def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
     """Decide whether an answer agrees with any of the gold answers.
 
-    It is not known where no verdict is yes and one is missing, or where there is none at all.
+    It is undecided (None) if no verdict is yes and one is missing, or if there are no verdicts.
     """
     if True in verdicts:
         return True
@@ -352,16 +353,16 @@ def score_agreement(
 ) -> Scores:
     """Compute the agreement rate of each run, which is what its retriever scores.
 
-    The rate is the share of queries whose answer from the retrieved chunks agrees with any of the
-    answers that the same model gave from the gold chunks. An answer without a verdict is left out.
+    The rate is the share of queries whose answer from the retrieved chunks agrees with an answer
+    that the same model gave from the gold chunks. An answer without a verdict is left out.
 
     Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
     Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
 
     Args:
         answers: One for each run and query.
-        comparers: The scores from which on answers agree; the rates of all but the first, which has
-            decided, are given next to the agreement, by their names.
+        comparers: The scores from which on answers agree, by comparer. The first one decides; the
+            rates of the others are reported under their names.
     """
     scored = []
     others = dict([*(comparers or {}).items()][1:])

@@ -1,7 +1,7 @@
 """The judge of a collection against people (FreshStack §4.2, with the negatives it left out).
 
-Everything is computed from one table: pairs of ratings of an item, of the judge and a person or of two
-people, each with a weight. Metrics are functions of the pairs' labels, which are counted by query.
+Everything is computed from one table of weighted pairs of ratings of an item: one by the judge and
+one by a person, or both by people. Metrics are functions of the pairs' labels, counted by query.
 """
 
 from collections import Counter, defaultdict
@@ -77,9 +77,9 @@ _SHORTEST = 64
 
 
 class Compared(Record):
-    """A metric of the judge against people, and the same of people against each other.
+    """A metric of the judge against people, and of people against each other.
 
-    None where it is not taken of the one or the other, or no item was labelled by two people.
+    A side is None if the metric does not apply to it, or if no two people labelled the same item.
     """
 
     judge: Interval | None = None
@@ -95,14 +95,14 @@ class SliceAgreement(Record):
 
 
 class Disagreement(Record):
-    """A label of a person that is not the judge's."""
+    """A person's label that differs from the judge's."""
 
     item: ItemId
-    """query_id, nugget_id, chunk_id; of an answer query_id, run_id."""
+    """query_id, nugget_id, chunk_id; for an answer, query_id, run_id."""
     question: str = ""
     nugget: str = ""
     passage: str = ""
-    """The chunk's text; the texts and both evidences are those of `agree` alone."""
+    """The chunk's text; only `agree` fills in the texts and both kinds of evidence."""
     judge: int
     reason: str
     evidence: tuple[str, ...] = ()
@@ -115,38 +115,38 @@ class Disagreement(Record):
 
 
 class AgreementReport(Record, Shown):
-    """What `agree` found."""
+    """The result of `agree`."""
 
     kind: str
     """`support`, `answerability` or `answer`."""
     pairs: int
-    """Labelled pairs that are compared."""
+    """The number of labelled pairs that are compared."""
     labels: int
-    """How many labels these pairs have."""
+    """The number of their labels."""
     annotators: tuple[str, ...]
     shared: int
-    """Pairs that two people or more labelled."""
+    """The number of pairs that two or more people labelled."""
     weighted: bool
-    """Whether pairs count for those that they were sampled from; else each counts the same."""
+    """Whether pairs stand for the pairs that they were sampled from; else all count the same."""
     threshold: int
     """The lowest label that is read as support."""
     metrics: dict[str, Compared]
-    """By name; `kappa` is that of labels read as support and none."""
+    """By name; `kappa` is that of labels read as support or no support."""
     confusion: Confusion
-    """The confusion matrix of the labels as they were given, unweighted."""
+    """The unweighted confusion matrix of the original labels."""
     slices: tuple[SliceAgreement, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
-    """All, the largest difference first; at one difference those about support or none."""
+    """All disagreements, largest difference first; among equals, those about support come first."""
     failed: tuple[ItemId, ...] = ()
     """Labelled items whose judgment failed; they are left out."""
     unjudged: tuple[ItemId, ...] = ()
     """Labelled items that were not judged; they are left out."""
     lost: dict[str, tuple[ItemId, ...]] = Field(default_factory=dict)
-    """Labelled items that are no pair of the collection any more, by the reason; left out."""
+    """By reason, labelled items that are no longer a pair of the collection; they are left out."""
     labels_by: str = ""
-    """Who made the labels of the collection, in a line; empty for answers."""
+    """A line on who made the labels of the collection; empty for answers."""
     trust: Trust | None = None
-    """What the collection's manifest says of the agreement with people."""
+    """What the collection's manifest says about the agreement with people."""
 
     def __repr__(self) -> str:
         kappa = self.metrics["kappa"].judge
@@ -160,7 +160,7 @@ class AgreementReport(Record, Shown):
 
 
 class _Rating(NamedTuple):
-    """What a rater, a person or the judge, says of an item; no label where the judge failed."""
+    """The label of a rater, a person or the judge, for an item; None if the judge failed."""
 
     item: ItemId
     rater: str
@@ -188,7 +188,7 @@ class _Pair(NamedTuple):
 
 
 _Groups = Callable[[ItemId, str], Iterable[str]]
-"""Names the parts that a person's rating is in, by item and annotator."""
+"""From item and annotator to the names of the parts that the rating belongs to."""
 _JUDGE = "judge"
 
 
@@ -206,16 +206,17 @@ def agree(
 ) -> AgreementReport:
     """Compare the judgments of a collection with labels of people.
 
-    Each labelled pair counts for the judged pairs that it was sampled from, shared by the labels
-    that it has; where labels name no stratum, every pair counts the same. People label on the
-    scale of the collection; both their labels and the judge's are support from its threshold on.
-    Labels of answerability are 0 and 1, and the judge's are read as these. Labels with texts are
-    compared with what says the same now, under whatever ids (`freshstack_dspy.calibration.following`).
+    Each labelled pair stands for the judged pairs that it was sampled from, and its labels share
+    that weight; if labels name no stratum, every pair counts the same. People label on the scale of
+    the collection; both their labels and the judge's are support from its threshold on. Labels of
+    answerability are 0 and 1, and the judge's are converted to these. Labels with texts are
+    compared with the pair that has these texts now, whatever its ids
+    (`freshstack_dspy.calibration.following`).
 
     Args:
-        collection: Or its folder.
-        labels: Of one kind, `support` or `answerability`; or files of labels of support.
-        by: Also take metrics on parts of the pairs, as `slicing` divides them.
+        collection: The collection, or its folder.
+        labels: Labels of one kind, `support` or `answerability`; or files of labels of support.
+        by: Also compute metrics on parts of the pairs, see `slicing`.
 
     Raises:
         CollectionError: No label is of a judged pair of this collection, or they are on another
@@ -273,7 +274,7 @@ def compare(
 ) -> AgreementReport:
     """Compare records that may not be a collection on disk yet; see `agree`.
 
-    `labels` are under the ids of these records; `lost` are those that are of none, by the reason.
+    `labels` have the ids of these records; `lost` are labels without such a pair, by reason.
     """
     _check_scale(scale, name, labels)
     kind = next((label.kind for group in (labels, *lost.values()) for label in group), "support")
@@ -305,12 +306,12 @@ def measured_trust(
     *,
     before: Collection | None = None,
 ) -> Trust | None:
-    """Measure how far labels agree with people, for the manifest; None without labels of people.
+    """Measure agreement with people for the manifest; None without labels of people.
 
-    Labels with ids alone, which may be those of the collection `before`, get its texts.
+    Labels that have only ids get the texts of the collection `before`, if it has these ids.
 
-    Labels that cannot be compared with these records make a collection that is not calibrated, and
-    stop no build.
+    If the labels cannot be compared with these records, the collection is not calibrated, but the
+    build goes on.
     """
     if not settings.labels:
         return None
@@ -337,15 +338,15 @@ def measured_trust(
 
 
 def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementReport:
-    """Compare whether answers agree with gold ones, as `freshstack answer` and as people say.
+    """Compare the verdicts of `freshstack answer`, whether answers agree with gold, with people's.
 
     Args:
-        folder: That `freshstack answer` wrote.
-        labels: Of its answers; those of further samples of an answer are left out, as
-            `agreement.jsonl` is of the first.
+        folder: The folder that `freshstack answer` wrote.
+        labels: Labels of its answers; labels of further samples of an answer are left out, because
+            `agreement.jsonl` is about the first.
 
     Raises:
-        CollectionError: The folder has no verdicts, or no label is of them.
+        CollectionError: The folder has no verdicts, or no label is about one.
     """
     path = folder / "agreement.jsonl"
     try:
@@ -377,10 +378,10 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
 def agree_with_judge(
     judgments: Sequence[Judgment], scale: Scale, before: Sequence[Judgment], before_scale: Scale
 ) -> AgreementReport | None:
-    """Compare a judge with another, the labels before in the place of a person's.
+    """Compare a judge with an earlier one, whose labels take the place of a person's.
 
-    On two scales labels are read as support or none, each by the threshold of its own; on one, by
-    the threshold of now. None where no pair has both labels.
+    If the scales differ, labels are read as support or no support, each with its own threshold;
+    otherwise the current threshold holds for both. None if no pair has both labels.
     """
     differ = scale.name != before_scale.name
     highest, threshold = (1, 1) if differ else (SCALES[scale.name].highest, scale.threshold)
@@ -522,7 +523,7 @@ def _sums(parts: Iterable[tuple[ItemId, Any]]) -> Any:
 def _measured(
     pairs: Sequence[_Pair], *, highest: int, threshold: int, graded: bool, apart: bool = False
 ) -> dict[str, Interval]:
-    """All metrics of pairs of ratings; `apart`, the means of those of each two raters."""
+    """Compute all metrics of pairs of ratings; with `apart`, the means over each two raters."""
     import numpy as np
 
     def raters(pair: _Pair) -> tuple[str, ...]:
@@ -578,7 +579,7 @@ def _of_many(
     *,
     graded: bool,
 ) -> dict[str, Interval]:
-    """The metrics of any number of raters, from the coincidences of the labels of one item."""
+    """Compute metrics of any number of raters, from the coincidences of each item's labels."""
     import numpy as np
 
     def coincidences(item: ItemId) -> Tables:
@@ -600,7 +601,7 @@ def _of_many(
 
 
 def _evidence(pairs: Sequence[_Pair], weight: Mapping[ItemId, float]) -> dict[str, Interval]:
-    """How the spans of two raters overlap, where both marked some; each item counts once."""
+    """Measure the overlap of two raters' spans, if both marked some; each item counts once."""
     import numpy as np
 
     marked = [pair for pair in pairs if pair.first.evidence and pair.second.evidence]
@@ -631,10 +632,10 @@ def _bounded(
     *,
     singly: bool,
 ) -> dict[str, Interval]:
-    """Lower the ends of kappa and of the share agreed to a bound, where few disagree or nobody does.
+    """Lower the ends of kappa and of the share agreed to a bound, if few or no pairs disagree.
 
-    `singly` says whether each item was drawn by itself, and not with all of its query, or nobody
-    knows how.
+    `singly`: whether each item was drawn on its own, rather than with its whole query or in an
+    unknown way.
     """
     support: dict[ItemId, int] = {}
     differs: defaultdict[ItemId, float] = defaultdict(float)
@@ -689,7 +690,7 @@ def binary(label: int, threshold: int = 1) -> int:
 
 
 def _check_scale(scale: Scale, name: str, labels: Sequence[HumanLabel]) -> None:
-    """Check that labels are on the scale, and not yes and no where 1 is no support."""
+    """Check that labels are on the scale, and not just 0 and 1 if 1 does not mean support."""
     for label in labels:
         top = highest_label(label.kind, scale.name)
         if top is not None and label.label > top:
@@ -712,7 +713,7 @@ def _check_scale(scale: Scale, name: str, labels: Sequence[HumanLabel]) -> None:
 # Parts of the pairs
 
 _NameOfPart = Callable[[Judgment], str]
-"""Names the part of a judgment; nothing where it is in none."""
+"""Names the part that a judgment belongs to; empty if it belongs to none."""
 
 
 def _number_first(group: str) -> tuple[int, str]:
@@ -733,7 +734,7 @@ def _lengths(tokens: int) -> str:
 
 
 def _position(collection: Collection) -> _NameOfPart:
-    """The place of a chunk among those of its call, which are in the order of their ids unless shuffled."""
+    """Name the place of a chunk in its call, where chunks are in the order of their ids."""
     judge: Any = collection.manifest.config.get("judge") or {}
     if judge.get("shuffle") is not None or judge.get("votes", 1) > 1:
         raise CollectionError(
@@ -786,12 +787,12 @@ _OF_PAIRS: dict[str, Callable[[Collection], _NameOfPart]] = {
 def slicing(collection: Collection, by: str) -> _Groups:
     """Give the function that names the slices of a person's rating of a pair.
 
-    Ratings are divided by annotator, or as their queries are grouped (`groupings`); or by the
-    languages of question and chunk, code and prose, the length of the chunk, its place in the call
-    that judged it, whether it has a near-duplicate's label.
+    Ratings are divided by annotator, by a grouping of their queries (`groupings`), by the languages
+    of question and chunk, code or prose, the length of the chunk, its place in the call that judged
+    it, or whether it has a near-duplicate's label.
 
     Raises:
-        CollectionError: The kind is unknown, or the collection does not say it.
+        CollectionError: The kind is unknown, or the collection lacks the information.
     """
     if by == "annotator":
         return lambda _, annotator: [annotator]
@@ -812,16 +813,16 @@ def slicing(collection: Collection, by: str) -> _Groups:
 
 
 class NuggetRatings(Record, Shown):
-    """What people say of nuggets (FreshStack, Table 5)."""
+    """What people say about nuggets (FreshStack, Table 5)."""
 
     nuggets: int
     labels: int
     annotators: tuple[str, ...]
     shares: dict[str, Interval]
-    """`precise`, `grounded`, `vital`: of the nuggets; `recall`: of the nuggets that people list
-    for a query, those that it had. Intervals are over queries."""
+    """`precise`, `grounded`, `vital`: shares of the nuggets. `recall`: the share of the nuggets that
+    people list for a query which the query already had. Intervals are over queries."""
     left_out: int
-    """Labels of nuggets that the collection does not have."""
+    """The number of labels of nuggets that the collection does not have."""
 
     def __repr__(self) -> str:
         shares = ", ".join(
@@ -835,7 +836,7 @@ class NuggetRatings(Record, Shown):
 def nugget_ratings(
     collection: Collection, labels: Sequence[NuggetLabel], lists: Sequence[NuggetList] = ()
 ) -> NuggetRatings:
-    """Sum up what people say of the nuggets of a collection; queries count as they were sampled.
+    """Sum up people's labels of a collection's nuggets; queries count by how they were sampled.
 
     Raises:
         CollectionError: No label is of a nugget of the collection.
@@ -861,7 +862,7 @@ def nugget_ratings(
         return [1.0, *(fmean(getattr(label, name) for label in said) for name in QUALITIES)]
 
     def shares(names: Sequence[str], counts: Iterable[tuple[ItemId, Any]]) -> dict[str, Interval]:
-        """The shares of what is counted first, by query."""
+        """Compute shares of the first count, over queries."""
         return bootstrap(
             _sums(
                 (item, design[item[:1]] * np.array(counted_parts)) for item, counted_parts in counts

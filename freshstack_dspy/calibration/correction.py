@@ -1,4 +1,4 @@
-"""What a collection's values would be, had people made all labels: estimates from a sample."""
+"""Estimates, from a sample, of a collection's values had people made all labels."""
 
 import dataclasses
 import warnings
@@ -27,7 +27,7 @@ ALL_PAIRS = "all judged pairs"
 
 
 class CorrectedDifference(Record):
-    """The mean of a run's values minus another's, by people's labels."""
+    """The mean of a run's values minus another's, corrected by people's labels."""
 
     measure: str
     run: str
@@ -36,41 +36,40 @@ class CorrectedDifference(Record):
 
 
 class Correction(Record, Shown):
-    """What `correct` found."""
+    """The result of `correct`."""
 
     rates: dict[str, Corrected]
-    """The share of judged pairs that support their nugget: among all, and among those that the judge
-    gave each label."""
+    """The share of judged pairs that support their nugget: among all pairs, and by the judge's label."""
     means: dict[str, dict[str, Corrected]]
     """By run and measure."""
     differences: tuple[CorrectedDifference, ...]
     pairs: int
-    """Judged pairs that people labelled."""
+    """The number of judged pairs that people labelled."""
     whole_queries: int
-    """Queries that were drawn and are labelled in full."""
+    """The number of queries that were drawn and are labelled in full."""
     notes: tuple[str, ...]
-    """What was left out, or taken together."""
+    """What was left out or combined."""
 
 
 class _People(NamedTuple):
-    """What people say of the judged pairs, and how the pairs were drawn."""
+    """People's labels of the judged pairs, and how the pairs were drawn."""
 
     labels: Mapping[PairId, int]
     judged: Mapping[PairId, int]
     """The judge's labels of all pairs that have one."""
     strata: Mapping[PairId, str]
-    """Those of all judged pairs."""
+    """The strata of all judged pairs."""
     weights: Mapping[PairId, float]
-    """Labelled pair -> for how many judged pairs it counts."""
+    """Labelled pair -> how many judged pairs it stands for."""
     single: frozenset[PairId]
-    """Labelled pairs that were drawn one by one; or all, where every judged pair is labelled."""
+    """Labelled pairs that were drawn one by one; or all, if every judged pair is labelled."""
     whole: frozenset[str]
     """Queries that were drawn and are labelled in full."""
     by_others: bool
-    """Whether pairs were drawn by another judge's labels, or --against them: the weights are all
-    that is known then."""
+    """Whether pairs were drawn by another judge's labels, or --against them; then only the weights
+    are known."""
     missing: int
-    """Pairs that were drawn one by one and are not labelled."""
+    """The number of pairs that were drawn one by one and are not labelled."""
     notes: tuple[str, ...]
 
 
@@ -89,24 +88,24 @@ def correct(
     """Estimate what rates, means and differences would be, had people labelled every judged pair.
 
     Rates are estimated from single pairs that `freshstack sample` drew. Means need queries that are
-    labelled in full, as `sample` draws them for runs; people's labels then decide, as the
-    judge's do, which nuggets are supported and which queries count. Of several people's labels of a
-    pair the lower median counts.
+    labelled in full, as `sample` draws them for runs; people's labels then decide, like the judge's,
+    which nuggets are supported and which queries count. If several people labelled a pair, the
+    lower median counts.
 
     Args:
-        collection: Or its folder.
-        labels: Of support; or files of labels.
-        runs: By name.
+        collection: The collection, or its folder.
+        labels: Labels of support, or files of labels.
+        runs: The runs by name.
         measures: As in `evaluate`.
         pairs: Names of two runs, whose difference is estimated.
         slices: As in `Collection.qrels`.
         nuggets: As in `Collection.qrels`.
         excluded: Queries that are left out.
-        **rules: Further arguments of `evaluate`, but not `conventions`.
+        **rules: Further arguments of `evaluate`, except `conventions`.
 
     Raises:
-        CollectionError: A label is not of this collection or off its scale, or none is of a judged
-            pair; or as `evaluate`.
+        CollectionError: A label is not of this collection or off its scale, or no label is of a
+            judged pair; or as in `evaluate`.
     """
     collection = Collection.load(collection)
     followed_labels, lost = follow(pair_labels(labels), collection, collection.corpus)
@@ -147,7 +146,7 @@ def _people(
     labels: Sequence[HumanLabel],
     lost: Mapping[str, Sequence[HumanLabel]],
 ) -> _People:
-    # Where none is of this collection, the fault of the first of them says why.
+    # If no label is of this collection, the first label's fault says why.
     all_labels = labels or [label for group in lost.values() for label in group]
     check_labels(((f"label {n}", label) for n, label in enumerate(all_labels, 1)), collection)
     of_judged = strata(collection)
@@ -234,7 +233,7 @@ def _mean(
     run: tuple[Evaluation, Evaluation],
     against: tuple[Evaluation, Evaluation] | None = None,
 ) -> Corrected:
-    """Estimate a run's mean, or that of its values minus another's; each by judge and by people."""
+    """Estimate a run's mean, or that of its values minus another's; a run is (by judge, by people)."""
 
     def values(side: int) -> tuple[list[float], list[float]]:
         own = run[side].values(measure)
@@ -260,7 +259,7 @@ def _mean(
 
 
 def _rates(people: _People, threshold: int) -> dict[str, Corrected]:
-    """Estimate the share of pairs that support: of all, and by the judge's label."""
+    """Estimate the share of pairs that support, among all pairs and by the judge's label."""
     by_query = not people.single
     usable = people.single or {pair for pair in people.labels if pair[0] in people.whole}
 

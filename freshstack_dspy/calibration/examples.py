@@ -41,7 +41,7 @@ from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
 from freshstack_dspy.text import find_quotation, restates
 
 _NEARLY_THE_SAME = 0.8
-"""From which similarity on two questions count as one: Jaccard of their terms."""
+"""The similarity (Jaccard of their terms) from which on two questions count as the same."""
 _REASON = {True: "A person found these nuggets in the chunk.", False: "A person found none in it."}
 _MOST_QUOTES = 2
 _TEST_SHARE, _DEV_SHARE = 0.4, 0.2
@@ -53,10 +53,10 @@ CHUNKS = 5
 
 
 class LabelledExample(dspy.Example):
-    """A call of a program: its inputs as records, and what people said, `people`.
+    """A call of a program: its inputs as records, and `people`, what people said.
 
-    `people` is JSON by the fields of the program's signature, those of the question among them, so
-    that it is a demonstration too; optimizers that show examples to a model show it alone.
+    `people` is JSON with the fields of the program's signature, including the question's, so that it
+    is a demonstration too; optimizers that show examples to a model show only `people`.
     """
 
     def __repr__(self) -> str:
@@ -64,13 +64,13 @@ class LabelledExample(dspy.Example):
 
 
 class Examples(NamedTuple):
-    """Examples for DSPy, divided by query: no query is on both sides."""
+    """Examples for DSPy, divided by query: each query is on one side only."""
 
     train: list[dspy.Example]
     dev: list[dspy.Example]
-    """What an optimizer chooses by, its `valset`."""
+    """The examples that an optimizer chooses by, its `valset`."""
     test: list[dspy.Example]
-    """What no optimizer sees."""
+    """The examples that no optimizer sees."""
 
 
 def examples(
@@ -81,30 +81,30 @@ def examples(
     scale: Scale | None = None,
     limit: int = 10,
 ) -> Examples:
-    """Make the examples that DSPy's optimizers and `dspy.Evaluate` take of people's labels.
+    """Turn people's labels into examples for DSPy's optimizers and `dspy.Evaluate`.
 
         train, dev, test = examples("labels.jsonl", "collections/mine")
         tuned = dspy.GEPA(metric=agreement, …).compile(SupportJudge(), trainset=train, valset=dev)
 
-    The inputs of an example are those of the program: `query`, `nuggets` and `chunks` of a
-    `SupportJudge`; `query` of a `Nuggetizer`; `query`, `references` and `answer` of an
-    `AnswerComparer`. Next to them is what people said, which `agreement` reads.
+    The inputs of an example are those of the program: `query`, `nuggets` and `chunks` for a
+    `SupportJudge`; `query` for a `Nuggetizer`; `query`, `references` and `answer` for an
+    `AnswerComparer`. The example also has what people said, which `agreement` reads.
 
     Args:
-        labels: A file of labels, several, or records of one kind.
-        collection: The collection that was labelled; lists of nuggets need one. Labels that are of
-            nothing in it any more are left out, with a warning. Without one the labels' texts are
-            shown.
-        kind: Which labels of a file are meant.
-        scale: Of the judge; by default that of the collection, or else `support`.
+        labels: One or several files of labels, or records of one kind.
+        collection: The collection that was labelled; lists of nuggets need one. Labels of something
+            that it no longer has are left out, with a warning. Without a collection, the labels'
+            own texts are shown.
+        kind: The kind of labels to read from files.
+        scale: The judge's scale; by default that of the collection, or else `support`.
         limit: The largest number of nuggets.
 
     Returns:
         `train`, `dev` and `test`, divided by query: 40, 20 and 40 %, the same on every machine.
 
     Raises:
-        CollectionError: As `read_labels`; a text is in no label and not in the collection; or there
-            are fewer than three queries.
+        CollectionError: As in `read_labels`; a text is neither in a label nor in the collection; or
+            there are fewer than three queries.
         ConfigError: Lists of nuggets are given without a collection.
     """
     if isinstance(collection, Path | str):
@@ -120,7 +120,7 @@ def examples(
 
 
 def followed(labels: Any, collection: Collection | None) -> tuple[Any, Mapping[str, Sequence[Any]]]:
-    """Give labels of pairs as those of a collection, and by reason what is lost; others as they are."""
+    """Follow labels of pairs to a collection, and give the lost ones by reason; leave other kinds."""
     if collection is None or not labels or not isinstance(labels[0], HumanLabel):
         return labels, {}
     kept_labels, lost = follow(labels, collection, collection.corpus)
@@ -139,7 +139,7 @@ def _labelled(scale: Scale, inputs: Mapping[str, Any], **people: Any) -> Labelle
 def labelled_examples(
     labels: Sequence[Any], collection: Collection | None, scale: Scale, limit: int
 ) -> list[LabelledExample]:
-    """Make the examples of labels of one kind; arguments and errors are those of `examples`."""
+    """Make examples from labels of one kind; arguments and errors are those of `examples`."""
     if isinstance(labels[0], HumanLabel):
         return judge_examples(labels, collection, scale)
     if isinstance(labels[0], AnswerLabel):
@@ -157,19 +157,20 @@ def judge_examples(
 ) -> list[LabelledExample]:
     """Make one example for each batch of chunks of a query that have labels for the same nuggets.
 
-    Where several people labelled a pair, the majority counts; a tie is left out. On the scale
-    support a person's yes is full support, and the words that the judge is to quote are those that
-    people marked or else the chunk's sentence that is nearest to the nugget.
+    If several people labelled a pair, the majority counts; a tie is left out. On the scale
+    `support`, a person's yes is full support, and the judge is to quote the words that people
+    marked, or else the chunk's sentence that is nearest to the nugget.
 
     Args:
-        labels: With ids of the collection, or with their texts.
-        collection: Whose texts are shown; without one those of the labels.
-        scale: Of the judge and of the labels; of the judge binary, any label from 1 on is support.
+        labels: Labels with ids of the collection, or with their texts.
+        collection: The collection whose texts are shown; None: those of the labels.
+        scale: The scale of the judge and of the labels; for a binary judge, any label from 1 on is
+            support.
         batch: Most chunks in one example.
 
     Raises:
-        CollectionError: Without a collection: a label lacks a text, or two labels give the same
-            thing different texts.
+        CollectionError: Without a collection: a label lacks a text, or two labels give different
+            texts for the same id.
     """
     records = _records(labels, collection)
     marked: dict[PairId, Sequence[str]] = {}
@@ -205,7 +206,7 @@ def _judged(
     marked: Mapping[PairId, Sequence[str]],
     scale: Scale,
 ) -> LabelledExample:
-    """One call of the judge, with the verdicts that people gave."""
+    """Make the example of one call of the judge, with people's verdicts."""
     query = records["question", query_id]
     nuggets = [records["nugget", nugget_id] for nugget_id in nugget_ids]
     chunks = [records["chunk", chunk_id] for chunk_id in chunk_ids]
@@ -232,7 +233,7 @@ def _judged(
 def _records(
     labels: Sequence[HumanLabel], collection: Collection | None
 ) -> dict[tuple[str, str], Any]:
-    """The queries, nuggets and chunks of labels, by kind and id: the collection's, or their own."""
+    """Give queries, nuggets and chunks of labels by kind and id, from the collection or the labels."""
     records: dict[tuple[str, str], Any] = {}
     if collection is not None:
         records |= {("question", query.query_id): query for query in collection.queries}
@@ -254,7 +255,7 @@ def _records(
 
 
 def _own_records(label: HumanLabel) -> dict[tuple[str, str], Any]:
-    """The records of a label's own texts; None where it lacks one."""
+    """Make records from a label's own texts; None for a missing text."""
     query_id, nugget_id, chunk_id = pair_of(label)
     return {
         ("question", query_id): label.question
@@ -277,9 +278,9 @@ def _own_records(label: HumanLabel) -> dict[tuple[str, str], Any]:
 def nugget_examples(
     lists: Sequence[NuggetList], collection: Collection, limit: int
 ) -> list[LabelledExample]:
-    """Make one example of each list of nuggets that a person made for an answered query.
+    """Make one example from each list of nuggets that a person made for an answered query.
 
-    At most `limit` nuggets are asked for, or as many as the person listed.
+    The example asks for at most `limit` nuggets, or for as many as the person listed if more.
 
     Raises:
         CollectionError: A query is not in the collection, or has no answer.
@@ -293,7 +294,7 @@ def nugget_examples(
                 f"{collection.name}: the collection has no query {listed.query_id!r} with an answer, "
                 "for which people listed nuggets: take this list out, or name another collection"
             )
-        # One that only restates the question is no valid nugget, and no program is to write it.
+        # A nugget that only restates the question is not valid, and programs should not write it.
         texts = {
             nugget.text: nugget
             for nugget in listed.nuggets
@@ -322,9 +323,9 @@ def nugget_examples(
 
 
 def same_facts(nuggets: Sequence[str], listed: Sequence[str]) -> dict[int, int]:
-    """Match nuggets one to one with listed ones, the most alike first; give their places.
+    """Match nuggets one to one with listed ones, the most similar first; give their places.
 
-    Two state the same fact from a `likeness` of 0.5 on.
+    Two nuggets state the same fact if their `likeness` is at least 0.5.
     """
     matched: dict[int, int] = {}
     pairs = product(enumerate(nuggets), enumerate(listed))
@@ -338,7 +339,7 @@ def same_facts(nuggets: Sequence[str], listed: Sequence[str]) -> dict[int, int]:
 def answer_examples(
     labels: Sequence[AnswerLabel], collection: Collection | None
 ) -> list[LabelledExample]:
-    """Make one example of each label of an answer that a person compared with a gold one.
+    """Make one example from each label of an answer that a person compared with a gold one.
 
     Raises:
         CollectionError: A label lacks one of its texts.
@@ -371,7 +372,7 @@ def answer_examples(
 
 
 def query_of(example: dspy.Example) -> tuple[str, ShownQuestion]:
-    """The id and the question of an example: its `query`, or else its `query_id`, or its inputs.
+    """Give an example's id and question, from its `query`, or else its `query_id`, or its inputs.
 
     Raises:
         ConfigError: The example does not say which of its fields are inputs.
@@ -390,11 +391,11 @@ def query_of(example: dspy.Example) -> tuple[str, ShownQuestion]:
 
 
 def read_examples(path: Path, collection: Collection | None) -> list[dspy.Example]:
-    """Read examples of programs that take a query: lines with its `query_id`, and what people say.
+    """Read examples of programs that take a query: lines with a `query_id` and what people say.
 
     Raises:
         CollectionError: The query of a line is not in the collection.
-        SourceError: The file cannot be read, or a line is no object.
+        SourceError: The file cannot be read, or a line is not an object.
     """
     queries = {query.query_id: query for query in collection.queries} if collection else {}
     examples = []
@@ -410,7 +411,7 @@ def read_examples(path: Path, collection: Collection | None) -> list[dspy.Exampl
 
 
 def as_text(example: Any) -> str:
-    """An example or a label as JSON; of what JSON does not have, as an index, its kind."""
+    """Give an example or a label as JSON; other objects, such as an index, become their type's name."""
     values = example if isinstance(example, BaseModel) else dict(example.items())
     dumped = TypeAdapter(Any).dump_json(values, fallback=lambda value: type(value).__qualname__)
     return dumped.decode()
@@ -419,10 +420,10 @@ def as_text(example: Any) -> str:
 def split_by_query(examples: Sequence[dspy.Example]) -> Examples:
     """Divide examples by query, 40 % to train, 20 to dev, 40 to test, the same on every machine.
 
-    Queries that ask nearly the same are on one side, or the test would be on what was trained.
+    Queries that ask nearly the same stay on one side; otherwise the test would repeat the training.
 
     Raises:
-        CollectionError: There are fewer than three queries that differ.
+        CollectionError: There are fewer than three distinct queries.
     """
     questions = dict(map(query_of, examples))
     queries = sorted(
@@ -447,7 +448,7 @@ def split_by_query(examples: Sequence[dspy.Example]) -> Examples:
 
 
 def _taken(groups: Sequence[Sequence[str]], count: int, leaving: int) -> set[str]:
-    """Take groups, in their order, that bring the number of queries nearer to a count."""
+    """Take groups, in order, as long as they bring the number of queries nearer to a count."""
     taken: set[str] = set()
     left = len(groups)
     for group in groups:
@@ -466,7 +467,7 @@ def verdict_on(
     grades: Sequence[int],
     quotes: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
-    """A verdict on a chunk in the form of a scale's judge, from each nugget's grade and quotes."""
+    """Make a verdict on a chunk, in the form of a scale's judge, from each nugget's grade and quotes."""
     graded = [{"nugget": place, "grade": grade} for place, grade in enumerate(grades, 1)]
     supported = [entry for entry in graded if entry["grade"]]
     answer: dict[str, Any] = {"grades": graded}
@@ -479,7 +480,7 @@ def verdict_on(
 
 
 def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[PairId, int]:
-    """The label of each pair as the judge of a scale gives it; of those in the majority, the mode."""
+    """Give the label of each pair on the judge's scale: the mode of the labels in the majority."""
     yes_and_no = scale.name == "support" and all(label.label <= 1 for label in labels)
     full = 2 if yes_and_no else 1  # yes is full support
     votes: defaultdict[PairId, list[int]] = defaultdict(list)

@@ -1,9 +1,9 @@
-"""People's labels on what a collection holds now: content decides, as for the judge's labels.
+"""Following people's labels to the current contents of a collection, by their texts.
 
-A label is of a question, a nugget and a passage, and carries their texts. Ids change when documents
-are edited (`refresh`) or cut anew (`rechunk`); the label goes to the pair that says the same. Where
-the passage is cut otherwise, its marked words decide, as the judge's evidence does in `rechunk`.
-A text that a label lacks is looked up by its id.
+A label is about a question, a nugget and a passage, and carries their texts. Ids change when
+documents are edited (`refresh`) or cut anew (`rechunk`); the label then goes to the pair with the
+same texts. If the passage is cut differently, the label's marked words decide, like the judge's
+evidence in `rechunk`. A text that a label lacks is looked up by its id.
 """
 
 from collections import defaultdict
@@ -39,11 +39,11 @@ class Followed(NamedTuple):
 
     labels: tuple[HumanLabel, ...]
     lost: dict[str, tuple[HumanLabel, ...]]
-    """As they were given, by the reason why they are of no pair of the collection."""
+    """The original labels that are of no pair of the collection, by reason."""
 
 
 def in_full(labels: Sequence[AnyLabel], collection: Collection) -> tuple[AnyLabel, ...]:
-    """Give labels of pairs of a collection the texts that they are of; others stay as they are."""
+    """Add to labels of pairs the texts of their pairs; other labels stay as they are."""
     queries = {query.query_id: query for query in collection.queries}
     nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
     chunks = collection.corpus.chunks(
@@ -58,7 +58,7 @@ def in_full(labels: Sequence[AnyLabel], collection: Collection) -> tuple[AnyLabe
 
 
 def with_known(labels: Sequence[HumanLabel], collection: Collection) -> tuple[HumanLabel, ...]:
-    """Give labels with ids alone the texts of a collection that has these ids."""
+    """Add texts to labels that have only ids, from a collection that has these ids."""
     queries = {query.query_id for query in collection.queries}
     nuggets = {nugget.nugget_id for nugget in collection.nuggets}
     ids = collection.corpus.ids
@@ -75,7 +75,7 @@ def with_known(labels: Sequence[HumanLabel], collection: Collection) -> tuple[Hu
 
 
 def with_texts(label: HumanLabel, query: Query, nugget: str, chunk: Chunk) -> HumanLabel:
-    """Give a label the texts that it is of, by which it can be followed."""
+    """Add to a label the texts by which it can be followed."""
     return label.model_copy(
         update={
             "question": query.text,
@@ -90,15 +90,15 @@ def with_texts(label: HumanLabel, query: Query, nugget: str, chunk: Chunk) -> Hu
 def follow(labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) -> Followed:
     """Give labels the ids that their pairs have in a collection.
 
-    A label whose chunk is there stays as it is. Where a passage has another id, its evidence is
-    placed by its words. A passage that is cut otherwise gives its label to the judged chunks that
-    hold all that was marked, or, unmarked, all of it; label 0 goes to the chunks that are all in
-    passages with that label.
+    A label whose chunk still exists stays as it is. If the passage has another id, the evidence is
+    placed by its words. If the passage is cut differently, its label goes to the judged chunks that
+    hold everything marked in it, or the whole passage if nothing is marked; label 0 goes to the
+    chunks that are entirely in passages with that label.
 
     Args:
-        labels: Of pairs.
+        labels: Labels of pairs.
         contents: The records of the collection.
-        corpus: Its chunks.
+        corpus: The chunks of the collection.
     """
     return _Following(labels, contents, corpus).followed()
 
@@ -106,10 +106,10 @@ def follow(labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) 
 def follow_all(
     placed: Iterable[tuple[str, AnyLabel]], collection: Collection
 ) -> tuple[list[AnyLabel], dict[str, tuple[HumanLabel, ...]]]:
-    """Follow labels of all kinds, each with its place; also give those that are lost.
+    """Follow labels of all kinds, each with its place; also give the lost ones, by reason.
 
     Raises:
-        CollectionError: A label without texts is not of the collection; as `check_labels`.
+        CollectionError: A label without texts is not of the collection; see `check_labels`.
     """
     with_text: list[HumanLabel] = []
     others: list[tuple[str, AnyLabel]] = []
@@ -126,7 +126,7 @@ def follow_all(
 
 
 def lost_lines(lost: Mapping[str, Sequence[object]]) -> list[str]:
-    """Say of how many labels a collection has no pair, by the reason."""
+    """Give a line for each reason on the number of labels without a pair in a collection."""
     return [f"{counted(len(group), 'label')} left out, {why}" for why, group in lost.items()]
 
 
@@ -169,7 +169,7 @@ class _Following:
         return Files(chain(self._corpus, self._written.values()))
 
     def followed(self) -> Followed:
-        """Follow each label: those that are where they were first."""
+        """Follow all labels; those whose chunk did not change come first."""
         ids = {*self._corpus.ids, *self._written}
         elsewhere: list[tuple[HumanLabel, tuple[str, str]]] = []
         for label, pair in zip(self._labels, self._pairs, strict=True):
@@ -201,7 +201,7 @@ class _Following:
         )
 
     def _pair(self, label: HumanLabel) -> tuple[str, str] | str:
-        """The query and nugget that a label is of, or why it is of none."""
+        """Give the query and nugget of a label, or the reason why there is none."""
         query_id = _named(label.query_id, label.question, self._questions, self._query_ids)
         if query_id is None:
             return _QUESTION
@@ -221,19 +221,19 @@ class _Following:
     def _put(
         self, label: HumanLabel, original: HumanLabel, pair: tuple[str, str], chunk_id: str
     ) -> None:
-        """Add a label under the ids of now, unless its annotator labelled the pair there."""
+        """Add a label with its current ids, unless its annotator labelled that pair already."""
         if (identity := self._identity(label, pair, chunk_id)) in self._taken:
             self._lost[_AGAIN].append(original)
             return
         self._taken.add(identity)
         now = {"query_id": pair[0], "nugget_id": pair[1], "chunk_id": chunk_id}
         if (label.query_id, label.nugget_id, label.chunk_id) != tuple(now.values()):
-            texts = ("question", "nugget", "chunk", "path")  # those of now are the collection's
+            texts = ("question", "nugget", "chunk", "path")  # the collection has the current ones
             label = label.model_copy(update={**now, **dict.fromkeys(texts), "marked": ()})
         self._found.append(label)
 
     def _place(self, label: HumanLabel) -> Place | None:
-        """Where the passage of a label is now: in its file, or else where it is alone."""
+        """Find the passage of a label: in its file, or else where its text is unique."""
         hits = [Hit(0, path=label.path, text=label.chunk)] if label.path else []
         hits.append(Hit(0, text=label.chunk))
         return next(filter(None, map(self._files.find, hits)), None)
@@ -278,7 +278,7 @@ class _Following:
             self._lost[_CUT] += lost
 
     def _marked(self, label: HumanLabel, place: Place) -> Spans:
-        """Where the marked words of a label are, in the passage at its place."""
+        """Find the marked words of a label in the passage at this place."""
         file = self._files.text(place.source, place.path)
         start, end = file.character_at(place.start), file.character_at(place.end)
         places = (find_quotation(words, file.text[start:end]) for words in label.marked)
@@ -290,7 +290,7 @@ class _Following:
 
 
 def _named(id_: str, text: str | None, texts: dict[str, str], ids: dict[str, str]) -> str | None:
-    """The id of what says the same, that of the same id first; without a text the id decides."""
+    """Give the id with the same text, preferring the same id; without a text the id decides."""
     if text is None:
         return id_ if id_ in texts else None
     return id_ if texts.get(id_) == _bare(text) else ids.get(_bare(text))

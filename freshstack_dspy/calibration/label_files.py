@@ -1,7 +1,7 @@
 """Labels from the files of other tools, and tasks for these tools.
 
-Each tool's rows become rows with the fields of our labels, the answer in `label` and marked words
-in `spans`; one function makes labels of these.
+Each tool's rows become rows with the fields of our labels, with the answer in `label` and marked
+words in `spans`; one function turns these into labels.
 """
 
 import csv
@@ -34,7 +34,7 @@ from freshstack_dspy.registry import Registry
 from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows
 
 OTHER_FORMATS = Registry("freshstack_dspy.labels", "format of labels", {})
-"""Formats of other packages: functions of a path, which give a dictionary for each label."""
+"""Formats of other packages: functions from a path to a dictionary for each label."""
 TaskFormat = Literal["csv", "label-studio"]
 _NAMES = {
     "query_id": ("query_id", "qid", "topic_id", "topic"),
@@ -46,7 +46,7 @@ _NAMES = {
     "time": ("time", "updated_at", "created_at"),
     "note": ("note", "comment"),
 }
-"""The names that a column of each field may have."""
+"""The names that the column of each field may have."""
 _NO, _PARTIAL, _FULL = (
     ("no", "none", "no support", "not_support", "ns", "false", "disagrees", "bad"),
     ("yes", "true", "agrees", "partial", "partial support", "partial_support", "ps", "mostly good",
@@ -70,7 +70,7 @@ class ImportedLabels(NamedTuple):
 
     labels: tuple[AnyLabel, ...]
     left_out: dict[str, int]
-    """How many rows, answers or marked words were left out, by what they are."""
+    """How many rows, answers or marked words were left out, by kind."""
 
 
 def import_labels(
@@ -83,20 +83,20 @@ def import_labels(
 ) -> ImportedLabels:
     """Read labels, and check them against a collection.
 
-    A nugget is named by its id or its text. Marked words become byte spans of the chunk's file:
-    where the characters at the offsets are others (tools count them differently), the nearest
-    place with the marked words. Labels of pairs get the texts that they are of, so that they can be
+    A nugget is named by its id or its text. Marked words become byte spans of the chunk's file; if
+    the characters at the offsets differ (tools count them differently), the nearest place with the
+    marked words is taken. Labels of pairs get the texts of their pairs, so that they can be
     followed when ids change.
 
     Args:
         paths: The files.
-        format: Of which tool, one of `label_formats`, of which `freshstack` is our own.
-        collection: What was labelled.
-        annotator: Who labelled, where the files do not say.
-        tasks: Give a label its stratum and probability, where it does not have them.
+        format: The tool's format, one of `label_formats`; `freshstack` is our own.
+        collection: The collection that was labelled.
+        annotator: Who labelled, if the files do not say.
+        tasks: Tasks that supply a label's stratum and probability, if it has none.
 
     Raises:
-        SourceError: With file and line, where something is missing or is not what it should be.
+        SourceError: With file and line: something is missing or not what it should be.
         CollectionError: As `read_labels` with a collection.
         ConfigError: There is no such format.
     """
@@ -134,7 +134,7 @@ def _of_package(format: str) -> _Reader:  # noqa: A002
 def _labels(
     rows: Iterable[Row], collection: Collection, annotator: str | None, left_out: Counter[str]
 ) -> Iterator[tuple[str, AnyLabel]]:
-    """Make labels of rows, each with its place."""
+    """Turn rows into labels, each with its place."""
     by_text = {(nugget.query_id, nugget.text): nugget.nugget_id for nugget in collection.nuggets}
     who = _NAMES["annotator"]
     for row in rows:
@@ -204,7 +204,7 @@ def _evidence(row: Row, collection: Collection, chunk_id: str, left_out: Counter
 
 
 def _place(chunk: Chunk, span: Row) -> tuple[int, int] | None:
-    """Find marked words in a chunk: in bytes of its file."""
+    """Find marked words in a chunk; the span is in bytes of its file."""
     start, end = (
         value if isinstance(value := span.values.get(name), int) else None
         for name in ("start", "end")
@@ -225,12 +225,12 @@ def _place(chunk: Chunk, span: Row) -> tuple[int, int] | None:
 
 
 def _csv(path: Path, left_out: Counter[str]) -> Iterator[Row]:
-    """Our own fields as columns, or their other names; `evidence`: a quote a line."""
+    """Our own fields as columns, under any of their names; `evidence` has one quote on each line."""
     return read_csv(path, [name for names in _NAMES.values() for name in names])
 
 
 def _label_studio(path: Path, left_out: Counter[str]) -> Iterator[Row]:
-    """Label Studio's JSON: a choice, rating or number; a text area; marked words of any labels."""
+    """Label Studio's JSON: a choice, rating or number; a text area; marked words of any label."""
     for row in read_rows(path):
         for annotation in row.inners("annotations"):
             if annotation.values.get("was_cancelled"):
@@ -328,7 +328,7 @@ _READERS: Mapping[str, _Reader] = {
 
 
 def _masked(data: bytes, salt: bytes) -> bytes:
-    """Hide text from whoever labels, as a stratum names the judge's label; or read it again."""
+    """Mask or unmask a text: a stratum names the judge's label, which annotators must not see."""
     mask = hashlib.shake_256(salt).digest(len(data))
     return bytes(byte ^ other for byte, other in zip(data, mask, strict=True))
 

@@ -40,32 +40,32 @@ Paths = Path | str | Sequence[Path | str]
 ItemId = tuple[str, ...]
 """What was labelled; the first of its ids is that of the query."""
 PairId = tuple[str, str, str]
-"""query_id, nugget_id, chunk_id."""
+"""query_id, nugget_id, chunk_id"""
 TaskId = tuple[Any, ...]
 _TASKS_BY = {"nuggets": (), "answer": ("run_id", "sample")}
-"""What names a task of a kind within its query, if not nugget and chunk."""
+"""The fields that name a task within its query, for kinds where these are not nugget and chunk."""
 
 
 def pair_of(record: HumanLabel | Judgment) -> PairId:
-    """Give the pair that a label or a judgment is of."""
+    """Give the pair of a label or a judgment."""
     return record.query_id, record.nugget_id, record.chunk_id
 
 
 def task_id(record: LabelTask | AnyLabel) -> TaskId:
-    """Name a task, or that which a label is of: a query's list and qualities of nuggets are one."""
+    """Identify a task, or the task of a label; a query's nugget list and nugget labels are one task."""
     kind = "nuggets" if record.kind in ("nugget", "nugget_list") else record.kind
     names = _TASKS_BY.get(kind, ("nugget_id", "chunk_id"))
     return kind, record.query_id, *(getattr(record, name) for name in names)
 
 
 def identity(label: AnyLabel) -> TaskId:
-    """What was labelled and by whom: an annotator has one label for it."""
+    """Identify what was labelled and by whom; an annotator has one label for each item."""
     nugget = label.nugget_id if isinstance(label, NuggetLabel) else None
     return label.annotator, label.kind, nugget, *task_id(label)
 
 
 def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:
-    """Count how many of the tasks each annotator has labelled, by name; 0 for those of none."""
+    """Count how many of the tasks each annotator has labelled, by name; 0 if none."""
     asked = set(map(task_id, tasks))
     done: defaultdict[str, set[TaskId]] = defaultdict(set)
     for label in labels:
@@ -74,7 +74,7 @@ def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str
 
 
 def pair_labels(labels: Any) -> Sequence[HumanLabel]:
-    """Give labels of pairs, or read them from files of labels of support."""
+    """Give labels of pairs; files are read as labels of support."""
     if isinstance(labels, Path | str) or any(isinstance(label, Path | str) for label in labels):
         labels = read_labels(labels)
     records: Sequence[HumanLabel] = labels
@@ -89,7 +89,7 @@ def read_labels(
     Raises:
         SourceError: A file cannot be read.
         CollectionError: There is no label of this kind; a line is not a label; an annotator
-            labelled the same thing in two files; or, of a collection, as `check_labels`.
+            labelled the same thing in two files; or, with a collection, as `check_labels`.
     """
     if isinstance(paths, Path | str):
         paths = [paths]
@@ -107,9 +107,9 @@ def read_labels(
 
 
 def all_labels(paths: Sequence[Path | str]) -> Iterator[tuple[str, AnyLabel]]:
-    """Give each label of files with its place, `path:line`; raises as `read_labels`.
+    """Give each label of files with its place, `path:line`; raises like `read_labels`.
 
-    Where an annotator labelled one thing several times in a file, the last label counts.
+    If an annotator labelled something several times in a file, the last label counts.
     """
     return once(chain.from_iterable(latest(read_lines(Path(path)), path) for path in paths))
 
@@ -117,7 +117,7 @@ def all_labels(paths: Sequence[Path | str]) -> Iterator[tuple[str, AnyLabel]]:
 def latest(
     numbered: Iterable[tuple[int, bytes]], path: Path | str
 ) -> Iterator[tuple[str, AnyLabel]]:
-    """Read lines of a file: the last label that each annotator gave each thing, with its place."""
+    """Read the last label of each annotator for each item from a file's lines, with its place."""
     labels: dict[TaskId, tuple[str, AnyLabel]] = {}
     for number, line in numbered:
         if line.strip():
@@ -129,7 +129,7 @@ def latest(
 
 
 def once(placed: Iterable[tuple[str, AnyLabel]]) -> Iterator[tuple[str, AnyLabel]]:
-    """Give labels with their places; a `CollectionError` where one labelled the same thing twice."""
+    """Give labels with their places; a `CollectionError` if someone labelled an item twice."""
     seen: dict[TaskId, str] = {}
     for place, label in placed:
         if (before := seen.get(identity(label))) is not None:
@@ -168,11 +168,11 @@ def check_labels(
 ) -> None:
     """Check that labels or tasks, each with its place, are of a collection and on its scale.
 
-    Where the scale is yes and no, a person's may be finer.
+    If the scale is binary, a person's labels may be finer.
 
     Raises:
-        CollectionError: What one labels does not exist, or its label is above the scale; or none
-            is of this collection.
+        CollectionError: A label is of something that does not exist or is above the scale, or no
+            label is of this collection.
     """
     from freshstack_dspy.text import named_nearest
 
@@ -200,7 +200,7 @@ def check_labels(
 def _named(
     label: AnyLabel | LabelTask, nuggets: Mapping[str, Ids[str]], collection: "Collection"
 ) -> Iterator[tuple[str, str, Ids[str], str]]:
-    """Give each id that a label names: of what, of which ids it must be, and where they are."""
+    """Give each id that a label names: what it names, the id, the valid ids, and their file."""
     yield "query", label.query_id, nuggets.keys(), "queries.jsonl"
     ids: list[str | None] = [getattr(label, "nugget_id", None)]
     if isinstance(label, NuggetList):
@@ -212,7 +212,7 @@ def _named(
 
 
 def highest_label(kind: str, scale: ScaleName) -> int | None:
-    """Give the highest label of a person; None where the scale is yes or no: theirs may be finer."""
+    """Give a person's highest label; None if the scale is binary, where theirs may be finer."""
     if kind == "answerability":
         return 1
     return None if scale == "binary" else SCALES[scale].highest

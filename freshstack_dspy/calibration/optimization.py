@@ -68,9 +68,9 @@ WRITERS = ("mipro", "gepa", "simba")
 """The optimizers that let the model write instructions."""
 
 _SAMPLES = 3
-"""How often an optimizer's own question is asked until there is a valid reply."""
+"""How often an optimizer's own question is asked at most, until there is a valid reply."""
 _MOST_FAILURES = 10
-"""How many of these questions may end without one before the optimization does."""
+"""How many of these questions may stay without a valid reply before the optimization ends."""
 
 
 class OnTest(Record):
@@ -79,53 +79,53 @@ class OnTest(Record):
     before: Interval
     after: Interval
     difference: Interval
-    """After less before; all three by the same draws of queries."""
+    """`after` minus `before`; all three intervals use the same draws of queries."""
 
 
 class OptimizationReport(Record, Shown):
-    """What `optimize` did. Only the test split says how good the program is."""
+    """The result of `optimize`. Only the test split tells how good the program is."""
 
     optimizer: str
-    """Its name, or the class of one's own."""
+    """The optimizer's name, or the class of a user's own."""
     model: str
     """The model that the program was tuned for: its own, where it has one."""
     metric: str
-    """Its name, or that of one's own."""
+    """The metric's name, or the name of a user's own."""
     labels: str
-    """SHA-256 of the labels, the same in any order."""
+    """SHA-256 of the labels, independent of their order."""
     queries: dict[str, int]
     examples: dict[str, int]
     """How many examples `train`, `dev` and `test` have."""
     candidates: int
-    """Programs that the optimizer made."""
+    """The number of programs that the optimizer made."""
     dev: tuple[float | None, float | None]
-    """The metric on the dev split, of the plain program and of the one that was chosen by it."""
+    """The metric on the dev split, for the plain program and for the chosen one."""
     unchanged: str | None
-    """Why the program is the plain one; None if it is another."""
+    """Why the plain program was kept; None if another was chosen."""
     demonstrations: int
     new_instructions: bool
     new_settings: bool
-    """Whether cuts, thresholds or weights of decisions, or the `config` of requests, are others."""
+    """Whether cuts, thresholds or weights of decisions, or the `config` of requests, changed."""
     test: dict[str, OnTest]
     """By metric: the one that programs were chosen by, and others. `answered` is the share of all
-    its examples that a program answered."""
+    test examples that a program answered."""
     pairs: int
-    """On the test split; with a metric of one's own, examples."""
+    """The number of pairs on the test split; with a user's own metric, of examples."""
     failures: tuple[dict[str, int], dict[str, int]]
-    """Examples of it without a valid answer, before and after, by status."""
+    """Test examples without a valid answer, before and after, by status."""
     unwritten: int
-    """The optimizer's own questions, as for an instruction, that brought no valid reply."""
+    """How many of the optimizer's own questions, as for an instruction, got no valid reply."""
     calls: int
-    """All replies used, recorded ones too."""
+    """The number of replies used, including recorded ones."""
     left_out: dict[str, int] = Field(default_factory=dict)
-    """How many labels are of no pair of the collection, by the reason."""
+    """By reason, how many labels are of no pair of the collection."""
     tokens: int
     cost: float | None
-    """The cost of all replies used, recorded ones too; None where the price is not known."""
+    """The cost of all replies used, including recorded ones; None if a price is not known."""
 
     @property
     def failed(self) -> tuple[int, int]:
-        """Examples of the test split without a valid answer, before and after."""
+        """The number of test examples without a valid answer, before and after."""
         before, after = self.failures
         return sum(before.values()), sum(after.values())
 
@@ -164,35 +164,35 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     compile_options: Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
 ) -> Optimized:
-    """Compile a program with a DSPy optimizer, on labels of people or on examples of one's own.
+    """Compile a program with a DSPy optimizer, on people's labels or on your own examples.
 
-    The optimizer sees the train and dev splits. Of the programs that it makes the one with the best
-    metric on dev is taken, and the plain one if none is better: its signatures, demonstrations,
-    decision fields and config.
+    The optimizer sees the train and dev splits. From the programs that it makes, the one with the
+    best metric on dev is taken (its signatures, demonstrations, decision fields and config), or the
+    plain program if none is better.
 
     Args:
         labels: `HumanLabel` for the judge, `NuggetList` for the nuggetizer, `AnswerLabel` for the
             comparer of answers; with their texts, or with ids of the collection. Or, for any
-            program, `dspy.Example`s with its inputs and whatever the metric reads; those of one
-            `query`, or else of one `query_id` or the same inputs, stay on one side of the split.
-        lm: The model to optimize for, by default that of `dspy.configure`; one that `connect` did
-            not make is recorded in its default store.
-        program: What is optimized, any `dspy.Module`, also a recipe; by default the one that labels
-            are of, in whose place one may stand that takes and gives the same. It is run as it is,
-            and not changed.
-        optimizer: One of `OPTIMIZERS`, see `docs/trust.md`; or an optimizer of DSPy's with settings
-            of your own, as `dspy.GEPA(…)`, or a function that makes it from a metric.
-        metric: Of labels `kappa` (the default), `agreement` (the share of pairs) or `f1`; of nuggets
-            `f1`. Optimizers then credit each example with the share of its pairs on
-            which program and person agree. Or a function, see `Metric`, whose mean counts: of an
-            example, with labels as `examples` makes it, and the program's prediction.
+            program, `dspy.Example`s with its inputs and whatever the metric reads; examples with
+            the same `query`, or else the same `query_id` or inputs, stay on one side of the split.
+        lm: The model to optimize for, by default that of `dspy.configure`; a model that `connect`
+            did not make is recorded in its default store.
+        program: The `dspy.Module` to optimize, which may be a recipe; by default the program that
+            the labels are for. Your own program in its place must have the same inputs and outputs.
+            It is not changed.
+        optimizer: One of `OPTIMIZERS`, see `docs/trust.md`; or one of DSPy's optimizers with your
+            own settings, as `dspy.GEPA(…)`, or a function that makes it from a metric.
+        metric: For labels `kappa` (the default), `agreement` (the share of pairs) or `f1`; for
+            nuggets `f1`. Optimizers then credit each example with the share of its pairs on which
+            program and person agree. Or a function, see `Metric`, of an example (for labels, as
+            `examples` makes it) and the program's prediction; its mean counts.
         collection: The collection that was labelled, whose texts are shown; the nuggetizer needs it.
-        scale: Of the judge, and the lowest label, also of people, that is support; by default
-            `support` from 1 on. There, labels that are all 0 or 1 mean no and yes.
+        scale: The judge's scale, and the lowest label that is support, also for people; by default
+            `support` from 1 on. On that scale, labels that are all 0 or 1 mean no and yes.
         limit: The largest number of nuggets.
-        prompt_model: What writes instructions for an optimizer that is named, with `max_tokens` and
-            settings of its own; by default `lm`. An optimizer of one's own names its own.
-        compile_options: What else the optimizer's `compile` is given, as `{"num_trials": 20}` for
+        prompt_model: The model that writes instructions for an optimizer given by name, with its
+            own `max_tokens` and settings; by default `lm`. Your own optimizer names its own.
+        compile_options: Further arguments of the optimizer's `compile`, as `{"num_trials": 20}` for
             `dspy.MIPROv2(auto=None, …)`.
         progress: Notified of every step and its score. True: bars, or lines in a pipe; False:
             nothing; by default bars on a terminal and in a notebook.
@@ -220,7 +220,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
             adapter=_Reasking(run),
             disable_history=True,
             warn_on_type_mismatch=False,
-            # An example whose reply is no answer scores nothing; DSPy would give up after ten.
+            # An example with an invalid reply scores nothing; DSPy would give up after ten.
             max_errors=sys.maxsize,
         ):
             best, chosen = _choose(optimizer, student, split, run, compile_options or {})
@@ -265,7 +265,7 @@ def _task(
     scale: Scale | None,
     limit: int,
 ) -> tuple[Any, Sequence[dspy.Example], MeanMetric]:
-    """The program, examples of its inputs, and the metric."""
+    """Give the program, examples of its inputs, and the metric."""
     if not labels:
         raise CollectionError("there are no labels; give those of at least three queries")
     if isinstance(labels[0], dspy.Example):
@@ -303,10 +303,10 @@ def _task(
 
 
 class Tuned(NamedTuple):
-    """A program that is tuned on labels of people."""
+    """A program that is tuned on people's labels."""
 
     record: type[HumanLabel | NuggetList | AnswerLabel]
-    """That of the labels."""
+    """The record of the labels."""
     program: type[Program]
     agreement: type[AgreementMetric]
     role: Role
@@ -342,11 +342,11 @@ def _check_scales(
 
 
 class _Student(dspy.Module):
-    """A program as optimizers see it, which copy it and change its predictors.
+    """A program as seen by optimizers, which copy it and change its predictors.
 
-    It asks by its own adapter, and not by that of the optimizers' questions. Its traces, of which
-    they make demonstrations and what they show a model, are plain JSON, without keys of replies;
-    of examples that are demonstrations what people said is shown.
+    It uses its own adapter, not the one for the optimizers' questions. Its traces, which become
+    demonstrations and are shown to models, are plain JSON without the keys of replies; for examples
+    that serve as demonstrations, what people said is shown.
     """
 
     def __init__(self, program: Any, adapter: Any) -> None:
@@ -354,7 +354,7 @@ class _Student(dspy.Module):
         self.program, self._adapter = program.deepcopy(), adapter
 
     def named_parameters(self) -> Any:
-        """Those of the program, by its own names."""
+        """The program's parameters, by its own names."""
         return self.program.named_parameters()
 
     def forward(self, **inputs: Any) -> Any:
@@ -381,14 +381,14 @@ def _show_people(program: Any) -> None:
 
 
 class _Answers(NamedTuple):
-    """What a program answered on a part of the examples."""
+    """A program's answers on a part of the examples."""
 
     tallies: list[Any]
-    """None where there was no valid answer."""
+    """For each example; None if there was no valid answer."""
     failures: Counter[str]
-    """Examples without one, by status."""
+    """Examples without a valid answer, by status."""
     first: str
-    """What the first failure says."""
+    """The message of the first failure."""
 
     @property
     def failed(self) -> int:
@@ -396,7 +396,7 @@ class _Answers(NamedTuple):
 
 
 class _Run:
-    """One optimization: the models that it asks, what ended it, and how programs are measured."""
+    """One optimization: the models that it asks, the errors that end it, and how it measures."""
 
     def __init__(
         self, lm: RecordedLM, writer: RecordedLM, measure: MeanMetric, progress: Progress
@@ -404,19 +404,19 @@ class _Run:
         self.measure, self.progress = measure, progress
         self.clients: dict[int, Client] = {}
         self.used: dict[str, Client] = {}
-        """The keys of all replies, and of failures that are recorded."""
+        """The keys of all replies, and of recorded failures."""
         self.errors: list[FreshstackError] = []
-        """Of a model itself: nothing more is asked."""
+        """Errors of a model itself, after which nothing more is asked."""
         self.unwritten, self.has_written = 0, False
-        """The optimizer's own questions without a valid reply; and whether any had one."""
+        """How many of the optimizer's own questions got no valid reply, and whether any got one."""
         self.answered: Callable[[], None] = lambda: None
         """Called after each reply."""
         self.lm = self.guarded(lm)
         self.writer = self.lm if writer is lm else self.guarded(writer)
-        """What writes instructions."""
+        """The model that writes instructions."""
 
     def guarded(self, lm: Any) -> Any:
-        """A model that is recorded and counted, and ends the optimization at an error of its own."""
+        """Wrap a model so that it is recorded and counted, and its own errors end the optimization."""
         if isinstance(lm, RecordedLM) and isinstance(lm.client, _Guarded):
             return lm
         if isinstance(lm, RecordedLM):
@@ -434,7 +434,7 @@ class _Run:
             raise self.errors[0]
 
     def account(self, name: str) -> StepLedger:
-        """What a step asked of all models."""
+        """Sum up what a step asked of all models."""
         accounts = [client.ledger.of(name) for client in self.clients.values()]
         return StepLedger(
             **{
@@ -444,7 +444,7 @@ class _Run:
         )
 
     def spent(self) -> dict[str, Any]:
-        """All replies that were used, and their tokens and dollars."""
+        """Count all replies that were used, with their tokens and dollars."""
         recorded = [client.reusable(key) for key, client in self.used.items()]
         replies = [reply for reply in recorded if reply is not None and not reply.is_dead_end]
         costs = [reply.cost for reply in replies]
@@ -489,11 +489,11 @@ def _status_of(error: Exception) -> str:
 
 
 class _Guarded:
-    """A client that answers nothing more after an error that is not about one reply.
+    """A client that stops answering after an error that is not about one reply.
 
-    DSPy's optimizers count every error as a failed example and go on: with the budget used up
-    they would report a program that was tuned on nothing. Truncated replies are errors, also those
-    to an optimizer's own questions.
+    DSPy's optimizers count every error as a failed example and go on, so with the budget used up
+    they would report a program that was tuned on nothing. Truncated replies are errors, even for an
+    optimizer's own questions.
     """
 
     def __init__(self, client: Client, run: _Run) -> None:
@@ -525,7 +525,7 @@ class _Guarded:
 
 
 class _Reasking(dspy.ChatAdapter):
-    """Asks again where an optimizer's own question brought no valid reply."""
+    """Asks again if an optimizer's own question got no valid reply."""
 
     def __init__(self, run: _Run) -> None:
         super().__init__()
@@ -562,7 +562,7 @@ def _choose(
     run: _Run,
     options: Mapping[str, Any],
 ) -> tuple[_Student, dict[str, Any]]:
-    """Make candidates, and take the best on dev; a tie leaves the one that is there."""
+    """Make candidates, and take the best on dev; a tie keeps the earlier program."""
     measure, metric = run.measure, run.measure.name
     dev = run.answers("dev", student, split.dev)
     train = run.answers("train", student, split.train)
@@ -601,7 +601,7 @@ def _choose(
 
 
 def _raise_if_unanswered(parts: Sequence[_Answers]) -> None:
-    """Raise a FatalModelError where no example has an answer: there is nothing to choose by."""
+    """Raise a FatalModelError if no example has an answer, because nothing can be chosen then."""
     failures = sum((answers.failures for answers in parts), Counter[str]())
     count = sum(len(answers.tallies) for answers in parts)
     if failures.total() == count:
@@ -641,7 +641,7 @@ def _on_test(
 
 
 def _paired(sums: Sequence[Any], metrics: Callable[[Any], dict[str, Values]]) -> dict[str, OnTest]:
-    """Metrics before and after, and their differences, over queries; of few without intervals."""
+    """Compare metrics before and after over queries; without intervals if there are few."""
     import numpy as np
 
     def values(sums: Any) -> dict[str, Values]:
@@ -689,7 +689,7 @@ def _candidates(
     run: _Run,
     options: Mapping[str, Any],
 ) -> list[Any]:
-    """The programs that an optimizer makes, its best first, without the plain one."""
+    """Give the programs that an optimizer makes, its best first, without the plain one."""
     try:
         optimizer = _prepared(optimizer, student, split.train, run)
         arguments: dict[str, Any] = {}
@@ -716,7 +716,7 @@ def _candidates(
 
 
 def _prepared(optimizer: Any, student: _Student, train: list[Any], run: _Run) -> Any:
-    """The optimizer as an object of its own, whose models are recorded."""
+    """Give the optimizer as a new object whose models are recorded."""
     if isinstance(optimizer, str):
         optimizer = _by_name(optimizer, student, train, run)
     elif isinstance(optimizer, type) or not hasattr(optimizer, "compile"):
@@ -734,7 +734,7 @@ def _prepared(optimizer: Any, student: _Student, train: list[Any], run: _Run) ->
 
 
 def _distinct(programs: Sequence[Any]) -> list[Any]:
-    """The first of each state; each asks the models of the first, which DSPy's copies may lose."""
+    """Drop programs with a repeated state; restore the models, which DSPy's copies may lose."""
     distinct: dict[str, Any] = {}
     models = {name: predict.lm for name, predict in programs[0].named_predictors()}
     for program in programs:
@@ -757,7 +757,7 @@ def _by_name(name: str, student: _Student, train: list[Any], run: _Run) -> Any:
         best = max(state.program_full_scores_val_set)
         return bool(run.errors) or (measure.top is not None and best >= 1)
 
-    # Examples are demonstrations where they have all that a predictor was asked and answered.
+    # Examples can be demonstrations if they have all fields of every predictor's signature.
     asked: Any = student.predictors()
     first_example = train[0].people if isinstance(train[0], LabelledExample) else train[0]
     shown = all(set(predictor.signature.fields) <= set(first_example.keys()) for predictor in asked)

@@ -1,4 +1,4 @@
-"""Which judgments people are asked to label: a stratified sample whose probabilities are known."""
+"""The judgments that people are asked to label: a stratified sample with known probabilities."""
 
 import hashlib
 import math
@@ -36,16 +36,16 @@ from freshstack_dspy.stored.record_files import RecordFile, rows
 
 Purpose = Literal["agreement", "share", "runs"]
 """What labels of pairs are for: how well the judge agrees with people, what share of the pairs
-support, or what runs' values would be. The first two are one sample, of single pairs."""
+support, or what runs' values would be. The first two use the same sample, of single pairs."""
 DEFAULT_LIMITS = {"agreement": 200, "share": 200, "runs": 20}
 _HALF_WIDTHS = {"agreement": 1.6, "share": 0.61, "runs": 0.32}
-"""Times 1 / sqrt(n), of n pairs or (runs) queries: `expected_half_width`."""
+"""To be multiplied by 1 / sqrt(n), for n pairs or (runs) queries: `expected_half_width`."""
 WHOLE_QUERIES = "whole queries"
 """The stratum of pairs that were drawn with all other judged pairs of their query."""
 FLOOR = 5
-"""How many of each stratum are drawn before any is drawn more often."""
+"""How many of each stratum are drawn before any stratum gets more."""
 _OR = "\n\n– or –\n\n"
-"""Between the gold answers, where there are several."""
+"""Separates several gold answers."""
 _UNSURE, _DIFFER = ", unsure", ", judges differ"
 ItemT = TypeVar("ItemT", bound=ItemId)
 Strata = dict[ItemId, str]
@@ -53,31 +53,32 @@ Strata = dict[ItemId, str]
 
 @dataclass(frozen=True, repr=False)
 class Sample(Shown):
-    """What was drawn."""
+    """A sample of tasks."""
 
     tasks: tuple[LabelTask, ...]
-    """All queries at random, and the tasks of each together, by nugget."""
+    """Queries in random order, with the tasks of each together, by nugget."""
     strata: dict[str, tuple[int, int]]
-    """How many each stratum has, and how many were drawn; of `WHOLE_QUERIES`, queries."""
+    """The size of each stratum, and how many were drawn; queries for `WHOLE_QUERIES`."""
     kept: int
     """How many of the tasks were drawn before."""
     half_width: float | None = None
-    """What so many labels of pairs will tell: `expected_half_width`."""
+    """The precision that these labels of pairs will give: `expected_half_width`."""
     kind: str = "support"
     purpose: Purpose = "agreement"
     limit: int = 0
-    """How many tasks were wished for."""
+    """How many tasks were requested."""
 
     def __repr__(self) -> str:
         return f"Sample({counted(len(self.tasks), 'task')} of kind {self.kind})"
 
 
 def expected_half_width(purpose: Purpose, drawn: int, items: int) -> float:
-    """Say how wide to either side the 95% interval will be, about.
+    """Estimate the half-width of the 95% interval.
 
-    The interval of kappa, of the share of pairs that support, or of a run's mean alpha_nDCG@10. In simulations of
-    a judge that errs as one did on TREC RAG 2024 (sensitivity .79, specificity .91; a better one's
-    are narrower) it is a constant / sqrt(n), times sqrt(1 - n/N) for the share and runs.
+    It is the interval of kappa, of the share of pairs that support, or of a run's mean
+    alpha_nDCG@10. In simulations of a judge that errs like one on TREC RAG 2024 (sensitivity .79,
+    specificity .91; a better judge has narrower intervals) it is a constant / sqrt(n), times
+    sqrt(1 - n/N) for the share and for runs.
 
     Source: benchmarks/LOG.md, 2026-11-23, `correction.py`.
 
@@ -93,12 +94,12 @@ def expected_half_width(purpose: Purpose, drawn: int, items: int) -> float:
 def strata(collection: Contents, against: Contents | None = None) -> dict[PairId, str]:
     """Give the stratum of every judged pair: the judge's label, and whether it is unsure.
 
-    `label 1, unsure`: the votes differ; or the label is above 0 and has no evidence, in a
-    collection whose judge quotes evidence. `label 1, judges differ`: another judge gave another
-    label. A pair whose judgment failed has no label, and so no stratum.
+    `label 1, unsure`: the votes differ, or the label is above 0 without evidence in a collection
+    whose judge quotes evidence. `label 1, judges differ`: another judge gave another label. A pair
+    whose judgment failed has no label, and so no stratum.
 
     Args:
-        collection: What was judged.
+        collection: The judged collection.
         against: The same pairs, judged by another model or prompt.
     """
     ids = "query_id", "nugget_id", "chunk_id"
@@ -119,7 +120,7 @@ def strata(collection: Contents, against: Contents | None = None) -> dict[PairId
 
 
 def _differ(votes: Sequence[Vote]) -> bool:
-    labels: dict[int, int] = {}  # one on a chunk in parts is the highest label of its parts
+    labels: dict[int, int] = {}  # a vote on a chunk in parts is the highest label of the parts
     for vote in votes:
         if vote.label is not None:
             labels[vote.vote] = max(labels.get(vote.vote, 0), vote.label)
@@ -129,19 +130,19 @@ def _differ(votes: Sequence[Vote]) -> bool:
 def weights(
     labels: Sequence[Any], strata: Mapping[ItemT, str], item: Callable[[Any], ItemT]
 ) -> dict[ItemT, float]:
-    """Say for how many judged pairs each labelled pair counts; 1 where it was not sampled.
+    """Compute how many judged pairs each labelled pair stands for; 1 if it was not sampled.
 
-    In each stratum it is the number of judged pairs divided by that of labelled ones, so that it
-    is right however many tasks of a sample were added later, or not labelled. Of `WHOLE_QUERIES`
-    it is the number of queries divided by that of labelled ones. Where the strata are not those
-    that were sampled (of a rejudged collection, or drawn against another judge), it is 1 /
-    probability, the largest of the stratum.
+    In each stratum it is the number of judged pairs divided by that of labelled pairs, so that it
+    stays right if tasks were added to a sample later, or not labelled. In `WHOLE_QUERIES` it is the
+    number of queries divided by that of labelled queries. If the strata are not the sampled ones
+    (after rejudging, or if drawn against another judge), it is 1 / probability, with the largest
+    probability of the stratum.
 
     Args:
-        labels: Of one kind, or anything with a stratum and a probability; those of several people
-            of a pair are one pair.
-        strata: Those of the collection, as `strata` gives them.
-        item: Gives what a label is of: `pair_of` those of pairs; queries and answers likewise.
+        labels: Labels of one kind, or anything with a stratum and a probability; several people's
+            labels of a pair are one pair.
+        strata: The strata of the collection, from `strata`.
+        item: Gives the item of a label, such as `pair_of` for labels of pairs.
     """
     pairs: defaultdict[str, set[ItemT]] = defaultdict(set)
     highest: defaultdict[str, float] = defaultdict(float)
@@ -174,12 +175,12 @@ def sample(
 ) -> Sample:
     """Draw tasks for people, and write them to a file, or add them to those that it has.
 
-    A file may have tasks of several kinds. Those of a kind are one sample: what was drawn stays,
-    and a larger `limit` adds to it; the probabilities are then those of the larger sample. The
-    file begins with a `SampleHeader`; the other arguments are those of `draw`.
+    A file may have tasks of several kinds. The tasks of one kind are one sample: a larger `limit`
+    adds to what was drawn, and the probabilities are then those of the larger sample. The file
+    begins with a `SampleHeader`; the other arguments are those of `draw`.
 
     Raises:
-        CollectionError: The file has tasks of another collection, or drawn in another way; or as
+        CollectionError: The file has tasks of another collection, or drawn in another way; or as in
             `draw`.
     """
     out, loaded = Path(out), Collection.load(collection)
@@ -224,23 +225,25 @@ def draw(
 ) -> Sample:
     """Draw tasks.
 
-    Everything has a fixed random number, the hash of seed and ids. Of each stratum the first are
-    drawn, as many as `allocated` says, so that a larger sample holds the smaller.
+    Each item has a fixed random number, the hash of seed and ids. From each stratum the items with
+    the lowest numbers are drawn, as many as `allocated` says, so that a larger sample contains the
+    smaller one.
 
     Args:
-        collection: What was judged.
-        kind: What people are asked; `support` and `answerability` of pairs, `nuggets` of queries,
-            `answer` of the answers in `answers`.
-        limit: How many of them, 200 by default; for `runs` how many queries, 20 by default.
-        purpose: What labels of pairs are for. Measures of `runs` are no means of single pairs, so
-            that queries are drawn with all their judged pairs.
-        seed: Of the random numbers; another seed is another sample.
-        against: The same pairs judged by another model or prompt; they differ where it is unsure.
+        collection: The judged collection.
+        kind: What people are asked: `support` and `answerability` about pairs, `nuggets` about
+            queries, `answer` about the answers in `answers`.
+        limit: How many tasks, 200 by default; for `runs` how many queries, 20 by default.
+        purpose: What labels of pairs are for. Measures of `runs` are not means over single pairs,
+            so whole queries are drawn, with all their judged pairs.
+        seed: The seed of the random numbers; another seed gives another sample.
+        against: The same pairs judged by another model or prompt; a difference shows where the
+            judge is unsure.
         answers: A folder of `freshstack answer`.
 
     Raises:
         CollectionError: There is nothing of this kind to label, or no such folder of answers.
-        ConfigError: The kind needs `answers`, or is not of pairs and they are for `runs`.
+        ConfigError: The kind needs `answers`, or is not about pairs although the purpose is `runs`.
     """
     is_pairs = kind in ("support", "answerability")
     if purpose == "runs" and not is_pairs:
@@ -297,10 +300,10 @@ def draw(
 
 
 def allocated(sizes: Mapping[str, int], limit: int, unsure: Names[str] = ()) -> Counter[str]:
-    """Say how many of each stratum are drawn: of none fewer where the limit is larger.
+    """Compute how many of each stratum are drawn; a larger limit never draws fewer of a stratum.
 
-    `FLOOR` of each stratum come first, the rest by turns in proportion to the square root of its
-    size (Sainte-Laguë's divisors), twice that where the judge is unsure.
+    `FLOOR` of each stratum come first. The rest is shared out in proportion to the square root of
+    the stratum's size (Sainte-Laguë's divisors), doubled where the judge is unsure.
     """
     drawn: Counter[str] = Counter()
     weight = {
@@ -322,8 +325,8 @@ def read_tasks(
     """Read a file of tasks.
 
     Raises:
-        CollectionError: It cannot be read or is no such file; or the collection is not the one
-            that it was drawn from.
+        CollectionError: The file cannot be read or has no tasks, or was drawn from another
+            collection.
     """
     path = Path(path)
     try:

@@ -1,4 +1,4 @@
-"""What a program is optimized by: the mean of a function's scores, or its agreement with people."""
+"""The metrics of optimization: the mean of a function's scores, or agreement with people."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,50 +24,50 @@ from freshstack_dspy.measures.kappa import (
 MetricName = Literal["kappa", "agreement", "f1"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 Metric = Callable[..., Any]
-"""`(example, prediction, trace=None, …)` to a score, higher is better, or to a `dspy.Prediction` of
-`score` and `feedback`, as DSPy's optimizers take it."""
+"""From `(example, prediction, trace=None, …)` to a score (higher is better), or to a
+`dspy.Prediction` with `score` and `feedback`, as for DSPy's optimizers."""
 
 GOOD_ENOUGH = 0.8
-"""From which score on an answer becomes a demonstration."""
+"""The score from which on an answer becomes a demonstration."""
 
 LEAST_QUERIES = 10
-"""With fewer test queries no interval is given: resamples of so few tell too little."""
+"""With fewer test queries there is no interval, because their resamples say too little."""
 
 
 class MeanMetric:
-    """A metric of one's own: the mean of what it gives for each example."""
+    """A user's metric: the mean of its scores over examples."""
 
     top: float | None = None
-    """The best value, if there is one."""
+    """The best possible value, if there is one."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
-        """What optimizers get."""
+        """The function that optimizers get."""
         self.name = own_name(metric)
 
     def tally(self, example: Any, answer: Any) -> Any:
-        """What is summed over examples, an array: here the score, and 1."""
+        """Give the array that is summed over examples: here the score, and 1."""
         import numpy as np
 
         return np.array([float(self.metric(example, answer)), 1.0])
 
     def values(self, tallies: Any) -> dict[str, Values]:
-        """All metrics of sums of tallies, the chosen one first."""
+        """Compute all metrics from sums of tallies, the chosen one first."""
         return {self.name: share_of(tallies[..., 0], tallies[..., 1])}
 
     def size(self, tally: Any) -> int:
-        """How many things a sum is over."""
+        """Count the items in a sum of tallies."""
         return int(tally[1])
 
     def value(self, tallies: Sequence[Any]) -> float | None:
-        """The chosen metric of examples, None for those without an answer; None where undefined."""
+        """Compute the chosen metric (None: undefined) from tallies (None: no answer)."""
         answered = [tally for tally in tallies if tally is not None]
         value = float(self.values(sum(answered))[self.name]) if answered else math.nan
         return None if math.isnan(value) else value
 
 
 class AgreementMetric(MeanMetric):
-    """A metric by name, of pairs: what program and person say; this one of compared answers."""
+    """A named metric of pairs (program's label, person's label); this class compares answers."""
 
     top = 1.0
     names: ClassVar[tuple[MetricName, ...]] = METRICS
@@ -79,20 +79,20 @@ class AgreementMetric(MeanMetric):
         self.name: MetricName = metric or self.names[0]
 
     def tally(self, example: Any, answer: Any) -> Any:
-        """The table of the pairs, program x person."""
+        """Give the table of the pairs, program x person."""
         return table_of(self.pairs(*self._read(example, answer)), 2)
 
     def _read(self, example: Any, prediction: Any) -> tuple[Any, Any]:
-        """What people said and what a program answered, both by the fields of our signature."""
+        """Give people's and the program's answers, both with the fields of our signature."""
         said = dspy.Example(**example.people, scale=example.scale)
         return said, dspy.Prediction(**self.answer_of(example, prediction))
 
     def size(self, tally: Any) -> int:
-        """How many pairs a table has."""
+        """Count the pairs in a table."""
         return int(tally.sum())
 
     def values(self, tallies: Any) -> dict[str, Values]:
-        """All metrics of tables of pairs, the chosen one first."""
+        """Compute all metrics of tables of pairs, the chosen one first."""
         hits, wrong = tallies[..., 1, 1], tallies[..., 0, 1] + tallies[..., 1, 0]
         values = {
             "kappa": kappa(tallies),
@@ -104,7 +104,7 @@ class AgreementMetric(MeanMetric):
         return {name: values[name] for name in dict.fromkeys((self.name, *self.shown))}
 
     def answer_of(self, example: Any, prediction: Any) -> dict[str, Any]:
-        """What a program made of an example's inputs, as JSON by the fields of our signature.
+        """Give a program's prediction as JSON, with the fields of our signature.
 
         Raises:
             ReplyError: A part of it has no valid answer.
@@ -112,11 +112,11 @@ class AgreementMetric(MeanMetric):
         return {"agrees": "yes" if prediction.agrees else "no", "reason": prediction.reason}
 
     def pairs(self, said: Any, answer: Any) -> list[LabelPair]:
-        """What program and person say, 1 or 0, of each part of an answer."""
+        """Give the program's and the person's label, 1 or 0, for each part of an answer."""
         return [(int(answer.agrees == "yes"), int(said.agrees == "yes"))]
 
     def faults(self, said: Any, answer: Any) -> Iterable[str]:
-        """What a person finds wrong with an answer."""
+        """Describe what a person finds wrong with an answer."""
         if answer.agrees != said.agrees:
             yield f"A person says {said.agrees}, and not {answer.agrees}, as {answer.reason}"
 
@@ -128,9 +128,10 @@ class AgreementMetric(MeanMetric):
         pred_name: str | None = None,
         _: Any = None,
     ) -> Any:
-        """The share of pairs agreed on and the faults, as DSPy's optimizers take them.
+        """Give the share of pairs agreed on and the faults, as for DSPy's optimizers.
 
-        While demonstrations are collected (`trace` of all predictors), whether it is at least 0.8.
+        While demonstrations are collected (`trace` of all predictors), tell whether the share is at
+        least 0.8.
         """
         try:
             said, answer = self._read(example, prediction)
@@ -145,16 +146,16 @@ class AgreementMetric(MeanMetric):
 
 
 class NuggetAgreement(AgreementMetric):
-    """A listed nugget that was written is (1, 1), one that was missed (0, 1), another (1, 0).
+    """A listed nugget that was written is (1, 1), a missed one (0, 1), an unlisted one (1, 0).
 
-    The metric is F1, as nuggets that are rightly left out cannot be counted.
+    The metric is F1, because nuggets that are rightly left out cannot be counted.
     """
 
     names = ("f1",)
     shown = ("f1", "precision", "recall")
 
     def answer_of(self, example: Any, prediction: Any) -> dict[str, Any]:
-        """The nuggets, with what they quote of the answer."""
+        """Give the nuggets, with their quotes from the answer."""
         answer = example.query.answer
         return {
             "nuggets": [
@@ -167,13 +168,13 @@ class NuggetAgreement(AgreementMetric):
         }
 
     def pairs(self, said: Any, answer: Any) -> list[LabelPair]:
-        """For each nugget, whether the program wrote it and whether a person listed it."""
+        """Tell for each nugget whether the program wrote it and whether a person listed it."""
         written, listed, same = self._matched(said, answer)
         missed, invented = len(listed) - len(same), len(written) - len(same)
         return [*[(1, 1)] * len(same), *[(0, 1)] * missed, *[(1, 0)] * invented]
 
     def faults(self, said: Any, answer: Any) -> Iterable[str]:
-        """The nuggets that are missing, and those that are not wanted."""
+        """List the nuggets that are missing, and those that are not wanted."""
         written, listed, same = self._matched(said, answer)
         yield from (f"Missing: {text}" for n, text in enumerate(listed) if n not in same.values())
         yield from (f"Not wanted: {text}" for n, text in enumerate(written) if n not in same)
@@ -184,10 +185,10 @@ class NuggetAgreement(AgreementMetric):
 
 
 class JudgeAgreement(AgreementMetric):
-    """Labels of (nugget, chunk) pairs, read as support, from the threshold on, or none."""
+    """Labels of (nugget, chunk) pairs, read as support (from the threshold on) or no support."""
 
     def answer_of(self, example: Any, prediction: Any) -> dict[str, Any]:
-        """The verdict on each chunk, with the quotes that are in it."""
+        """Give the verdict on each chunk, with the quotes that are in it."""
         by_pair = {
             (judgment.nugget_id, judgment.chunk_id): judgment for judgment in prediction.judgments
         }
@@ -210,7 +211,7 @@ class JudgeAgreement(AgreementMetric):
         return {"verdicts": verdicts}
 
     def pairs(self, said: Any, answer: Any) -> list[LabelPair]:
-        """The judge's and the person's label of each pair, as support or none."""
+        """Give the judge's and the person's label of each pair, as support or no support."""
         threshold = said.scale.threshold
         labels = self._labels(said, answer)
         return [
@@ -218,7 +219,7 @@ class JudgeAgreement(AgreementMetric):
         ]
 
     def faults(self, said: Any, answer: Any) -> Iterable[str]:
-        """The pairs that they do not agree on, with the judge's reason and quotes."""
+        """Describe the pairs that they do not agree on, with the judge's reason and quotes."""
         threshold = said.scale.threshold
         for number, verdict, judge, person in self._labels(said, answer):
             if binary(judge, threshold) != binary(person, threshold):
@@ -231,7 +232,7 @@ class JudgeAgreement(AgreementMetric):
                 )
 
     def _labels(self, said: Any, answer: Any) -> Iterable[tuple[int, Any, int, int]]:
-        """Number of the nugget, verdict on the chunk, its grade, and the person's."""
+        """Give the number of the nugget, the verdict on the chunk, its grade, and the person's."""
         judged = {verdict["chunk"]: verdict for verdict in answer.verdicts}
         for person in said.verdicts:
             verdict = judged[person["chunk"]]
@@ -243,7 +244,7 @@ class JudgeAgreement(AgreementMetric):
 
 
 def _graded(verdict: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """The nuggets that a verdict lists, on any scale, by number."""
+    """Give the nuggets that a verdict lists, on any scale, by number."""
     listed = verdict.get("grades", verdict.get("supported", ()))
     graded = (
         entry if isinstance(entry, Mapping) else {"nugget": entry, "grade": 1} for entry in listed
@@ -258,14 +259,14 @@ def agreement(
     pred_name: str | None = None,
     pred_trace: Any = None,
 ) -> Any:
-    """How far a program agrees with people on an example of `examples`: a metric for DSPy.
+    """Measure how far a program agrees with people on an example of `examples`: a metric for DSPy.
 
-    It is the share of the example's parts on which both say the same: pairs of a nugget and a
-    chunk, read as support from the scale's threshold on, or not; nuggets; or the whole answer.
-    What has no valid answer agrees on none.
+    It is the share of the example's parts on which both agree: pairs of a nugget and a chunk, read
+    as support (from the scale's threshold on) or not; nuggets; or the whole answer. An invalid
+    answer agrees on no part.
 
     Returns:
-        A `dspy.Prediction` of `score`, from 0 to 1, and `feedback`, what people find wrong. While
+        A `dspy.Prediction` with `score`, from 0 to 1, and `feedback`, what people find wrong. While
         demonstrations are collected (`trace` of all predictors), whether the share is at least 0.8.
     """
     measure = AgreementMetric
@@ -277,11 +278,11 @@ def agreement(
 
 
 def own_name(own: Any) -> str:
-    """What an optimizer or metric, a name or an object of one's own, is called."""
+    """Give the name of an optimizer or metric, which is a name already or a user's object."""
     return own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__)
 
 
 def check_name(what: str, name: object, allowed: Sequence[str]) -> None:
-    """Raise a ConfigError for a name that there is none of."""
+    """Raise a ConfigError for a name that is not allowed."""
     if name not in allowed:
         raise ConfigError(f"unknown {what} {name!r}; allowed: {', '.join(allowed)}")

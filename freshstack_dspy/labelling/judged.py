@@ -1,4 +1,4 @@
-"""The judgments of a collection: found by filters, and shown with what people said of them."""
+"""The judgments of a collection, selected by filters and shown with people's labels."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,29 +10,29 @@ from freshstack_dspy.labelling.tasks import Tasks
 from freshstack_dspy.records import SCALES, TECHNIQUES, HumanLabel, Judgment, LabelTask
 
 _ROWS = 200
-"""Queries, or judgments of a query, that the page is sent at once."""
+"""How many queries, or judgments of a query, are sent to the page at once."""
 Own = Mapping[TaskId, Sequence[AnyLabel]]
 """The labels that are made on the page."""
 
 
 class Filters(NamedTuple):
-    """Which judgments are looked at; what is empty leaves none out."""
+    """Which judgments are shown; an empty field leaves none out."""
 
     text: str = ""
     """The id of a query, or a part of its question."""
     label: str = ""
-    """The judge's; `none` of those that failed."""
+    """The judge's label; `none` for failed judgments."""
     technique: str = ""
-    """One of those that pooled the chunk."""
+    """A technique that pooled the chunk."""
     disputed: str = ""
-    """Not empty: those of which the labels, of the judge and of people, are not all one."""
+    """If not empty, only judgments where the labels of the judge and of people differ."""
 
 
 class JudgmentTasks(Tasks):
     """All judgments of a collection, query by query, with the labels that people gave.
 
     Attributes:
-        techniques: Those that pooled any chunk.
+        techniques: The techniques that pooled any chunk.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -60,13 +60,13 @@ class JudgmentTasks(Tasks):
         self._highest = SCALES[collection.manifest.scale.name].highest
 
     def add(self, labels: Iterable[AnyLabel]) -> None:
-        """Show these labels of support too."""
+        """Also show these labels of support."""
         for label in labels:
             if isinstance(label, HumanLabel) and label.kind == "support":
                 self._people.setdefault(pair_of(label), {})[label.annotator] = label
 
     def queries(self, filters: Filters, own: Own, place: int) -> dict[str, Any]:
-        """List queries that have such judgments, so many of them around that of one at a place."""
+        """List queries with matching judgments, a page of them: that of the judgment at `place`."""
         numbers = self._matching(filters, own)
         counts = Counter(self._judgments[number].query_id for number in numbers)
         rows, start, chosen = [], 0, 0
@@ -82,9 +82,9 @@ class JudgmentTasks(Tasks):
     def around(
         self, filters: Filters, own: Own, place: int, number: int | None = None
     ) -> dict[str, Any]:
-        """List such judgments of one query: so many of those around a place among all of them.
+        """List matching judgments of one query: those around a place among all matching ones.
 
-        It is the place of the judgment of a number, where that is one of them.
+        A `number` names the judgment whose place is taken instead, if that judgment matches.
         """
         numbers = self._matching(filters, own)
         if not numbers:
@@ -101,7 +101,7 @@ class JudgmentTasks(Tasks):
         return {"total": len(numbers), "place": place, "first": shown[0], "rows": rows} | query
 
     def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
-        """Give what the page shows of a judgment, with what others say of it."""
+        """Give what the page shows of a judgment, with what people say about it."""
         judgment = self._judgment_by_task[task_id(task)]
         people = self._people.get(pair_of(judgment), {}).values()
         return super().shown(task, whole=whole) | {
@@ -111,7 +111,7 @@ class JudgmentTasks(Tasks):
         }
 
     def _matching(self, filters: Filters, own: Own) -> list[int]:
-        """The numbers of such judgments."""
+        """The numbers of the matching judgments."""
         text = filters.text.strip()
         wanted = {text} & self._queries.keys() or {
             query_id
@@ -131,12 +131,12 @@ class JudgmentTasks(Tasks):
         ]
 
     def _is_disputed(self, judgment: Judgment, own: Own) -> bool:
-        """Whether its labels are not all one; one finer than the scale is the scale's highest."""
+        """Whether its labels differ; a label above the scale counts as the scale's highest."""
         labels = {min(label, self._highest) for label in self._labels(judgment, own)}
         return len(labels if judgment.label is None else labels | {judgment.label}) > 1
 
     def _labels(self, judgment: Judgment, own: Own) -> list[int]:
-        """What people say of a pair."""
+        """People's labels of a pair."""
         pair = pair_of(judgment)
         mine = own.get(("support", *pair), ())
         people = {**self._people.get(pair, {}), **{label.annotator: label for label in mine}}

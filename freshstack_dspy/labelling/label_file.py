@@ -1,4 +1,4 @@
-"""The labels file of one annotator: written by one process, every label on the disk at once."""
+"""The labels file of one annotator: one process writes it, and syncs each label to disk."""
 
 import codecs
 import os
@@ -20,18 +20,17 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records, only_writer, write_file
 
 _BEGINNING = b'{"query_id"'
-"""How every line that is written here begins."""
+"""The beginning of every line that is written here."""
 
 
 class LabelFile:
-    """The labels of one annotator; those of other tasks and people in the file stay as they are.
+    """The labels of one annotator; labels of other tasks and people in the file are left alone.
 
-    What is new is appended, also where it changes a label: of several for one task the last counts.
+    Changes are appended too: if a task has several labels, the last one counts.
 
     Attributes:
-        labels: What counts of the annotator's labels, by task; also where a passage has another id
-            now.
-        others: Those of other tasks and people.
+        labels: The annotator's labels that count, by task, also if a passage has a new id.
+        others: The labels of other tasks and people.
 
     Raises:
         ConfigError: Another process writes the file, or it cannot be opened.
@@ -65,11 +64,11 @@ class LabelFile:
         self.others += chain.from_iterable(lost.values())
 
     def put(self, labels: Sequence[AnyLabel]) -> None:
-        """Append the labels of a task, which count from now on.
+        """Append the labels of a task, which replace its earlier ones.
 
         Raises:
             CollectionError: As `check`.
-            OSError: They cannot be written; the file is as before.
+            OSError: They cannot be written; the file is unchanged.
         """
         self.check()
         task, lines = task_id(labels[0]), encode_records(labels)
@@ -79,9 +78,9 @@ class LabelFile:
         self.labels[task] = tuple(labels)
 
     def undo(self) -> TaskId | None:
-        """Take back what was written last, and give its task; None where nothing was written yet.
+        """Undo the last write and give its task; None if nothing was written yet.
 
-        Raises as `put`.
+        Raises the same errors as `put`.
         """
         if not self._before:
             return None
@@ -97,7 +96,7 @@ class LabelFile:
         return task
 
     def check(self) -> None:
-        """Check that the file is as it was left.
+        """Check that nothing else changed the file.
 
         Raises:
             CollectionError: It was changed, replaced or removed; a copy is next to it.
@@ -113,7 +112,7 @@ class LabelFile:
             )
 
     def close(self) -> None:
-        """Let others open it."""
+        """Let others open the file."""
         self._lock.close()
 
     def _append(self, lines: bytes) -> None:
@@ -123,7 +122,7 @@ class LabelFile:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
-            # Only now: closing a file writes again what could not be written before.
+            # Not earlier: closing a file retries what could not be written before.
             if self.path.exists():
                 os.truncate(self.path, len(self._content))
             raise
@@ -134,7 +133,7 @@ def _content(path: Path) -> bytes:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """End the last line; leave it out where a killed process has not written it to its end."""
+    """End the last line; leave it out if a killed process wrote only a part of it."""
     whole, line_end, rest = data.rpartition(b"\n")
     if not rest:
         return data

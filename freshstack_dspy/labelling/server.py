@@ -1,4 +1,4 @@
-"""The server of the page: on the loopback, and only for whoever has the token."""
+"""The server of the page, on the loopback interface, for requests with the token only."""
 
 import secrets
 import socket
@@ -49,7 +49,7 @@ class Labelling:
     def __init__(
         self, tasks: Tasks, file: LabelFile | None, token: str, *, blind: bool = False
     ) -> None:
-        """Serve tasks; without a file the judgments of a collection are only looked at."""
+        """Serve tasks; without a file, the judgments of a collection are read-only."""
         self._tasks, self._file, self._token, self._blind = tasks, file, token, blind
         self._ids = list(tasks.by_id)
         if isinstance(tasks, JudgmentTasks) and file is not None:
@@ -70,7 +70,7 @@ class Labelling:
             ],
             exception_handlers={FreshstackError: _not_done, OSError: _not_written},
             middleware=[
-                # A page elsewhere whose name is made to lead here has another host.
+                # DNS rebinding: a foreign page whose name resolves here sends another host.
                 Middleware(TrustedHostMiddleware, allowed_hosts=[ADDRESS, "localhost"]),
                 Middleware(BaseHTTPMiddleware, dispatch=self._guarded),
             ],
@@ -118,7 +118,7 @@ class Labelling:
         return JSONResponse(state | self._progress())
 
     async def _task(self, request: Request) -> Response:
-        """Show a task, or write its labels: the reply comes when they are on the disk."""
+        """Show a task, or write its labels and reply once they are on disk."""
         number = _number(request.path_params["number"])
         if number >= len(self._ids):
             return _fault("there is no such task", 404)
@@ -137,7 +137,7 @@ class Labelling:
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         labels = self._tasks.labels(task, bytes(sent), annotator=file.annotator, time=time)
         file.put(labels)
-        # Another tab may have labelled it since this one was shown it, at the time that it says.
+        # Another tab may have labelled the task after this one loaded it, at the time in `seen`.
         seen = request.query_params.get("seen")
         changed = before and seen is not None and seen != before[0]["time"]
         replaced = {"replaced": before if changed else []}
@@ -154,7 +154,7 @@ class Labelling:
         return JSONResponse(self._progress() | {"number": task and self._ids.index(task)})
 
     async def _search(self, request: Request) -> Response:
-        """List queries with judgments that are looked for, or such judgments of one query."""
+        """List queries with matching judgments, or the matching judgments of one query."""
         if not isinstance(self._tasks, JudgmentTasks):
             return _fault("these are tasks, and no collection", 404)
         parameters = request.query_params
@@ -194,7 +194,7 @@ def serve(app: Starlette, listener: socket.socket) -> None:
 
 
 def _number(text: str) -> int:
-    """Read the number of something; what is none is beyond all there are."""
+    """Read a number; anything else becomes a number larger than all that exist."""
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else 10**_DIGITS
 
 

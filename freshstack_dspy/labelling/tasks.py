@@ -1,4 +1,4 @@
-"""What people are asked to label: read from a file or a collection, shown, and made into labels."""
+"""The tasks of an annotator: read from a file or a collection, shown, and turned into labels."""
 
 import inspect
 import os
@@ -27,7 +27,7 @@ from freshstack_dspy.stored.contents import nuggets_by_query
 from freshstack_dspy.stored.record_files import records_of
 
 _SHOWN = 20_000
-"""Characters of a text that are shown at first."""
+"""How many characters of a text are shown at first."""
 _GIVEN = TypeAdapter(list[dict[str, Any]])
 
 
@@ -44,8 +44,8 @@ class Tasks:
     """The tasks of one annotator.
 
     Attributes:
-        collection: Whose pairs, nuggets or answers are labelled.
-        by_id: The tasks in their order.
+        collection: The collection whose pairs, nuggets or answers are labelled.
+        by_id: The tasks, in order.
         grades: The labels to choose from, by kind of task.
     """
 
@@ -72,7 +72,7 @@ class Tasks:
         """Read a file of tasks.
 
         Raises:
-            CollectionError: It is none, or was drawn from another collection.
+            CollectionError: The file has no tasks, or was drawn from another collection.
         """
         header, tasks = read_tasks(path)
         folder = path.parent / header.collection
@@ -87,7 +87,7 @@ class Tasks:
         return cls(collection, tasks)
 
     def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
-        """Give what the page shows of a task: of long texts the beginning, or all."""
+        """Give what the page shows of a task; long texts are cut unless `whole`."""
         query = self._queries[task.query_id]
 
         def shown(title: str, text: str, path: str, language: str | None, below: str = "") -> Any:
@@ -143,7 +143,7 @@ class Tasks:
         }
 
     def _sources(self, nugget: Nugget) -> tuple[str, ...]:
-        """The chunks that a nugget was made from; of one that people wrote, those that support it."""
+        """The chunks that a nugget was made from; if people wrote it, the chunks that support it."""
         supporting = (
             judgment.chunk_id
             for judgment in records_of(self.collection.judgments, nugget.query_id)
@@ -152,7 +152,7 @@ class Tasks:
         return nugget.chunk_ids or tuple(supporting)
 
     def verdict(self, task: LabelTask) -> dict[str, Any] | None:
-        """Give what the judge says of a pair; None where it says nothing."""
+        """Give the judge's judgment of a pair; None if there is none with a label."""
         pair = (task.query_id, task.nugget_id, task.chunk_id)
         of_query = records_of(self.collection.judgments, task.query_id)
         judged = (judgment for judgment in of_query if pair_of(judgment) == pair)
@@ -160,10 +160,10 @@ class Tasks:
         return self.in_characters(verdict) if verdict else None
 
     def labels(self, task: LabelTask, sent: bytes, **by: str) -> list[AnyLabel]:
-        """Make the labels of a task from what the page sent; `by` says who labelled, and when.
+        """Make the labels of a task from the page's request; `by` says who labelled, and when.
 
         Raises:
-            ConfigError: It is not on the scale, not of the passage, or not complete.
+            ConfigError: A label is off the scale or outside the passage, or labels are missing.
         """
         common: dict[str, Any] = {"query_id": task.query_id, **by}
         if task.stratum:
@@ -191,7 +191,7 @@ class Tasks:
         ]
 
     def _in_bytes(self, label: HumanLabel) -> HumanLabel:
-        """Check a label of a pair; its evidence is in characters of the passage."""
+        """Check a label of a pair, and convert its evidence from characters to bytes."""
         chunk = self.collection.chunk(label.chunk_id)
         allowed = [grade.label for grade in self.grades[label.kind]]
         if label.label not in allowed:
@@ -216,7 +216,7 @@ class Tasks:
 
 
 def instructions(scale: ScaleName) -> str:
-    """Give the instructions of the judge of a scale, for people to go by the same rules."""
+    """Give the judge's instructions for a scale, so that people follow the same rules."""
     text = inspect.cleandoc(JUDGES[scale].__doc__ or "")
     return re.sub(r"(?<!\n)\n(?![\n\d])", " ", text)  # paragraphs as single lines
 
@@ -235,11 +235,11 @@ def grades_of(scale: ScaleName) -> list[Grade]:
     ]
 
 
-# Texts in blocks of code and prose; the pieces joined are the text, so that what is selected on the
-# page has its place in it
+# Texts in blocks of code and prose. The pieces join up to the text, so that a selection on the page
+# has a place in it.
 
 Piece = tuple[str, str]
-"""The class of a style (Pygments' short names, `url`, `control` or nothing), and the text."""
+"""A style class (Pygments' short names, `url`, `control` or empty), and the text."""
 
 
 class Block(NamedTuple):
@@ -253,10 +253,10 @@ _MARKDOWN = (".md", ".markdown", ".mdx", ".html", ".htm", ".xhtml", ".ipynb")
 """Pages and notebooks are Markdown in a corpus."""
 _PROSE = (".rst", ".txt", ".text")
 _LONGEST_STYLED, _PLAIN_BLOCK, _MOST_SPECIAL = 200_000, 20_000, 500
-"""Characters of a text with styles; of a block of a longer one; addresses and so on in a block.
-With more, browsers need seconds to lay a hostile text out."""
+"""Limits: characters of a styled text, characters of a block of a longer text, special pieces in a
+block. Beyond these, browsers need seconds to lay out a hostile text."""
 _STYLING = 0.3
-"""Seconds in which a text gets its styles; a lexer may take the square of a hostile text's length."""
+"""Seconds for styling a text; a lexer can need quadratic time on a hostile text."""
 _FENCED = re.compile(
     r"(?P<begin>^ {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n)"
     r"(?P<code>.*?)(?P<end>^ {0,3}(?P=fence)[`~]*[ \t]*$\n?|\Z)",
@@ -264,13 +264,13 @@ _FENCED = re.compile(
 )
 _SPECIAL = re.compile(
     r"(?P<url>https?://[^\s<>\"'`\\)\]]+)|"
-    # Characters that are not seen, or that change the order of others; not \t, \n and \r.
+    # Invisible characters, and those that change the order of others; not \t, \n and \r.
     r"(?P<control>[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ufeff]+)"
 )
 
 
 def blocks_of(text: str, path: str) -> list[Block]:
-    """Cut a text into blocks, by the name of its file."""
+    """Cut a text into blocks; the name of its file tells the language."""
     suffix = PurePath(path).suffix.lower()
     lexer = _lexer(lexers.get_lexer_for_filename, "a.md" if suffix in _MARKDOWN else path)
     is_code = lexer is not None and suffix not in _MARKDOWN + _PROSE
@@ -298,7 +298,7 @@ def _lexer(find: Any, name: str) -> Any:
 
 
 def _pieces(text: str, lexer: Any, end: float) -> Iterator[Piece]:
-    """Cut a text by its syntax, if that is done by `end`, and by addresses and control characters."""
+    """Cut a text by addresses and control characters, and by syntax if that is done before `end`."""
     styled: list[Piece] = []
     for _, kind, value in lexer.get_tokens_unprocessed(text) if lexer else ():
         if monotonic() > end:

@@ -59,32 +59,32 @@ class RunDifference(Record):
     against: str
     """The run that it is compared with."""
     queries: int
-    """How many have a value in both."""
+    """How many queries have a value in both runs."""
     left_out: int
-    """How many have one in only one of the two."""
+    """How many queries have a value in only one of the two."""
     interval: Interval
     """The mean of the run's values minus the other's, with its bootstrap interval."""
     deviation: float
     """The standard deviation of the differences; 0 where they differ only by rounding."""
     effect_size: float | None
-    """That mean over the standard deviation of the differences (Cohen, Statistical Power Analysis,
-    1988, section 2.3.5: d of paired values); None where all differences are the same."""
+    """The mean difference divided by `deviation` (Cohen, Statistical Power Analysis, 1988, section
+    2.3.5: d of paired values); None if all differences are the same."""
     wins: int
     """Queries on which the run's value is higher."""
     ties: int
-    """Queries on which they are equal, but for rounding (1e-12)."""
+    """Queries on which the two are equal up to rounding (1e-12)."""
     losses: int
     significance: Significance
     adjusted_p: float | None
     """The p-value adjusted for all tests of the comparison."""
     judged_only: Interval
-    """The mean difference where chunks without a label are taken out of both rankings."""
+    """The mean difference after chunks without a label are removed from both rankings."""
     judged_only_p: float | None
-    """Its p-value, adjusted for all tests of the comparison as `adjusted_p`."""
+    """Its p-value, adjusted like `adjusted_p`."""
     detectable: float | None
-    """The smallest true difference that so many queries would mostly (at power .8) show at the level
-    that the family's smallest p-value is compared with; None below 10 queries, where all
-    differences are the same, or where the test cannot come to that level."""
+    """The smallest true difference that this number of queries would show with power .8, at the level
+    that the family's smallest p-value is compared with; None below 10 queries, if all differences
+    are the same, or if the test cannot reach that level."""
     verdict: Verdict
     per_query: dict[str, float]
     """By query id, the run's value minus the other's."""
@@ -128,7 +128,7 @@ class RunDifference(Record):
 
 
 class RankingAgreement(Record):
-    """How alike two measures, judges or collections order the same runs."""
+    """How similarly two measures, judges or collections order the same runs."""
 
     first: str
     second: str
@@ -137,19 +137,20 @@ class RankingAgreement(Record):
     spearman: Estimate
     """Spearman's rho of the runs' means."""
     within_queries: Estimate
-    """The mean, over queries, of tau-b of the runs' values for the query: lower than `kendall`, as a
-    mean over queries evens out what differs from one to the next."""
+    """The mean over queries of tau-b of the runs' values for the query. It is lower than `kendall`,
+    because means over queries even out the differences between queries."""
     queries: int
-    """How many that mean is over: not those for which all runs are tied or one has no value."""
+    """How many queries that mean covers; queries on which all runs are tied, or one has no value, are
+    left out."""
 
 
 class Comparison(Record, Shown):
-    """What `compare` found."""
+    """The result of `compare`."""
 
     runs: tuple[str, ...]
     measures: tuple[str, ...]
     baseline: str | None
-    """The run that all others are compared with; None: every two were compared."""
+    """The run that all others are compared with; None if every pair was compared."""
     tests: int
     """How many p-values were adjusted, all those of `differences` together."""
     means: dict[str, dict[str, float]]
@@ -157,9 +158,9 @@ class Comparison(Record, Shown):
     differences: tuple[RunDifference, ...]
     """By measure, then in the order of the runs."""
     agreements: tuple[RankingAgreement, ...]
-    """For every two measures, how alike they order the runs; none below 3 runs."""
+    """For every two measures, how similarly they order the runs; empty below 3 runs."""
     dry_run: bool = False
-    """Whether a word counter made labels: then there is no verdict."""
+    """Whether a word counter made any labels; then there is no verdict."""
     evaluations: dict[str, Values] = Field(exclude=True, repr=False)
     """The values of the runs, by name; they are not written."""
 
@@ -232,13 +233,13 @@ def compare(
 
 
 def best_of(evaluations: Mapping[str, Values]) -> str | None:
-    """Name the run with the highest mean of the first measure, the first by name of several."""
+    """Name the run with the highest mean of the first measure; ties go to the first by name."""
     means = {name: values.means[values.measures[0]] for name, values in evaluations.items()}
     return min(means, key=lambda name: (-means[name], name), default=None)
 
 
 def is_one_run(runs: Any) -> bool:
-    """Whether there is one run in place of several: an object, a file, or the scores of one."""
+    """Whether `runs` is a single run: an object, a file, or the scores of one."""
     if isinstance(runs, Run | PassageRun | str | Path) or not isinstance(runs, Iterable):
         return True
     inner = [*runs.values()] if isinstance(runs, Mapping) else []
@@ -249,7 +250,7 @@ def is_one_run(runs: Any) -> bool:
 def named_runs(
     qrels: NuggetQrels, runs: Sequence[RunSource] | Mapping[str, RunSource]
 ) -> dict[str, RunSource]:
-    """Give runs by name: the one that they are given by, or their own."""
+    """Give runs by name: their key in a mapping, or else their own name."""
     if isinstance(runs, Mapping):
         return dict(runs)
     named: dict[str, RunSource] = {}
@@ -265,12 +266,12 @@ def compare_evaluations(
     """Compare the values of runs, every two on the queries that have a value in both.
 
     Every run is compared with those before it, or all others with the baseline, in every measure,
-    by the paired permutation test. All these tests are one family: the p-values of all runs and
-    measures are adjusted together (Holm), for whoever looks at all of them and picks one is likely
-    to pick chance. Each interval holds for itself, not for all of them together.
+    by the paired permutation test. All these tests are one family, whose p-values are adjusted
+    together (Holm): uncorrected, the best of many tests is often a false positive. Intervals are
+    not adjusted.
 
-    Where there are values of the judged chunks alone, these are tested in the same way, as a family
-    of their own. A verdict that they do not share `depends on what is unjudged`.
+    Values of the judged chunks alone, if there are any, are tested in the same way, as a second
+    family. Where its verdict is another, the verdict is `depends on what is unjudged`.
     """
     if len(evaluations) < 2:
         raise ConfigError(f"a comparison needs two runs, not {len(evaluations)}")
@@ -378,7 +379,7 @@ def _tested(
 
 
 def _detectable(queries: int, spread: float, test: Significance, tests: int) -> float | None:
-    """The difference that so many queries show, at the strictest level of a family of tests."""
+    """The difference that these queries can show, at the strictest level of a family of tests."""
     strictest = ALPHA / max(1, tests)
     if spread and queries >= FEWEST and (test.smallest or 0) <= strictest:
         return detectable_difference(spread, queries, alpha=strictest)
@@ -394,15 +395,15 @@ def ranking_agreement(
 ) -> RankingAgreement:
     """Compare two ways to measure the same runs by the order they put the runs in.
 
-    As two measures on one collection, or one measure by the labels of two judges or on two
-    collections (which share no query: then only the means are compared).
+    For example two measures on one collection, or one measure with the labels of two judges or on
+    two collections (which share no query, so that only the means are compared).
 
     Source: of means and within topics, Upadhyay et al., A Large-Scale Study of Relevance
     Assessments with Large Language Models, 2024; of measures, Figure 5 of CRUX.
 
     Args:
-        first: The values by run and query; a run has one at least.
-        second: Of the same runs.
+        first: The values by run and query; each run has at least one.
+        second: The other values of the same runs.
         names: What the two are called.
     """
     tables = (first, second)

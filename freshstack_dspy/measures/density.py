@@ -16,18 +16,18 @@ REQUIRED = 3
 
 
 def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> dict[int, int]:
-    """Choose passages, greedily, until every question is answered that any of them answers.
+    """Choose passages greedily until every question is answered that any of them answers.
 
     A passage answers a question where its rating is `threshold` or more. Each step takes the
     passage with the largest
 
         |{questions not answered yet, rating >= threshold}| + 0.1 * [one of them has rating > 0]
 
-    and of equals the first. A passage that was not taken is redundant if, on every question, the
-    best rating among those taken is higher than its own; else it is partly redundant. So where no
-    passage has any information on some question, none is redundant. A rating that is missing
-    answers nothing, and CRUX, which writes it -1, takes it to be lower than any; here a passage
-    that is redundant only if so has no label.
+    and the first of equals. A passage that was not taken is redundant if, on every question, the
+    best rating among those taken is higher than its own; else it is partly redundant. So if no
+    passage says anything about some question, no passage is redundant. A missing rating answers
+    nothing. CRUX writes it as -1, lower than any other; here, a passage that would be redundant
+    only because of that gets no label.
 
     Source: `binarize_amount_rerank_greedy` of CRUX's code.
 
@@ -70,13 +70,13 @@ def _bits(row: Sequence[int], lowest: int) -> int:
 
 
 def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> dict[str, int]:
-    """Give the labels of `required_subset` by chunk: those required are the subset P**.
+    """Give the labels of `required_subset` by chunk; the required chunks are the subset P**.
 
     Args:
         judged: The judgments of the query; its `rel` is the threshold.
-        candidates: Ids of judged chunks to choose from, of equals the first. None: all judged
-            chunks by id. CRUX takes the passages of the topic's own documents, in the order of its
-            file.
+        candidates: Ids of judged chunks to choose from; the first of equals is taken. None: all
+            judged chunks by id. CRUX takes the passages of the topic's own documents, in the order
+            of its file.
     """
     rated = set().union(*judged.labels.values())
     chunks = sorted(rated) if candidates is None else list(candidates)
@@ -93,12 +93,12 @@ def density(
 
     where A are the answerable nuggets, which some judged chunk supports, covered(Z) is how many of
     them a chunk of Z supports, and P** is the required subset of all judged chunks, which supports
-    all of A (`required_chunks`). P** has density 1. A context that is shorter than P** for what it
-    supports has more than 1: P** is chosen by what its chunks support, not by their length. An
+    all of A (`required_chunks`). P** has density 1. A context that supports as much in fewer tokens
+    has more than 1, because P** is chosen by what its chunks support, not by their length. An
     empty context supports nothing and has density 0.
 
-    Source: CRUX, section 3.3, equation 5, with w = 0.5; its code has w = 1 by default, and takes
-    the mean length for one that is not known.
+    Source: CRUX, section 3.3, equation 5, with w = 0.5; its code defaults to w = 1, and replaces
+    an unknown length with the mean.
     """
     if not ranking:
         return 0.0
@@ -109,7 +109,7 @@ def density(
 def oracle_context(judged: Judged) -> list[str]:
     """Give the oracle context Z*: the required subset P**, in the order in which it is chosen.
 
-    It is chosen from the chunks that support a nugget, of equals the first by id.
+    It is chosen from the chunks that support a nugget; ties go to the first by id.
     """
     labels = required_chunks(judged.reference, sorted(judged.reference.supported))
     return [chunk for chunk, label in labels.items() if label == REQUIRED]

@@ -1,7 +1,7 @@
 """The evaluation of a run: its values by query and measure, and what was missing.
 
-Means and groups are functions of the values, which rankings, answers, contexts and the differences
-of two runs all have.
+Rankings, answers, contexts and the differences of two runs all have such values; means and groups
+are computed from them.
 """
 
 import warnings
@@ -41,30 +41,30 @@ FRESHSTACK_MEASURES = ("alpha_nDCG@10", "Coverage@20", "Recall@50")
 """What the FreshStack paper reports."""
 
 MEASURES_VERSION = 2
-"""Raised whenever a value of a measure, of the same run on the same judgments, may change: a
-formula, a tie rule, what a missing query counts, how an interval is drawn. Values of two versions
-are not compared; they are computed again from the stored runs."""
+"""Raised whenever the same run may get another value on the same judgments: a formula, a tie rule,
+what a missing query counts, how an interval is drawn. Values of different versions are not
+compared; they are computed again from the stored runs."""
 
 UnknownIds = Literal["error", "drop"]
 """What is done with chunk ids of a run that the corpus does not have."""
 Conventions = Literal["ours", "trec_eval", "ndeval"]
 """Whose rules are followed: `ours`; `trec_eval`, which keeps scores in single precision, puts the
-larger of two tied ids first, and leaves out queries that the run lacks; or `ndeval`, which leaves
-out these and those without results."""
+larger of two tied ids first, and leaves out queries that the run lacks; or `ndeval`, which also
+leaves out queries without results."""
 
 
 class Rules(TypedDict, total=False):
     """Further arguments of `evaluate` and `compare`."""
 
     conventions: Conventions
-    """What is done with ties and with what is missing: `ours` (the default), or as another program
-    does, whose values are then those that it prints."""
+    """How ties and missing queries are treated: `ours` (the default), or like another program, so
+    that the values are those that it prints."""
     unknown_ids: UnknownIds
-    """What is done where chunk ids of the run are not in the corpus, if its ids are known: an
-    `error` (the default), or these results are dropped, with `drop`."""
+    """What to do with results whose chunk ids are not in the corpus, if its ids are known: `error`
+    (the default), or `drop` them."""
     covered: float
-    """For a run of passages, the share of the evidence that a passage must hold to support a nugget,
-    above 0 and at most 1, the default."""
+    """For a run of passages, the share of the evidence that a passage must hold to support a nugget:
+    above 0 and at most 1 (the default)."""
 
 
 class Values(Record):
@@ -74,15 +74,15 @@ class Values(Record):
     measures: tuple[str, ...]
     """In the order asked for."""
     per_query: dict[str, dict[str, float]]
-    """By query and measure; nothing where a query does not count."""
+    """By query and measure; queries that do not count are left out."""
     without_value: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """By measure, the queries for which it has no value, and why; measures with one for all are
-    left out."""
+    """By measure, the queries for which it has no value, and why; measures that have a value for all
+    queries are left out."""
     dry_run: bool = False
-    """Whether a word counter made labels, so that nothing is concluded of the values."""
+    """Whether a word counter made labels, so that nothing is concluded from the values."""
     judged_only: dict[str, dict[str, float]] = Field(default_factory=dict, exclude=True, repr=False)
-    """As `per_query`, with chunks without a label taken out of the rankings; where it was asked for.
-    Written nowhere."""
+    """Like `per_query`, after chunks without a label are removed from the rankings, if requested;
+    written nowhere."""
     questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """The texts of the queries, where they are known; written nowhere."""
     about: About = Field(default_factory=About, exclude=True, repr=False)
@@ -90,7 +90,7 @@ class Values(Record):
 
     @classmethod
     def of(cls, run: str, columns: Mapping[str, Mapping[str, float]], **more: Any) -> Self:
-        """Make them of columns: by measure, the values by query."""
+        """Make values from columns: by measure, the values by query."""
         per_query: dict[str, dict[str, float]] = {}
         for measure, column in columns.items():
             for query, value in column.items():
@@ -99,13 +99,13 @@ class Values(Record):
 
     @property
     def unjudged_shares(self) -> dict[Cutoff, float | None]:
-        """By cut-off, the mean share of the top that has no label; nothing where there is no ranking."""
+        """By cut-off, the mean share of the top that has no label; empty without a ranking."""
         return {}
 
     @computed_field  # type: ignore[prop-decorator]
     @cached_property
     def means(self) -> dict[str, float]:
-        """By measure, the mean over all queries with a value; 0 where none has one."""
+        """By measure, the mean over all queries with a value; 0 if no query has a value."""
         columns = {name: self.values(name).values() for name in self.measures}
         return {name: fmean(values) if values else 0.0 for name, values in columns.items()}
 
@@ -121,9 +121,9 @@ class Values(Record):
         """Give the values of one measure by query.
 
         Args:
-            measure: Its name.
+            measure: The name of the measure.
             only_defined: Leave out the queries that count 0 because the measure has no value.
-            judged_only: Those of the judged chunks alone.
+            judged_only: Give the values of the judged chunks alone.
         """
         without = self.without_value.get(measure, {}) if only_defined else {}
         by_query = self.judged_only if judged_only else self.per_query
@@ -152,15 +152,15 @@ class Values(Record):
 
 
 class Unjudged(Record):
-    """What the top k of a run has that was not judged."""
+    """How much of the top k of a run was not judged."""
 
     k: Cutoff
     shares: dict[str, float]
-    """By query with results, the share of its top k chunks (of those there are, where they are
-    fewer) that are not judged: no label, or none of support and a failed judgment. Of a run of
-    passages, the mean share of the bytes of each that are in no judged chunk."""
+    """For each query with results, the share of its top k chunks (of all, if there are fewer) that
+    are not judged: they have no label, or a failed judgment and no label of support. For a run of
+    passages, the mean share of each passage's bytes that are in no judged chunk."""
     failed: dict[str, int]
-    """By query, how many failed judgments (nugget, chunk) of chunks in its top k were met; queries
+    """By query, the number of failed judgments (nugget, chunk) of chunks in its top k; queries
     without one are left out."""
 
     @computed_field  # type: ignore[prop-decorator]
@@ -171,14 +171,14 @@ class Unjudged(Record):
 
 
 class PassageNotes(Record):
-    """What has to be known to read the evaluation of a run of passages."""
+    """Notes for reading the evaluation of a run of passages."""
 
     covered: float
-    """The share of the evidence that a passage holds at least to support a nugget."""
+    """The share of the evidence that a passage must hold to support a nugget."""
     passages: int
-    """How many passages there are, at different places."""
+    """How many passages at distinct places there are."""
     repeated: int
-    """How many results were at the place of another of their query; the better score counts."""
+    """How many results repeat the place of another result of their query; the better score counts."""
     unplaced: int
     """How many results have no known place; they keep their ranks, and support nothing."""
     placed_share: float
@@ -189,29 +189,29 @@ class PassageNotes(Record):
 
 
 class Evaluation(Values, Shown):
-    """What `evaluate` found. A measure without a value for a query counts 0."""
+    """The result of `evaluate`. A measure without a value for a query counts 0."""
 
     absent: tuple[str, ...] = ()
     """Queries of the judgments that are not in the run: 0 in every measure, unless the conventions
     leave them out."""
     empty: tuple[str, ...] = ()
-    """Queries whose ranking is empty: the same."""
+    """Queries whose ranking is empty; they count in the same way."""
     without_relevant: tuple[str, ...] = ()
-    """Queries none of whose nuggets is supported by a chunk with a label: most measures have no
-    value for them."""
+    """Queries without a nugget that a labelled chunk supports; most measures have no value for
+    them."""
     unknown: tuple[str, ...] = ()
-    """Queries of the run that have no judgments: passed over."""
+    """Queries of the run that have no judgments; they are ignored."""
     unknown_chunks: int = 0
-    """How many results were dropped, as the corpus does not have them."""
+    """How many results were dropped because the corpus does not have them."""
     most_results: int = 0
-    """The most results of any of its judged queries; a cut-off that is deeper may be past the run's own."""
+    """The largest number of results of a judged query; a deeper cut-off may exceed the run's own."""
     tied: tuple[str, ...] = ()
-    """Queries all of whose chunks, two or more, have one score: their order is that of the ids and
-    not of the retriever."""
+    """Queries with two or more chunks that all have the same score, so that the ids and not the
+    retriever decide their order."""
     conventions: Conventions = "ours"
     unjudged: tuple[Unjudged, ...] = ()
-    """For each cut-off among the measures, smallest first, those in tokens last, what the top has
-    that was not judged."""
+    """For each cut-off of the measures (smallest first, those in tokens last), how much of the top
+    was not judged."""
     passages: PassageNotes | None = None
     """Notes on a run of passages."""
 
@@ -222,7 +222,7 @@ class Evaluation(Values, Shown):
 
     @property
     def mostly_unjudged(self) -> tuple[Cutoff, ...]:
-        """The cut-offs at which most of the top is unjudged, so that values tell little of the run."""
+        """The cut-offs at which most of the top is unjudged, so that values say little of the run."""
         return tuple(k for k, share in self.unjudged_shares.items() if (share or 0) > 0.5)
 
     def __repr__(self) -> str:
@@ -236,9 +236,9 @@ class Evaluation(Values, Shown):
 
 
 def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run | PassageRun:
-    """Give a run in any form; a file of passages only with the judgments of a collection.
+    """Give a run in any form; a file of passages needs the judgments of a collection.
 
-    For a file of searches it is all that was shown, in its order.
+    For a file of searches, the run is everything that was shown, in that order.
 
     Raises:
         CollectionError: It cannot be read, or the judgments are not of a collection.
@@ -263,7 +263,7 @@ def evaluate(
     """Evaluate a run on judgments; arguments and errors are those of `freshstack_dspy.evaluate`.
 
     With `judged_only` the values of the judged chunks alone are computed too, for a comparison
-    (Sakai, Alternatives to Bpref, SIGIR 2007); not where the judgments list only what is relevant.
+    (Sakai, Alternatives to Bpref, SIGIR 2007), unless the judgments list only relevant chunks.
     """
     if not 0 < covered <= 1:
         raise ConfigError(f"covered is a share above 0 and at most 1, not {covered!r}")
@@ -329,7 +329,7 @@ def _measured(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Give the value of each measure for a query, and that of the judged chunks alone.
 
-    Those without one are entered into `without_value`.
+    Measures without a value are entered into `without_value`.
     """
     ranking, judged_chunks = run.ids.get(query, ()), qrels.judged(query).chunks
     alone = tuple(filter(judged_chunks.__contains__, ranking)) if condensed else ranking
@@ -401,7 +401,7 @@ def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure) -> Unjudged:
 
 
 def _has_negatives(qrels: NuggetQrels) -> bool:
-    """Whether anything was judged not relevant; where only the relevant is listed, all else is not."""
+    """Whether any chunk was judged not relevant; some judgments list relevant chunks only."""
     labels = chain.from_iterable(by_chunk.values() for by_chunk in qrels.labels.values())
     return any(label < qrels.threshold for label in labels)
 
@@ -423,7 +423,7 @@ def _check_queries(qrels: NuggetQrels, run: Run) -> None:
 
 
 def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tuple[Run, int]:
-    """Give the run without the chunks that the corpus does not have, and how many they are."""
+    """Give the run without chunks that the corpus does not have, and how many were left out."""
     if qrels.chunk_ids is None:
         judged = set().union(*qrels.labels.values())
         first = next(chain.from_iterable(run.ids.values()), None)
@@ -455,12 +455,12 @@ class QueryGroups(Record):
     """Queries by group."""
 
     by: str
-    """What they are grouped by, as `tag`."""
+    """What the queries are grouped by, such as `tag`."""
     rule: str
     """How a query gets into a group, in one sentence."""
     members: dict[str, tuple[str, ...]]
-    """The ids of the queries of each group, ascending; the groups in the order in which they are
-    shown. A query may be in several groups, or in none."""
+    """The ascending query ids of each group, with groups in display order. A query may be in several
+    groups, or in none."""
 
     def by_query(self) -> dict[str, tuple[str, ...]]:
         """Give the groups that each query is in, by query id; queries in none are left out."""
@@ -478,9 +478,9 @@ class Grouped:
     by: str
     rule: str
     groups: dict[str, Values]
-    """The values of the queries of each of the largest groups, in the order of the groups."""
+    """The values of the queries of each listed group, in the order of the groups."""
     unlisted: int
-    """How many groups with measured queries are not among them."""
+    """How many groups with measured queries are not listed."""
     macro: dict[str, Interval]
     """By measure, the mean of the means of all groups that have one, listed or not."""
     ungrouped: tuple[str, ...]
@@ -490,15 +490,15 @@ class Grouped:
 def grouped(values: Values, groups: QueryGroups, *, limit: int | None = None) -> Grouped:
     """Give the values of a run by group, and the macro-average, the mean of the groups' means.
 
-    For its interval whole queries are drawn, see `macro_interval`.
+    Its interval comes from drawing whole queries, see `macro_interval`.
 
     Source: macro-averaging: Sebastiani, Machine Learning in Automated Text Categorization, 2002,
     section 7.1.
 
     Args:
-        values: Of one run.
-        groups: Queries that were not measured are passed over.
-        limit: How many groups are listed, the largest ones; None: all.
+        values: The values of one run.
+        groups: The groups; queries that were not measured are ignored.
+        limit: How many groups are listed, the largest first; None: all.
     """
     members = {
         name: [query for query in ids if query in values.per_query]
@@ -526,9 +526,9 @@ _TABLE = "a table has the header query_id,group, or query_id and what it groups 
 def read_groups(path: Path | str, query_ids: Iterable[str]) -> QueryGroups:
     """Read which group each query is in.
 
-    The table has the header `query_id` and `group`. Where there are only two columns the second
-    may have another name, which is then that of the grouping; else it is called as the file is. A
-    query on several lines is in several groups; one on no line is in none.
+    The table has the header `query_id` and `group`. If there are only two columns, the second may
+    have another name, which then names the grouping; otherwise the file's name does. A query on
+    several lines is in several groups, and a query on no line is in none.
 
     Args:
         path: A CSV file in UTF-8, with commas or tabs between the cells.

@@ -3,11 +3,10 @@
 Every measure takes
 
 - ranking: the top k chunk ids, best first, each once;
-- judged: the judgments of the query; some chunk is relevant, but for Judged and Coverage;
+- judged: the judgments of the query, with a relevant chunk (except for Judged and Coverage);
 - k: how many chunks were looked at, at least 1; None: all;
 
-and gives a number from 0 to 1. `Measure` cuts the ranking, and has no value where nothing is
-relevant.
+and gives a number from 0 to 1. `Measure` cuts the ranking, and has no value if nothing is relevant.
 """
 
 import math
@@ -65,7 +64,7 @@ def f1(ranking: Ranking, judged: Judged, k: int | None) -> float:
 
 
 def success(ranking: Ranking, judged: Judged, k: int | None) -> float:
-    """Compute Success@k: 1 if any of the top k chunks is relevant, else 0. Some say hit rate.
+    """Compute Success@k: 1 if any of the top k chunks is relevant, else 0. It is also called hit rate.
 
     Source: `success` of trec_eval.
     """
@@ -128,7 +127,7 @@ def rbp(ranking: Ranking, judged: Judged, k: int | None, *, p: float = 0.8) -> f
     """Compute RBP: the sum over relevant chunks of (1 - p) * p^(rank - 1).
 
     Source: Moffat and Zobel, Rank-Biased Precision for Measurement of Retrieval Effectiveness,
-    TOIS 27(1), 2008; `RBP` of ir_measures. p is how likely a reader goes on to the next chunk.
+    TOIS 27(1), 2008; `RBP` of ir_measures. p is the chance that a reader goes on to the next chunk.
     """
     places = compress(count(), map(judged.supported.__contains__, ranking))
     return (1 - p) * math.fsum([p**place for place in places])
@@ -137,7 +136,7 @@ def rbp(ranking: Ranking, judged: Judged, k: int | None, *, p: float = 0.8) -> f
 def judged_share(ranking: Ranking, judged: Judged, k: int | None) -> float | None:
     """Compute Judged@k: the share of the top k chunks that are judged.
 
-    Where fewer than k were found it is the share of those; None where the ranking is empty.
+    A ranking with fewer than k chunks counts as a whole; None if it is empty.
 
     Source: `Judged` of ir_measures.
     """
@@ -159,7 +158,7 @@ def ndcg(
 
     The gain of a grade g is g itself (`log2`), or 2^g - 1 (`exp-log2`). `grade` is how a chunk's
     labels for the nuggets become its grade: the `count` of nuggets that it supports, their `sum`,
-    or the `max`. In plain qrels each is the grade in the file.
+    or the `max`. For plain qrels, all three are the grade in the file.
 
     Source: Järvelin and Kekäläinen, Cumulated Gain-based Evaluation of IR Techniques, TOIS 20(4),
     2002, with the discount of trec_eval (`ndcg`, `ndcg_cut`); `exp-log2`: Burges et al., Learning
@@ -193,12 +192,12 @@ def _discounts(bits: int) -> tuple[float, ...]:
     return (math.nan, *(math.log2(rank + 1) for rank in range(1, 1 << bits)))
 
 
-# Diversity: a nugget that was already supported above is worth less. All are as NIST's `ndeval` 4.5
-# has them, but for any k. alpha, from 0 to 1, is how much of a nugget's worth each repetition takes
-# away. The gain of a chunk is the sum of (1 - alpha)^(times supported above) over the nuggets that
+# Diversity: a nugget that was already supported above is worth less. All follow NIST's `ndeval` 4.5,
+# for any k. alpha, from 0 to 1, is how much of a nugget's worth each repetition takes away.
+# The gain of a chunk is the sum of (1 - alpha)^(times supported above) over the nuggets that
 # it supports; n is how many nuggets some judged chunk supports. The ideal ranking is built greedily
 # from the supporting chunks, ties going to the largest id. A greedy ranking is not always the best
-# one, so what is divided by it can be slightly larger than 1.
+# one, so values that are divided by it can slightly exceed 1.
 #
 # Sources: Clarke et al., Novelty and Diversity in Information Retrieval Evaluation, SIGIR 2008 (the
 # gain and the ideal); Clarke et al., A Comparative Analysis of Cascade Measures for Novelty and
@@ -206,7 +205,7 @@ def _discounts(bits: int) -> tuple[float, ...]:
 
 
 class _Worth:
-    """What each nugget of a query is still worth: 1, and 1 - alpha times that each time."""
+    """What each nugget of a query is still worth: 1, times 1 - alpha for each chunk above."""
 
     def __init__(self, nuggets: int, alpha: float) -> None:
         self._worth = [1.0] * nuggets
@@ -273,17 +272,17 @@ def patience_discounted(gains: Iterable[tuple[int, float]], beta: float) -> floa
 
 
 _DEEP = 1000
-"""The depth that is taken for what a top of so many tokens could reach."""
+"""The depth that is assumed where the cut-off is in tokens."""
 
 
 @lru_cache(maxsize=256)
 def _highest(discounted: Callable[[Gains], float], depth: int, alpha: float) -> float:
-    """What a nugget adds to a ranking of this depth whose every chunk supports it."""
+    """What a nugget adds to a ranking of this depth in which every chunk supports it."""
     return discounted([(rank, (1 - alpha) ** (rank - 1)) for rank in range(1, depth + 1)])
 
 
 def alpha_dcg(ranking: Ranking, judged: Judged, k: int | None, *, alpha: float = 0.5) -> float:
-    """Compute alpha-DCG@k, which does not depend on the chunks there are.
+    """Compute alpha-DCG@k, which does not depend on an ideal ranking.
 
         sum of gain(r) / log2(r + 1) over the ranks r to k,
         divided by n * sum of (1 - alpha)^(r - 1) / log2(r + 1) over the ranks r to k
@@ -295,7 +294,7 @@ def alpha_dcg(ranking: Ranking, judged: Judged, k: int | None, *, alpha: float =
 
 
 def err_ia(ranking: Ranking, judged: Judged, k: int | None, *, alpha: float = 0.5) -> float:
-    """Compute intent-aware expected reciprocal rank, ERR-IA@k: as alpha-DCG@k, divided by ranks.
+    """Compute intent-aware expected reciprocal rank, ERR-IA@k: alpha-DCG@k, discounted by rank.
 
     Source: Chapelle et al., Expected Reciprocal Rank for Graded Relevance, CIKM 2009.
     """
@@ -352,7 +351,7 @@ def nnrbp(
 
 
 def precision_ia(ranking: Ranking, judged: Judged, k: int | None) -> float:
-    """Compute P-IA@k: the mean over the n nuggets of P@k, the chunks that support it relevant.
+    """Compute P-IA@k: the mean over the n nuggets of P@k, where chunks that support it are relevant.
 
     Source: Agrawal et al., Diversifying Search Results, WSDM 2009; `P-IA` of `ndeval`.
     """
@@ -361,7 +360,7 @@ def precision_ia(ranking: Ranking, judged: Judged, k: int | None) -> float:
 
 
 def average_precision_ia(ranking: Ranking, judged: Judged, k: int | None) -> float:
-    """Compute AP-IA: the mean over the n nuggets of AP, the chunks that support it relevant.
+    """Compute AP-IA: the mean over the n nuggets of AP, where chunks that support it are relevant.
 
     Source: Agrawal et al., Diversifying Search Results, WSDM 2009; `MAP-IA` of `ndeval`.
     """
@@ -384,12 +383,12 @@ def coverage(
 ) -> float | None:
     """Compute Coverage@k: the share of nuggets that a chunk of the top k supports.
 
-    Over the answerable ones, which some judged chunk supports, it is StRecall. None where there is
-    no nugget of these.
+    Over the answerable nuggets, which some judged chunk supports, it is StRecall. None if there are
+    no such nuggets.
 
-    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, equation 1 (all nuggets); of
-    the answerable ones Zhai et al., Beyond Independent Relevance, SIGIR 2003 (`strec` of `ndeval`),
-    and Ju et al., CRUX, arXiv 2506.20051, equation 3 (Cov).
+    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, equation 1 (all nuggets); for
+    the answerable ones, Zhai et al., Beyond Independent Relevance, SIGIR 2003 (`strec` of
+    `ndeval`), and Ju et al., CRUX, arXiv 2506.20051, equation 3 (Cov).
     """
     nuggets = judged.nuggets if of == "all" else len(judged.answerable)
     if not nuggets:

@@ -1,9 +1,9 @@
 """How well a judge agrees with people, people with each other, and a judge with itself.
 
-A pair is the label of the judge and that of the person for one item; an item without one of them is
-no 0: leave it out. Measures are taken of tables, many at once as resamples need it: arrays whose
-last two axes are the judge's labels, from 0, and the person's, with the weight of the pairs in the
-cells. Where a measure is undefined they have `nan`.
+A pair is the judge's label and the person's for one item; leave out an item that lacks either
+(it is not a 0). Measures take tables, many at once for resamples: arrays whose last two axes are
+the judge's labels, from 0, and the person's, with the weight of the pairs in the cells. The value is
+`nan` where a measure is undefined.
 """
 
 import math
@@ -16,9 +16,9 @@ from freshstack_dspy.measures.statistics import LEVEL, Estimate, rare_sum
 from freshstack_dspy.records import Record
 
 LabelPair = tuple[int, int]
-"""The label of the judge and that of the person for one item."""
+"""The judge's label and the person's for one item."""
 Weights = Literal["linear", "quadratic"]
-"""How much worse a larger difference is: by its size, or by the square of it."""
+"""How a difference counts: by its size, or by its square."""
 Level = Literal["nominal", "ordinal", "interval"]
 """What labels are: names; ranks; numbers whose differences mean something."""
 Tables = Any
@@ -58,9 +58,9 @@ def kappa(tables: Tables, weights: Weights | None = None) -> Values:
                     / sum over labels i, j of d(i, j) * judge(i) * person(j)
 
     where n is the number of pairs, judge(i) and person(j) how often each gave the label, and
-    d(a, b) is 1 for two labels (plain), |a - b| (linear) or (a - b)² (quadratic), by which 3 against
-    2 is a smaller error than 3 against 0. Undefined where both raters gave one and the same label to
-    all, as chance alone then gives full agreement; where only one of them did so it is 0.
+    d(a, b) is 1 for two labels (plain), |a - b| (linear) or (a - b)² (quadratic), so that 3 against
+    2 is a smaller error than 3 against 0. Undefined if both raters gave the same single label to
+    all items, because chance alone then gives full agreement; 0 if only one of them did so.
 
     Source: Cohen, A Coefficient of Agreement for Nominal Scales, 1960; Weighted Kappa, 1968,
     formula 4.
@@ -78,25 +78,25 @@ def kappa(tables: Tables, weights: Weights | None = None) -> Values:
 
 
 def precision(tables: Tables, label: int) -> Values:
-    """Compute the share of the judge's items of a label that the person gave the same label."""
+    """Compute the share of the items the judge gave a label to which the person gave it too."""
     return share_of(tables[..., label, label], tables[..., label, :].sum(-1))
 
 
 def recall(tables: Tables, label: int) -> Values:
-    """Compute the share of the person's items of a label that the judge gave the same label."""
+    """Compute the share of the items the person gave a label to which the judge gave it too."""
     return precision(tables.swapaxes(-1, -2), label)
 
 
 def alpha(coincidences: Tables, level: Level = "nominal") -> Values:
-    """Compute Krippendorff's alpha, for any number of raters, labels missing, and graded labels.
+    """Compute Krippendorff's alpha, for any number of raters, missing labels and graded labels.
 
         alpha = 1 - (n - 1) * sum over c < k of o(c, k) * d(c, k)
                     / sum over c < k of n(c) * n(k) * d(c, k)
 
     o(c, k) is the coincidence of two labels, the sum of `coincidences_of` the items with two labels
     or more; n(c) is how often a label occurs in these, n how many there are in all. The difference d
-    is 1 for names; (c - k)² for numbers; for ranks the square of the number of labels between the
-    two, the two ends half.
+    is 1 for names; (c - k)² for numbers; for ranks, the square of the number of labels between the
+    two, where both ends count half.
 
     Source: Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011, sections C and D.
     """
@@ -157,24 +157,24 @@ class Confusion(Record):
 
 
 FEW_DISAGREEMENTS = 20
-"""Below so many the resamples of pairs drawn singly hold too few of them (of 100 to 400 pairs the
-lower end of kappa was too high up to 10 times in 100), and `disagreement_bound` is the lower one."""
+"""With fewer disagreements, resamples of single pairs hold too few of them (for 100 to 400 pairs the
+lower end of kappa was too high up to 10 times in 100), and `disagreement_bound` gives that end."""
 
 
 def disagreement_bound(weights: Sequence[float], disagreeing: Sequence[float] = ()) -> float:
     """Bound the share of disagreements from above, at 97.5 %, where none or few were seen.
 
-    For units drawn independently, of weights w, where none disagrees: the largest sum of w d / sum of
-    w over all chances d of a disagreement for which seeing none still has a probability of .025, the
-    product of 1 - d. Of n equal weights it is Clopper and Pearson's 1 - .025^(1/n), about 3.7 / n.
-    Where some do, it is the upper end of `rare_sum`.
+    If none of the units disagrees, which are drawn independently and have weights w, it is the
+    largest (sum of w d) / (sum of w) over all chances d of a disagreement for which the probability
+    of seeing none, the product of 1 - d, is still .025. For n equal weights this is Clopper and
+    Pearson's 1 - .025^(1/n), about 3.7 / n. If some units disagree, it is the upper end of `rare_sum`.
 
     Source: Clopper and Pearson, Biometrika 1934; Hanley and Lippman-Hand, If Nothing Goes Wrong, Is
     Everything All Right?, JAMA 1983; the largest over strata: Buehler, JASA 1957.
 
     Args:
-        weights: Of all units.
-        disagreeing: How much of their weights disagrees, of those that do.
+        weights: The weights of all units.
+        disagreeing: How much of its weight disagrees, for each unit that disagrees at all.
     """
     if disagreeing:
         return min(1.0, rare_sum(disagreeing, max(weights)).high / sum(weights))
@@ -191,11 +191,12 @@ def disagreement_bound(weights: Sequence[float], disagreeing: Sequence[float] = 
 def least_kappa(support: float, disagreement: float, part: float | None = None) -> float:
     """Give the least kappa, yes or no, at a share of disagreements.
 
-    With the judge's share of support p, and of the disagreements D those a where it says support:
+    With p the judge's share of support, D that of disagreements, and a that of the disagreements
+    where the judge says support:
 
         kappa = 1 - D / (p (1 - q) + q (1 - p)),    q = p - a + (D - a)
 
-    It is least where a is as small or as large as it can be; or a is a part of D that is known.
+    It is least where a is as small or as large as possible, unless `part` says which share of D it is.
     """
 
     def kappa_at(only_judge: float) -> float:
@@ -223,7 +224,7 @@ def vote_agreement(votes: Iterable[Sequence[int]]) -> Estimate:
 
         P = sum over l of c(l) * (c(l) - 1) / (n * (n - 1))
 
-    the observed agreement of Fleiss' kappa (formula 2), with no chance taken off.
+    the observed agreement of Fleiss' kappa (formula 2), not corrected for chance.
     """
     shares = [
         sum(count * (count - 1) for count in Counter(labels).values())

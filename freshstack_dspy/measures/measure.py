@@ -26,7 +26,7 @@ Value = int | float | str | bool | None
 CutoffRule = Literal["required", "optional", "none"]
 """Whether the name of a measure must have @k, may, or may not."""
 Cutoff = Annotated[int | str, Field(union_mode="left_to_right")]
-"""What is behind the @: a number of chunks, or one of tokens as `2000tok`."""
+"""What follows the @: a number of chunks, or of tokens, as in `2000tok`."""
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,23 @@ class Parameter:
 
     default: Value
     allowed: str
-    """What is allowed, in words that end a sentence."""
+    """The allowed values, in words that can end a sentence."""
     allows: Callable[[Value], bool]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Measures that differ in their cut-off and parameters only."""
+    """Measures that differ only in their cut-off and parameters."""
 
     function: Callable[..., float | None]
     """Takes (top k of a ranking, judged, k, parameters by name); gives a value or None."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     """By name; besides, every family has `rel` and `judged_only`."""
     aliases: tuple[str, ...] = ()
-    """Other names; capitals do not matter."""
+    """Other names; case does not matter."""
     cutoff: CutoffRule = "required"
     needs_support: bool = True
-    """Whether it has no value where no chunk supports any nugget."""
+    """Whether it has no value if no chunk supports any nugget."""
 
 
 def _number(default: float, low: float, high: float) -> Parameter:
@@ -73,8 +73,8 @@ EVERY: dict[str, Parameter] = {
     "judged_only": Parameter(False, "True or False", lambda value: isinstance(value, bool)),
 }
 """The parameters of every family. `rel`: the lowest label that counts as support; by default the
-collection's. `judged_only`: chunks without a label, or with labels below 0 alone, are taken out
-before the cut, as trec_eval does."""
+collection's. `judged_only`: chunks without a label, or with only labels below 0, are removed before
+the cut, as in trec_eval."""
 
 _ALPHA = {"alpha": _number(0.5, 0, 1)}
 _ALPHA_BETA = {**_ALPHA, "beta": _number(0.5, 0, 1)}
@@ -122,14 +122,14 @@ FAMILIES: dict[str, Family] = {
     "ByteIoU": Family(byte_iou, cutoff="optional"),
     "Density": Family(density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional"),
 }
-"""By the name that is printed."""
+"""The families by the name that is printed."""
 OTHER_FAMILIES = Registry(
     "freshstack_dspy.measures",
     "measure",
     {},
     lambda value: callable(value) or isinstance(value, Family),
 )
-"""Measures of other packages: a `Family`, or a function as that of one."""
+"""Measures of other packages: a `Family`, or a function like the one of a family."""
 
 _BY_ANY_NAME = {
     name.casefold(): family
@@ -140,7 +140,7 @@ _BY_ANY_NAME = {
 
 @cache
 def family_of(name: str) -> Family:
-    """Give the family of measures by the name that is printed."""
+    """Give the family with this printed name."""
     registered = FAMILIES.get(name) or OTHER_FAMILIES.get(name)
     return registered if isinstance(registered, Family) else Family(registered, cutoff="optional")
 
@@ -160,11 +160,11 @@ class Measure:
     family: str
     """A key of `FAMILIES`, or of another package."""
     k: int | None = None
-    """How many chunks are looked at; None: all, or as many as are within the budget."""
+    """How many chunks are looked at; None: all, or as many as the budget allows."""
     parameters: tuple[tuple[str, Value], ...] = ()
-    """Those that are not as by default, in the order of the family's table."""
+    """Parameters that differ from the default, in the order of the family's table."""
     budget: int | None = None
-    """How many tokens the chunks that are looked at have together at most."""
+    """The most tokens that the chunks that are looked at have together."""
     function: Callable[[Sequence[str], Judged], float | None] | None = None
     """The function of a custom measure, which has no family."""
 
@@ -180,7 +180,7 @@ class Measure:
 
     @property
     def cutoff(self) -> Cutoff | None:
-        """What is behind the @, if anything."""
+        """What follows the @, if anything."""
         return self.k if self.budget is None else f"{self.budget}tok"
 
     @property
@@ -222,21 +222,22 @@ class Measure:
 
 
 MeasureSource = str | Measure | Callable[..., Any]
-"""A measure's name, an object of ir_measures, as `nDCG @ 10`, or a function of one's own that takes
-the chunk ids of one query's ranking, the best first, and its judgments (`Judged`), and gives a value
-or None; it is called as the function is."""
+"""A measure's name, an object of ir_measures such as `nDCG @ 10`, or a user's function that takes the
+chunk ids of one query's ranking, the best first, and its judgments (`Judged`), and gives a value or
+None; the measure then has the function's name."""
 
 
 def parse_measure(name: MeasureSource) -> Measure:
     """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 
-    An object of ir_measures is its name, and a function is a measure by itself. A family may be
-    called by any of its names, in any capitals, and `-` in it is `_`: `alpha-nDCG@10`, as the official `freshstack` package writes it, is `alpha_nDCG@10`. trec_eval's
-    own names are understood, as `map`, `ndcg_cut_10` and `P_5`.
+    An object of ir_measures stands for its name, and a function is a measure by itself. A family
+    has several names, in any case, and `-` is read as `_`: `alpha-nDCG@10`, which the official
+    `freshstack` package writes, is `alpha_nDCG@10`. trec_eval's own names are understood too, such
+    as `map`, `ndcg_cut_10` and `P_5`.
 
     Raises:
         ConfigError: There is no such measure or parameter, or its value is not allowed; the
-            message names what there is and what was probably meant.
+            message names what exists and what was probably meant.
     """
     if isinstance(name, Measure):
         return name
@@ -267,7 +268,7 @@ def parse_measure(name: MeasureSource) -> Measure:
 def _parameters(
     name: str, family: str, parameters: Mapping[str, Value]
 ) -> tuple[tuple[str, Value], ...]:
-    """Check parameters, and give those that are not as by default, in the family's order."""
+    """Check parameters, and give those that differ from the default, in the family's order."""
     allowed = {**family_of(family).parameters, **EVERY}
     for each, value in parameters.items():
         if each not in allowed:
@@ -290,10 +291,11 @@ def _parameters(
 
 
 def parse_measures(sources: MeasureSource | Iterable[MeasureSource]) -> list[Measure]:
-    """Read one measure or several; one that is named twice is measured once.
+    """Read one measure or several; a measure that is named twice is measured once.
 
     Raises:
-        ConfigError: As for `parse_measure`; none is named; two functions have one name.
+        ConfigError: As for `parse_measure`; no measure is named; or two functions have the same
+            name.
     """
     alone = isinstance(sources, str) or callable(sources) or not isinstance(sources, Iterable)
     several: Any = [sources] if alone else sources
@@ -307,7 +309,7 @@ def parse_measures(sources: MeasureSource | Iterable[MeasureSource]) -> list[Mea
 
 
 def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | None]:
-    """Give family, parameters, cut-off and budget; nothing is evaluated but literal values."""
+    """Give family, parameters, cut-off and budget; only literal values are evaluated."""
     written = _WRITTEN.fullmatch(name)
     if written is None:
         raise ConfigError(f"there is no measure {name!r}; measures are as alpha_nDCG(alpha=0.9)@10")

@@ -1,7 +1,7 @@
-"""Passages that are no chunks of the collection: what its judgments say of them, by their evidence.
+"""Labels of passages that are not chunks of the collection, from the evidence of its judgments.
 
-A label is of a chunk, and its evidence says where in the file the words are that show it. So a
-passage of any other cut supports a nugget if it holds that evidence, and no model is asked.
+A label belongs to a chunk, and its evidence says which words of the file show it. So a passage that
+is cut in another way supports a nugget if it holds that evidence, and no model is asked.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ def spans_of(qrels: NuggetQrels, run: str) -> Spans:
 
 
 def by_passage_id(run: PassageRun, files: Spans) -> Run:
-    """Give the run by passage id; results without a place keep their ranks, under ids of no chunk."""
+    """Give the run by passage id; results without a place keep their ranks, under made-up ids."""
     scores = {
         query: {files.passage_id(place): score for place, score in passages.items()}
         | {
@@ -41,12 +41,12 @@ def by_passage_id(run: PassageRun, files: Spans) -> Run:
 def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple[NuggetQrels, Run]:
     """Give the labels of a run's passages, and the run by passage id.
 
-    For a nugget, a passage has the highest label of those of which it holds the evidence: at least
-    the share `covered` of its bytes, of both spans where it has two. Evidence counts once: where
-    all that a passage holds is held by passages above it, its label is 0. A passage without
-    evidence has the label 0 where at least the share `covered` of it is in chunks with a label for
-    the nugget, and else none. Results without a place keep their ranks and have no label; their
-    length is not known, and counts as 0 tokens.
+    For a nugget, a passage has the highest label whose evidence it holds: at least the share
+    `covered` of its bytes, over all its spans. Evidence counts once: a passage has the label 0 if
+    passages above it hold all the evidence that it holds. A passage without evidence has the label
+    0 if at least the share `covered` of it is in chunks with a label for the nugget, and otherwise
+    no label. Results without a place keep their ranks and have no label; their length is unknown
+    and counts as 0 tokens.
 
     Raises:
         CollectionError: The judgments are not of a collection.
@@ -100,7 +100,7 @@ def chunks_under(span: Span, chunks: Sequence[ChunkLabels]) -> list[ChunkLabels]
 def held_labels(
     chunks: Sequence[ChunkLabels], nugget: str, span: Span, covered: float
 ) -> list[tuple[str, int]]:
-    """Give id and label of the chunks whose evidence for a nugget the span holds."""
+    """Give the id and label of each chunk whose evidence for a nugget the span holds."""
     return [
         (chunk.chunk_id, label)
         for chunk in chunks
@@ -111,20 +111,21 @@ def held_labels(
 
 
 class SpanLabel(NamedTuple):
-    """The label of a span of a file, by those of the chunks that it overlaps."""
+    """The label of a span of a file, from the labels of the chunks that it overlaps."""
 
     label: int | None
     chunk_id: str
-    """The id of the chunk that it is of; of several, the first."""
+    """The id of the chunk that the label comes from; if there are several, the first."""
     held: Sequence[str]
     """The ids of the chunks with a label above 0 all of whose evidence the span holds."""
 
 
 def label_under(chunks: Sequence[ChunkLabels], nugget: str, span: Span) -> SpanLabel | None:
-    """Give the label of a span for a nugget; None where a part of it has none.
+    """Give the label of a span for a nugget; None if a part of the span is in no judged chunk.
 
-    It is the highest of those whose evidence it holds; or else 0 where all of it is in chunks that
-    have a label for the nugget, and None where the judgment of one of them failed.
+    It is the highest label whose evidence the span holds. Without one it is 0 if the span is
+    within chunks that all have a label for the nugget; if a judgment of these failed, there is no
+    label.
     """
     held = held_labels(chunks, nugget, span, 1)
     if held:
@@ -146,7 +147,7 @@ def _within(span: Span, others: Iterable[Span], covered: float) -> bool:
 
 
 def _bytes(ranking: Sequence[str], judged: Judged) -> tuple[int, int, int]:
-    """How many bytes are evidence and retrieved, evidence, and retrieved; overlaps count once."""
+    """Count the bytes that are both evidence and retrieved, evidence, and retrieved, each once."""
     retrieved: defaultdict[str, list[Span]] = defaultdict(list)
     for place in (judged.place(id_) for id_ in ranking if not id_.startswith(UNPLACED)):
         retrieved[f"{place.source}/{place.path}"].append((place.start, place.end))
@@ -159,12 +160,12 @@ def _bytes(ranking: Sequence[str], judged: Judged) -> tuple[int, int, int]:
 
 
 def byte_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
-    """Compute BytePrecision@k: the share of the retrieved bytes that is evidence; 0 of none.
+    """Compute BytePrecision@k: the share of the retrieved bytes that is evidence; 0 without any.
 
-    Evidence is that of all labels of support for the query's nuggets. What overlaps counts once.
+    It takes the evidence of all labels of support for the query's nuggets. Overlaps count once.
 
     Source of all three: Smith and Troynikov, Evaluating Chunking Strategies for Retrieval, Chroma
-    2024, where it is tokens, and overlapping chunks are summed up.
+    2024, which counts tokens, and sums up overlapping chunks.
     """
     both, _, returned = _bytes(ranking, judged)
     return both / returned if returned else 0.0
@@ -177,6 +178,6 @@ def byte_recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float 
 
 
 def byte_iou(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
-    """Compute ByteIoU@k: the bytes that are both evidence and retrieved, over those that are any."""
+    """Compute ByteIoU@k: the bytes that are evidence and retrieved, over those that are either."""
     both, wanted, returned = _bytes(ranking, judged)
     return both / (wanted + returned - both) if wanted or returned else None

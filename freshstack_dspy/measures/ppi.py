@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 FEWEST_ITEMS = 10
-"""Labelled items below which there is no estimate, and `FEWEST_OF_STRATUM` those of a stratum."""
+"""With fewer labelled items, or fewer than `FEWEST_OF_STRATUM` in a stratum, there is no estimate."""
 FEWEST_OF_STRATUM = 5
 FEW_CHANGED = 8
-"""Items on which people differ from the judge, below which Student's interval covers too little."""
+"""If people differ from the judge on fewer items, Student's interval covers too little."""
 
 
 class Corrected(Record):
-    """A value by the judge, and its estimate by people's labels, with two 95% intervals."""
+    """A value from the judge's labels, and its estimate from people's, with two 95% intervals."""
 
     judge: float
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    """The interval of what these same items would give, were all of them labelled by people."""
+    """The interval for these same items, had people labelled all of them."""
     wide_low: float | None = None
     wide_high: float | None = None
-    """The interval of what other queries like these would give."""
+    """The interval for other queries like these."""
     labelled: int
     items: int
     reason: str | None = None
     """Why there is no value or no interval."""
 
     def because(self, reason: str) -> Self:
-        """Give the same with a reason."""
+        """Give a copy with a reason."""
         return self.model_copy(update={"reason": reason})
 
 
@@ -51,27 +51,27 @@ def corrected_mean(
     weights: Sequence[float] | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Corrected:
-    """Estimate what a mean would be by people's labels: the stratified difference estimator.
+    """Estimate what a mean would be with people's labels: the stratified difference estimator.
 
-    With y of people, f of the judge, and W_h the share of stratum h among all items, of whose N_h
-    items n_h were drawn at random and labelled:
+    With people's values y, the judge's values f, and W_h the share of stratum h among all items,
+    where n_h of the N_h items of stratum h were drawn at random and labelled:
 
         θ = mean of f over all items + Σ_h W_h (mean of y - f over the labelled of h)
         V = Σ_h W_h² (1/n_h - 1/N_h) s_h²,  s_h² the variance of y - f in h
 
-    With counts it is the ratio Σ y / Σ count, linearised: a mean over the queries that count, which
-    are others by people than by the judge, or a share of pairs in queries of unequal size. The
-    interval takes Student's quantiles, with fewer degrees of freedom where few items make most of V
-    (`_freedom`). It is another where V says too little:
+    With counts it is the ratio Σ y / Σ count, linearised: a mean over the queries that count (which
+    may be other queries for people than for the judge), or a share of pairs in queries of unequal
+    size. The interval takes Student's quantiles, with fewer degrees of freedom if few items make
+    most of V (`_freedom`). Two cases where V says too little have another interval:
 
-    - where people's values are 0 and 1 and the judge's are alike in each stratum, Wilson's intervals
-      of the strata are put together (MOVER);
-    - where people change fewer than `FEW_CHANGED` of the labelled items, as those of a good judge, it
-      is at least as wide as the gamma interval for a sum of rare changes, of which the largest that
-      is possible may have been missed (`_Sample.rare`).
+    - if people's values are 0 and 1 and the judge's are alike in each stratum, Wilson's intervals
+      of the strata are combined (MOVER);
+    - if people change fewer than `FEW_CHANGED` of the labelled items, as with a good judge, it is
+      at least as wide as the gamma interval for a sum of rare changes, where the largest possible
+      change may have been missed (`_Sample.rare`).
 
-    V is for these same items; for other queries the variance between the queries' sums of what θ
-    consists of is added.
+    V is for these same items; for other queries, the variance between the queries' parts of θ is
+    added.
 
     Source: Särndal, Swensson and Wretman, Model Assisted Survey Sampling, 1992, sections 4.6 and 6.3;
     with λ = 1, Fisch et al., stratified PPI, arXiv 2406.04291; Zou and Donner, Statistics in Medicine
@@ -79,13 +79,13 @@ def corrected_mean(
 
     Args:
         judge: The values of all items, which are pairs, or queries.
-        people: Theirs; None where an item is not labelled.
-        strata: From which part each item was drawn; by default they are one.
+        people: People's values; None for items that are not labelled.
+        strata: The stratum that each item was drawn from; by default all are in one.
         queries: The query of each item; by default each item has its own.
-        judge_counts: What each counts by the judge; 1 by default.
-        people_counts: The same by people; read where it is labelled.
-        weights: 1 / probability of each labelled item, where it differs within a stratum.
-        bounds: The lowest and the highest value that an item can have, for each that it counts.
+        judge_counts: How much each item counts with the judge's labels; 1 by default.
+        people_counts: The same with people's labels; read only for labelled items.
+        weights: 1 / probability of each labelled item, if it differs within a stratum.
+        bounds: The lowest and the highest value that an item can have, per unit of its count.
     """
     import numpy as np
 
@@ -111,7 +111,7 @@ def corrected_mean(
     means = sample.means(error)[sample.code]
     moved = sample.expansion * (error - means)  # by how much each labelled item moves the sum
     variance = float(moved**2 @ sample.finite) / count**2
-    # Where the judge's values differ within a stratum, but for rounding, it is no share of items.
+    # If the judge's values differ within a stratum, beyond rounding, this is not a share of items.
     within = np.abs(f - (sample.sums(f) / sample.sizes)[sample.code]).max() > 1e-12
     binary = people_counts is None and bool(np.isin(y, (0, 1)).all()) and not within
     if binary:
@@ -140,7 +140,7 @@ def corrected_mean(
 
 
 class _Sample:
-    """Which items are labelled, of which stratum each is, and for how many each labelled one counts."""
+    """Which items are labelled, each item's stratum, and how many items a labelled one stands for."""
 
     def __init__(
         self,

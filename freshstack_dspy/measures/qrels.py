@@ -21,15 +21,15 @@ from freshstack_dspy.rows import given_rows, rows_of
 NuggetLabels = Mapping[str, Mapping[str, int]]
 """The labels of one query: nugget id -> chunk id -> label. Every nugget is a key."""
 NuggetSet = tuple[int, ...]
-"""The places, among the query's nuggets, of those that a chunk supports, ascending."""
+"""The nuggets that a chunk supports, as ascending places among the query's nuggets."""
 GradeRule = Literal["sum", "count", "max"]
-"""How a chunk's labels, one for each nugget, become its one grade for the query. Of plain qrels, which
-have no nuggets, all are the grade in the file."""
+"""How a chunk's labels, one for each nugget, become its single grade for the query. For plain qrels,
+which have no nuggets, all rules give the grade in the file."""
 
 
 @dataclass(eq=False, repr=False)
 class Judged:
-    """The labels of one query's nuggets, and what the measures ask of them."""
+    """The labels of one query's nuggets, and what the measures read from them."""
 
     labels: NuggetLabels
     """Nugget id -> chunk id -> label, for the nuggets of the query."""
@@ -39,30 +39,30 @@ class Judged:
     """Chunk id -> its length in tokens, for measures of a context's length."""
     _: KW_ONLY
     reference: "Judged" = None  # type: ignore[assignment]
-    """For a run of passages, the judgments of the collection's own chunks, which say what there is
-    to be found: R, the answerable nuggets and the ideal ranking; else these themselves."""
+    """For a run of passages, the judgments of the collection's own chunks, which determine what can
+    be found: R, the answerable nuggets and the ideal ranking; otherwise this object itself."""
     newly_found: Mapping[str, int] | None = None
-    """For a run of passages, how many relevant chunks of the collection each is the first to hold
-    evidence of, by passage id."""
+    """For a run of passages, by passage id, the number of relevant chunks of the collection whose
+    evidence this passage is the first to hold."""
     spans: "Callable[[], Spans] | None" = None
     """Gives where documents and evidence are, for measures in bytes, by `query_id`."""
     query_id: str = ""
     plain: bool = False
     """Whether the labels are grades for the query, which has no nuggets."""
     failed: frozenset[str] = frozenset()
-    """The chunks of which a judgment failed, for any nugget."""
+    """The chunks with a failed judgment for any nugget."""
 
     def __post_init__(self) -> None:
         self.reference = self.reference or self
         self._grades: dict[GradeRule, Mapping[str, int]] = {}
         self.ideals: dict[tuple[float, int | None], list[tuple[int, float]]] = {}
-        """What the chunks of the ideal ranking add, by alpha and depth, as far as it was asked."""
+        """What the chunks of the ideal ranking add, by alpha and depth, once computed."""
 
     def within(self, ranking: Sequence[str], tokens: int) -> Sequence[str]:
         """Give the longest top of a ranking that fits a budget of tokens.
 
-        The first document that does not fit is left out, with all after it, as a context is filled
-        in the order of its ranking.
+        The first document that does not fit is left out with all that follow, because a context is
+        filled in the order of its ranking.
         """
         for place, document in enumerate(ranking):
             tokens -= self.length(document)
@@ -72,20 +72,21 @@ class Judged:
 
     @property
     def relevant(self) -> int:
-        """R, how many chunks of the collection are relevant."""
+        """R, the number of relevant chunks in the collection."""
         return len(self.reference.supported)
 
     def finds(self, document: str) -> int:
-        """Say how many relevant chunks of the collection a document of the ranking brings.
+        """Count the relevant chunks of the collection that a document of the ranking brings.
 
-        A chunk brings itself, 0 or 1; a passage those of which none above it holds evidence.
+        A chunk brings itself, 0 or 1; a passage brings the chunks whose evidence no passage above
+        it holds.
         """
         if self.newly_found is None:
             return int(document in self.supported)
         return self.newly_found.get(document, 0)
 
     def place(self, document: str) -> Place:
-        """Give the place of a document, or a CollectionError where there is no collection."""
+        """Give the place of a document; raise a CollectionError if there is no collection."""
         if self.spans is None:
             raise CollectionError(
                 "measures in bytes need a collection, whose files tell where documents and "
@@ -106,7 +107,7 @@ class Judged:
         return evidence
 
     def length(self, document: str) -> int:
-        """Give the length of a document in tokens, 0 of an unplaced one, or a CollectionError."""
+        """Give the length of a document in tokens, 0 if unplaced; or raise a CollectionError."""
         if document.startswith(UNPLACED):
             return 0
         try:
@@ -125,7 +126,7 @@ class Judged:
 
     @cached_property
     def supported(self) -> Mapping[str, NuggetSet]:
-        """Each chunk that supports any nugget, with the places of the nuggets it supports."""
+        """The chunks that support any nugget, each with the places of these nuggets."""
         rel = self.rel
         supported: dict[str, NuggetSet] = {}
         for place, labels in enumerate(self.labels.values()):
@@ -135,9 +136,9 @@ class Judged:
 
     @cached_property
     def kinds(self) -> Mapping[NuggetSet, tuple[int, ...]]:
-        """The supporting chunks, those that support the same nuggets together.
+        """The supporting chunks, grouped by the nuggets that they support.
 
-        A chunk is given as its place among all of `supported` by id, the largest id first.
+        A chunk is given as its place in `supported` sorted by id, the largest id first.
         """
         kinds: defaultdict[NuggetSet, list[int]] = defaultdict(list)
         for place, chunk in enumerate(sorted(self.supported, reverse=True)):
@@ -153,14 +154,14 @@ class Judged:
     def chunks(self) -> frozenset[str]:
         """The judged chunks: those that support a nugget, and those known to support none.
 
-        A chunk without support, of which a judgment failed, could be either: it is not judged.
+        A chunk without support that has a failed judgment could be either, so it is not judged.
         """
         chunks = frozenset().union(*self.labels.values())
         return chunks - (self.failed - self.supported.keys()) if self.failed else chunks
 
     @cached_property
     def not_relevant(self) -> frozenset[str]:
-        """The chunks judged not relevant. As in trec_eval, a label below 0 is no such judgment."""
+        """The chunks judged not relevant. As in trec_eval, labels below 0 do not count as judged."""
         rated = {
             chunk
             for by_chunk in self.labels.values()
@@ -170,11 +171,11 @@ class Judged:
         return (self.chunks & rated) - self.supported.keys()
 
     def grades(self, rule: GradeRule = "count") -> Mapping[str, int]:
-        """Give each relevant chunk its one grade for the query, 1 or more.
+        """Give the grade of each relevant chunk for the query, 1 or more.
 
-        Only labels from `rel` on count. `count` is how many nuggets the chunk supports
-        (FreshStack's own gain); `sum` adds the labels up; `max` is the highest (RUBRIC's qrels). In
-        plain qrels each is the grade itself.
+        Only labels from `rel` on count. `count` is the number of nuggets that the chunk supports
+        (FreshStack's own gain); `sum` adds up the labels; `max` is the highest (RUBRIC's qrels).
+        For plain qrels, all three are the grade itself.
         """
         if rule == "count" and self.plain:
             rule = "sum"
@@ -209,7 +210,7 @@ class ChunkLabels(NamedTuple):
     labels: Mapping[str, int | None]
     """Nugget id -> label; None where the judgment failed."""
     evidence: Mapping[str, Sequence[Span]]
-    """Nugget id -> the evidence of a label above 0; the whole chunk where there is none."""
+    """Nugget id -> the evidence of a label above 0; the whole chunk if it has none."""
     without_evidence: frozenset[str]
     """The nuggets whose label is above 0 and has no evidence."""
 
@@ -222,50 +223,50 @@ class Spans(Protocol):
         """The lengths of chunks and passages in tokens, by id."""
 
     def place(self, document: str) -> Place:
-        """Give the place of a chunk, or of a passage whose id was given."""
+        """Give the place of a chunk, or of a passage that `passage_id` named."""
 
     def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
         """Give the labels of a query by (source, path)."""
 
     def passage_id(self, place: Place) -> str:
-        """Give the id of a passage, that of a chunk where it is one."""
+        """Give the id of a passage; if it is exactly a chunk, the id of that chunk."""
 
     def find(self, hit: Hit) -> Place | None:
-        """Give the place of a result; None where it is not known."""
+        """Give the place of a result; None if it is not known."""
 
     def read(self, path: Path) -> PassageRun:
-        """Read a file of passages, or a CollectionError."""
+        """Read a file of passages; raise a CollectionError if that fails."""
 
 
 @dataclass(frozen=True)
 class PassageLabels:
-    """What the judgments of a collection say of the passages of one run."""
+    """What the judgments of a collection say about the passages of one run."""
 
     reference: "NuggetQrels"
     """The judgments of the collection's own chunks."""
     fresh_labels: Mapping[str, Mapping[str, Sequence[tuple[str, int]]]]
-    """Query id -> passage id -> (chunk id, label) of the chunks of which no passage above it holds
-    this evidence; the passages best first."""
+    """Query id -> passage id -> (chunk id, label) of each label whose evidence the passage holds and
+    no passage above it does; the passages are best first."""
     unjudged: Mapping[str, Mapping[str, float]]
     """Query id -> passage id -> the share of its bytes that are in no judged chunk."""
 
 
 class About(Record):
-    """Which judgments a result rests on, for whoever reads it."""
+    """Which judgments a result rests on."""
 
     name: str = "judgments"
     choice: str = ""
-    """How queries and nuggets were chosen, behind their number; empty for the default."""
+    """How queries and nuggets were chosen, shown after their number; empty for the default."""
     measured: int = 0
     """How many queries there are to measure."""
     query_ids: frozenset[str] = frozenset()
     """The ids of all queries, measured or not."""
     left_out: str = ""
-    """What of the collection was left out, in a line; empty where nothing was."""
+    """A line on which part of the collection was left out; empty if nothing was."""
     labels_by: str = ""
     """Who made the labels, in a line."""
     identity: dict[str, Any] = Field(default_factory=dict)
-    """What JSON has of it."""
+    """What the JSON output says about the judgments."""
     path: Path | None = None
     """The folder of the collection."""
 
@@ -281,29 +282,28 @@ class NuggetQrels:
     """The nuggets of each query, and which chunks were judged to support them.
 
     Raises:
-        CollectionError: A query has no nuggets, a nugget belongs twice, a label or failure
-            belongs to no nugget, a pair has both, or the threshold is below 1.
+        CollectionError: A query has no nuggets, a nugget belongs to two queries, a label or
+            failure belongs to no nugget, a pair has both, or the threshold is below 1.
     """
 
     nuggets: Mapping[str, tuple[str, ...]]
     """The nugget ids of each query, in order."""
     labels: Mapping[str, Mapping[str, int]]
-    """Nugget id -> chunk id -> label, on the scale of the judge. A nugget that is left out when
-    constructing has no labels."""
+    """Nugget id -> chunk id -> label, on the scale of the judge. A nugget that is missing from this
+    argument has no labels."""
     failed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Nugget id -> ids of the chunks whose judgment failed. They have no label."""
     threshold: int = 1
     """The lowest label with which a chunk supports the nugget."""
     plain: bool = False
-    """Whether labels are grades for the query, as in trec_eval's qrels: there are no nuggets, and the
-    one of each query stands for it."""
+    """Whether labels are grades for the query, as in trec_eval's qrels; then each query has a single
+    nugget, which stands for the query."""
     dry_run: bool = field(default=False, compare=False)
-    """Whether a word counter made labels, of which nothing is concluded."""
+    """Whether a word counter made labels, from which nothing is concluded."""
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Chunk id -> its length in tokens; only Density and token budgets need it."""
     chunk_ids: Set[str] | None = field(default=None, compare=False)
-    """All ids of the corpus, by which runs of another one are recognised; None where they are not
-    known."""
+    """All ids of the corpus, which show whether a run is of another corpus; None if not known."""
     questions: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The text of each query, where it is known."""
     about: About = field(default_factory=About, compare=False)
@@ -311,7 +311,7 @@ class NuggetQrels:
     """Gives, each time the same, where chunks and evidence are in the files of the collection; None
     where there is none."""
     passages: PassageLabels | None = field(default=None, compare=False)
-    """What measures also ask of the documents of a run of passages."""
+    """What measures also need to know about a run of passages."""
 
     def __post_init__(self) -> None:
         if self.threshold < 1:
@@ -340,7 +340,7 @@ class NuggetQrels:
 
     @classmethod
     def from_qrels(cls, qrels: Mapping[str, Mapping[str, int]], *, threshold: int = 1) -> Self:
-        """Make judgments of plain qrels, as BEIR and pytrec_eval hold them.
+        """Make judgments from plain qrels, in the form of BEIR and pytrec_eval.
 
         Args:
             qrels: Query id -> document id -> grade, a whole number. Each query has one nugget,
@@ -357,11 +357,11 @@ class NuggetQrels:
     def from_diversity_qrels(
         cls, qrels: Mapping[str, Mapping[str, Mapping[str, int]]], *, threshold: int = 1
     ) -> Self:
-        """Make judgments of qrels whose queries have subtopics or nuggets, as those of ndeval.
+        """Make judgments from qrels whose queries have subtopics or nuggets, as in ndeval.
 
         Args:
-            qrels: Query id -> nugget id -> document id -> grade, a whole number. Nugget ids become
-                those of query and nugget, with a space between.
+            qrels: Query id -> nugget id -> document id -> grade, a whole number. A nugget's id
+                becomes "query_id nugget_id".
             threshold: The lowest grade with which a document supports the nugget.
 
         Raises:
@@ -377,16 +377,16 @@ class NuggetQrels:
 
     @classmethod
     def of(cls, judgments: Any, *, threshold: int = 1) -> Self:
-        """Make judgments of records, rows or a data frame (pandas, Polars, Arrow).
+        """Make judgments from records, rows or a data frame (pandas, Polars, Arrow).
 
         Args:
             judgments: A list of records or of dictionaries, or a data frame, with `query_id`,
-                `nugget_id`, `chunk_id` and `label`; None is the label of one that failed. Without
-                `nugget_id` in any, labels are grades for the query.
+                `nugget_id`, `chunk_id` and `label`; the label None means that the judgment failed.
+                If no row has a `nugget_id`, labels are grades for the query.
             threshold: The lowest label that counts as support.
 
         Raises:
-            CollectionError: They are not such judgments, or a pair has two.
+            CollectionError: A row is not such a judgment, or a pair has two.
         """
         try:
             rows = list(given_rows(rows_of(judgments), "judgments"))
@@ -417,7 +417,7 @@ class NuggetQrels:
         )
 
     def judged(self, query_id: str, rel: int | None = None) -> Judged:
-        """Give the judgments of one query; `rel` is the lowest label of support, or None."""
+        """Give the judgments of one query; `rel` is the lowest label of support (None: default)."""
         rel = rel or self.threshold
         if (query_id, rel) not in self._judged:
             self._judged[query_id, rel] = self._judge(query_id, rel)
@@ -425,7 +425,7 @@ class NuggetQrels:
 
     @cached_property
     def _judged(self) -> dict[tuple[str, int], Judged]:
-        """What was asked for: the runs of a comparison share what is worked out of it."""
+        """The judgments asked for so far; the runs of a comparison share what they cache."""
         return {}
 
     def _judge(self, query_id: str, rel: int) -> Judged:
@@ -497,7 +497,7 @@ def _owners(nuggets: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 
 def _grades(where: str, grades: Mapping[str, Any]) -> dict[str, int]:
-    """Take grades as whole numbers, also of numpy, or as 1.0."""
+    """Check that grades are whole numbers; numpy's and 1.0 are accepted."""
     whole = {}
     for document, grade in grades.items():
         if type(grade) is not int and (isinstance(grade, Mapping) or int(grade) != grade):
@@ -510,10 +510,10 @@ def _grades(where: str, grades: Mapping[str, Any]) -> dict[str, int]:
 
 
 class HasQrels(Protocol):
-    """Something with judgments, as a `Collection`."""
+    """Something with judgments, such as a `Collection`."""
 
     def qrels(self) -> NuggetQrels:
-        """Give them."""
+        """Give the judgments."""
 
 
 QrelsSource = NuggetQrels | HasQrels | Path | str | Mapping[str, Mapping[str, Any]]
@@ -522,7 +522,7 @@ QrelsSource = NuggetQrels | HasQrels | Path | str | Mapping[str, Mapping[str, An
 
 
 def to_qrels(source: QrelsSource) -> NuggetQrels:
-    """Give judgments in any of these forms; a CollectionError where they cannot be read."""
+    """Give judgments in any of these forms; raise a CollectionError if they cannot be read."""
     if isinstance(source, NuggetQrels):
         return source
     if isinstance(source, str | Path):
@@ -555,19 +555,19 @@ def read_qrels(
     """Read qrels as judgments, to evaluate runs without a collection.
 
     The first line shows the form: TREC's four columns `query 0 document grade`, where a document
-    id may hold spaces, or BEIR's three with tabs between, with or without a line of names. The
-    second of four is a subtopic where it is not the same in all lines, as in the diversity qrels
-    that ndeval reads, and else an iteration, which means nothing.
+    id may hold spaces, or BEIR's three columns separated by tabs, with or without a header. In
+    TREC's form, the second column is a subtopic if it varies between lines, as in the diversity
+    qrels that ndeval reads, and otherwise an iteration, which means nothing.
 
     Args:
         path: A UTF-8 text file.
-        subtopics: Whether the second column is a subtopic; None: where it varies. `0` and `Q0`
-            are the same.
+        subtopics: Whether the second column is a subtopic; None: if it varies. `0` and `Q0` are the
+            same.
         threshold: The lowest grade of a relevant document.
 
     Raises:
-        CollectionError: With file and line, where a line cannot be understood or a document is
-            there twice; or the file is empty or cannot be read.
+        CollectionError: With file and line: a line cannot be understood, or a document is there
+            twice. Also if the file is empty or cannot be read.
     """
     rows = list(_rows(Path(path)))
     if subtopics is None:
@@ -607,7 +607,7 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, str, int]]:
 
 
 def _fields(line: str, *, table: bool) -> tuple[str, str, str, int]:
-    """Take a line apart; a ValueError where it is none. A grade may be written `1.0`."""
+    """Split a line of qrels; a ValueError if it is not one. A grade may be written `1.0`."""
     if table:
         query, document, grade = next(csv.reader([line], delimiter="\t"))
         second = ""

@@ -1,4 +1,4 @@
-"""A run: what one retriever found for each query, and its TREC file.
+"""A run: the results of one retriever for each query, and its TREC file.
 
 A line of the file is `query_id Q0 chunk_id rank score run_name`, one per retrieved chunk.
 Chunk ids may hold spaces, so a line is taken apart from both ends.
@@ -22,7 +22,7 @@ _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
 
 
 class Rankings(Mapping[str, tuple[ScoredChunk, ...]]):
-    """Rankings by query id, each made of its ids and their scores when it is asked for."""
+    """Rankings by query id, each built from its ids and scores on access."""
 
     def __init__(
         self, ids: Mapping[str, tuple[str, ...]], scores: Mapping[str, dict[str, float]]
@@ -52,7 +52,7 @@ class Run(Mapping[str, Mapping[str, float]]):
 
     Args:
         name: What the retriever is called; the last field of a TREC line.
-        rankings: The scored chunks, or the score of each chunk id, by query id; an empty ranking is
+        rankings: By query id, the scored chunks or the score of each chunk id; an empty ranking is
             a query without results.
 
     Raises:
@@ -100,9 +100,9 @@ class Run(Mapping[str, Mapping[str, float]]):
 
     @classmethod
     def from_scores(cls, scores: Mapping[str, Mapping[str, float]], *, name: str = "run") -> Self:
-        """Make a run of query id -> chunk id -> score, as BEIR, pytrec_eval and ranx hold them.
+        """Make a run from query id -> chunk id -> score, the form of BEIR, pytrec_eval and ranx.
 
-        A query without chunks stays one, with an empty ranking.
+        A query without chunks is kept, with an empty ranking.
         """
         return cls(name, scores)
 
@@ -117,7 +117,7 @@ class Run(Mapping[str, Mapping[str, float]]):
         return self.from_scores(scores, name=self.name)
 
     def of_chunks(self, chunk_ids: Iterable[str]) -> Self:
-        """Leave out all chunks but these."""
+        """Keep only these chunks."""
         wanted = frozenset(chunk_ids)
         scores = {
             query: {chunk: score for chunk, score in chunk_scores.items() if chunk in wanted}
@@ -127,12 +127,12 @@ class Run(Mapping[str, Mapping[str, float]]):
 
 
 UNPLACED = "unplaced#"
-"""How the id of a result begins whose place in the files is not known."""
+"""The beginning of the id of a result whose place in the files is not known."""
 
 
 @dataclass(frozen=True)
 class PassageRun:
-    """What a retriever with chunks of its own found, each passage with its place in a file."""
+    """The results of a retriever with its own chunks, each passage with its place in a file."""
 
     name: str
     passages: Mapping[str, Mapping[Place, float]]
@@ -141,7 +141,7 @@ class PassageRun:
     """By query, the scores of the results whose place is not known. They keep
     their ranks, and support nothing."""
     repeated: int = 0
-    """How many results were at the place of another of their query; the better score counts."""
+    """How many results repeat the place of another result of their query; the better score counts."""
 
     @property
     def placed_share(self) -> float:
@@ -166,7 +166,7 @@ RunSource = Run | PassageRun | Path | str | Mapping[str, Mapping[str, float]]
 
 
 def is_passages(path: Path | str) -> bool:
-    """Tell whether a file holds passages, JSON objects a line, and not a run in TREC's format."""
+    """Tell whether a file holds passages (JSON Lines) rather than a run in TREC's format."""
     try:
         with Path(path).open("rb") as file:
             return next(filter(bytes.strip, file), b"").lstrip(b"\xef\xbb\xbf \t").startswith(b"{")
@@ -175,7 +175,7 @@ def is_passages(path: Path | str) -> bool:
 
 
 def is_searches(path: Path | str) -> bool:
-    """Tell whether a file has searches, and no passages or TREC lines."""
+    """Tell whether a file has searches, rather than passages or TREC lines."""
     try:
         first = json_value(
             next((line for _, line in read_lines(Path(path)) if line.strip()), b""), ""
@@ -186,7 +186,7 @@ def is_searches(path: Path | str) -> bool:
 
 
 def to_run(source: RunSource, name: str = "run") -> Run | PassageRun:
-    """Give a run in any of these forms but a file of passages; a dictionary has no name."""
+    """Give a run in any of these forms except a file of passages; a dictionary has no name."""
     if isinstance(source, Run | PassageRun):
         return source
     if isinstance(source, str | Path):
@@ -204,7 +204,7 @@ def _scores(
         raise CollectionError(f"query {query_id!r}: chunk {chunk_id!r} is twice in the ranking")
     if set(map(type, scores.values())) - {float}:  # of numpy, or whole numbers
         scores = {chunk_id: float(score) for chunk_id, score in scores.items()}
-    # A sum of finite numbers may be too large for a float; one of others is never finite.
+    # A sum of finite numbers may overflow; a sum with any other number is never finite.
     if not (math.isfinite(sum(scores.values())) or all(map(math.isfinite, scores.values()))):
         chunk_id, score = next(item for item in scores.items() if not math.isfinite(item[1]))
         raise CollectionError(
@@ -217,15 +217,15 @@ def _scores(
 def read_run(path: Path | str) -> Run:
     """Read a run in TREC format.
 
-    The scores decide the order, and not the rank column.
+    The scores decide the order, not the rank column.
 
     Args:
         path: A UTF-8 text file; fields are separated by spaces or tabs, and only the chunk id
             may hold spaces.
 
     Raises:
-        CollectionError: With file and line, where a line cannot be understood, a score is not a
-            finite number, a chunk is twice in a query, or two runs share the file.
+        CollectionError: With file and line: a line cannot be understood, a score is not a finite
+            number, a chunk is twice in a query, or two runs share the file.
     """
     scores: dict[str, dict[str, float]] = {}
     run_name = ""
@@ -253,7 +253,7 @@ def read_run(path: Path | str) -> Run:
 
 
 def text_lines(path: Path | str, what: str) -> Iterator[tuple[int, str]]:
-    """Give the lines of a UTF-8 file with their numbers, but blank ones, or a CollectionError."""
+    """Give the non-blank lines of a UTF-8 file with their numbers, or raise a CollectionError."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="\n") as file:
             yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
@@ -269,7 +269,7 @@ def text_lines(path: Path | str, what: str) -> Iterator[tuple[int, str]]:
 
 
 def _fields(line: str) -> tuple[str, str, float, str]:
-    """Take a line apart from both ends; a ValueError where it is none."""
+    """Take a line apart from both ends; a ValueError if it is not a line of a run."""
     query_id, _, tail = line.split(None, 2)
     chunk_id, rank, score, name = tail.rsplit(None, 3)
     if not math.isfinite(float(score) + int(rank)):

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"\d{1,20}")
 _RESULTS = "ids of chunks, or objects with text, or with path, start and end"
 _DOLLARS = "US dollars, a number from 0"
 _COSTS = ("gen_ai.usage.cost", "llm.cost.total")
-"""What spans call the dollars of a call: Langfuse and our own, and OpenInference."""
+"""The attributes for the dollars of a call: of Langfuse and ours, and of OpenInference."""
 
 
 class Search(NamedTuple):
@@ -32,10 +32,10 @@ class Search(NamedTuple):
 
     text: str
     documents: tuple[str, ...]
-    """The ids of the chunks or passages that it was shown, in this order; nothing where the search
-    was empty."""
+    """The ids of the chunks or passages that the agent was shown, in order; empty if there were no
+    results."""
     cost: float | None = None
-    """In US dollars, with what the model took to think of it."""
+    """In US dollars, including the model calls that led to the search."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,22 @@ class SearchRun:
     searches: Mapping[str, tuple[Search, ...]]
     """By query id, in the order of their steps."""
     places: Mapping[str, Place] = field(default_factory=dict)
-    """Where documents are that were given as passages, by id."""
+    """The places of documents that were given as passages, by id."""
     unplaced: Mapping[str, str] = field(default_factory=dict)
-    """The texts of those that are not in the corpus, by id."""
+    """The texts of passages that are not in the corpus, by id."""
 
     @property
     def has_passages(self) -> bool:
-        """Whether results are passages, and no ids of chunks alone."""
+        """Whether results include passages, not only ids of chunks."""
         return bool(self.places or self.unplaced)
 
     def shown(self, query_id: str, steps: int | None = None) -> tuple[str, ...]:
-        """List what the first steps of a query showed, each document where it was shown first."""
+        """List the documents that the first steps of a query showed, each at its first showing."""
         searches = self.searches.get(query_id, ())[:steps]
         return tuple(dict.fromkeys(id_ for search in searches for id_ in search.documents))
 
     def at(self, step: int) -> "SearchRun":
-        """Give the searches at one step alone."""
+        """Give only the searches at one step."""
         searches = {
             query: query_searches[step - 1 : step]
             for query, query_searches in self.searches.items()
@@ -69,7 +69,7 @@ class SearchRun:
         return replace(self, searches=searches)
 
     def by_id(self) -> Run:
-        """Give the run of the ids of all that was shown, in the order in which it was shown."""
+        """Give the run of all document ids, in the order in which they were shown."""
         scores = {
             query_id: {id_: float(-rank) for rank, id_ in enumerate(self.shown(query_id), start=1)}
             for query_id in self.searches
@@ -77,7 +77,7 @@ class SearchRun:
         return Run.from_scores(scores, name=self.name)
 
     def union(self) -> Run | PassageRun:
-        """Give the same, where it has passages by their places."""
+        """Give the run of everything that was shown; passages are given by their places."""
         run = self.by_id()
         if not self.has_passages:
             return run
@@ -95,16 +95,16 @@ _RawSearch = tuple[str, tuple[Hit, ...], float | None]
 
 
 def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
-    """Read the searches of an agent; those without a `step` are in the order of the lines.
+    """Read the searches of an agent; searches without a `step` are in the order of the lines.
 
     Args:
         path: JSON Lines of searches, or of OpenTelemetry spans.
-        spans: Where passages are in the files of a collection; without, results are ids of chunks.
+        spans: Where passages are in the files of a collection; if None, results must be chunk ids.
 
     Raises:
-        SourceError: With file and line, where a line is no search or a step is there twice; or no
-            retriever's span is in a trace that names its query.
-        CollectionError: A result is a passage, and there are no files.
+        SourceError: With file and line: a line is not a search, or a step is there twice. Also if
+            no retriever's span is in a trace that names its query.
+        CollectionError: A result is a passage, and `spans` is None.
     """
     path = Path(path)
     by_query: dict[str, dict[int, _RawSearch]] = {}
@@ -153,12 +153,12 @@ def read_searches(path: Path | str, spans: Spans | None = None) -> SearchRun:
 
 
 def read_chunk_run(path: Path | str) -> Run:
-    """Read a run of chunks from a file in TREC's format, or of searches: all that they showed."""
+    """Read a run of chunks from a file in TREC's format, or everything that searches showed."""
     return read_searches(path).by_id() if is_searches(path) else read_run(path)
 
 
 def _hit(row: Row, result: Any) -> Hit:
-    """One result of a search, with no score: the order counts."""
+    """Read a result of a search; it has no score, because only the order counts."""
     if isinstance(result, str):
         return Hit(0.0, chunk_id=result)
     if not isinstance(result, dict):
@@ -218,7 +218,7 @@ def _traced(row: Row) -> Iterator[_Traced]:
 
 
 def _inners(row: Row, name: str) -> Iterable[Row]:
-    """The objects of a list, which is left out where it is empty."""
+    """Give the objects of a list, which may be missing if it is empty."""
     return () if row.values.get(name) is None else row.inners(name)
 
 
@@ -227,7 +227,7 @@ def _attributes(row: Row, name: str) -> dict[str, Any]:
 
 
 def _plain(value: Row) -> Any:
-    """Take a value out of what names its type."""
+    """Unwrap a value from the object that names its type."""
     for kind, inner in value.values.items():
         if kind == "arrayValue":
             return [_plain(each) for each in _inners(value.inner(kind), "values")]
@@ -246,9 +246,10 @@ def _cost_of(attributes: Row) -> float | None:
 
 
 def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _RawSearch]]:
-    """By query, the retrievers' spans as they began, each with what was paid since the last.
+    """Give the retrievers' spans by query, in order of start, with what was paid since the last.
 
-    A span above another with a cost does not count: theirs is part of its own.
+    If a span with a cost contains another with a cost, only the inner one counts, because the outer
+    cost includes it.
     """
     by_id = {(span.trace, span.id): span for span in spans}
     queries = {
@@ -285,7 +286,7 @@ def _searches_of(spans: Sequence[_Traced], path: Path) -> dict[str, dict[int, _R
 
 
 def _documents_of(span: _Traced, path: Path) -> tuple[Hit, ...]:
-    """The documents: of a list, which may be JSON in a text, or of numbered attributes."""
+    """Read the documents from a list, which may be JSON in a string, or numbered attributes."""
     attributes, where = span.attributes, f"{path}: a retriever's span of trace {span.trace}"
     name = "gen_ai.retrieval.documents"
     listed = attributes.get(name, [])

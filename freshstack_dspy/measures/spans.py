@@ -1,4 +1,4 @@
-"""Spans of bytes, and how much of them others cover."""
+"""Spans of bytes, and how far they overlap."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -18,12 +18,12 @@ class Place(NamedTuple):
 
     @property
     def passage_id(self) -> str:
-        """As a chunk's id is made."""
+        """The id of this place, in the form of a chunk's id."""
         return f"{self.source}/{self.path}_{self.start}_{self.end}"
 
 
 class Hit(NamedTuple):
-    """One result of a retriever, as it was given."""
+    """One result of a retriever, in its original form."""
 
     score: float
     chunk_id: str | None = None
@@ -37,7 +37,7 @@ class Hit(NamedTuple):
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The same bytes as spans that neither overlap nor touch, ascending."""
+    """Merge spans into ascending spans that neither overlap nor touch."""
     disjoint: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if disjoint and start <= disjoint[-1][1]:
@@ -48,12 +48,12 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def size(spans: Iterable[Span]) -> int:
-    """How many bytes spans hold that do not overlap."""
+    """Count the bytes of spans that do not overlap."""
     return sum(end - start for start, end in spans)
 
 
 def shared(spans: Iterable[Span], others: Iterable[Span]) -> int:
-    """How many bytes are in both."""
+    """Count the bytes that are in both."""
     first, second = merged(spans), merged(others)
     total = place = 0
     for start, end in first:

@@ -19,21 +19,21 @@ K = TypeVar("K")
 SAME = 1e-12
 """Values that are this close, relatively, differ only by rounding."""
 LEVEL = 0.95
-"""How much of the bootstrap distribution an interval spans."""
+"""The share of the bootstrap distribution that an interval spans."""
 _BLOCK = 1 << 17
-"""How many queries are drawn at a time, so that memory stays the same however many there are."""
+"""How many queries are drawn at a time, so that memory use does not depend on their number."""
 
 
 def resamples_of(queries: int) -> int:
-    """Say how many resamples an interval over queries has: 10,000, of over 1,000 queries fewer.
+    """Give the number of resamples of an interval: 10,000, or fewer above 1,000 queries.
 
-    Ten million queries are drawn then, and 1,000 resamples at least: of many, fewer tell as much.
+    Above 1,000 queries, ten million queries are drawn in all, in at least 1,000 resamples.
     """
     return min(10_000, max(1_000, 10_000_000 // max(queries, 1)))
 
 
 class Estimate(Record):
-    """A value, or the reason why there is none; never both, never neither."""
+    """A value, or else the reason why there is none."""
 
     value: float | None = None
     reason: str | None = None
@@ -56,14 +56,14 @@ class Interval(Record):
     """
 
     value: float | None
-    """On all items; None where it is undefined."""
+    """The value on all items; None if it is undefined."""
     low: float | None
     high: float | None
-    """The ends; None where there is no interval."""
+    """The upper end; both ends are None if there is no interval."""
     groups: int
     """How many groups (queries) there are."""
     reason: str | None = None
-    """Why there is no interval; None where there is one."""
+    """Why there is no interval; None if there is one."""
 
 
 def bootstrap(
@@ -75,20 +75,20 @@ def bootstrap(
 ) -> dict[K, Interval]:
     """Compute the percentile intervals of statistics of sums over queries, by a cluster bootstrap.
 
-    The items of one query are not independent, so whole queries are drawn, with replacement and
-    as many as there are. There is a reason in place of ends where there are fewer than two,
-    where the value is undefined, where more resamples are undefined than one tail has, or where
-    the resamples do not vary.
+    The items of one query are not independent, so whole queries are drawn with replacement, as many
+    as there are. An interval has a reason in place of ends if there are fewer than two queries, the
+    value is undefined, more resamples are undefined than one tail has, or the resamples do not
+    vary.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13; Field and Welsh,
     Bootstrapping Clustered Data, 2007.
 
     Args:
-        sums: Those of each query's items, queries x …; the caller leaves out queries without items.
-        statistics: Gives several values, by name, of each of several sums over drawn queries,
-            draws x …; `nan` where one is undefined.
-        resamples: How many resamples to draw, as `resamples_of` says by default.
-        seed: Of the random numbers.
+        sums: The sums of each query's items, queries x …; leave out queries without items.
+        statistics: From sums over drawn queries (draws x …) to arrays of values by name, one for
+            each draw; `nan` where a value is undefined.
+        resamples: How many resamples to draw; by default `resamples_of`.
+        seed: The seed of the random numbers.
     """
     import numpy as np
 
@@ -106,7 +106,7 @@ def bootstrap(
 
 
 def _interval(whole: float, draws: "Array", groups: int) -> Interval:
-    """Give the interval of a value; no ends without width, which would claim that it is certain."""
+    """Give the interval of a value; without spread no ends, which would claim certainty."""
     import numpy as np
 
     value = None if math.isnan(whole) else float(whole)
@@ -163,15 +163,15 @@ def macro_interval(
 ) -> Interval:
     """Compute the interval of a macro-average: the mean of the means of the topics.
 
-    The topics are taken as given and their queries as a sample. A query moves the average, of G
-    topics, by the sum over its topics, of n queries and mean m each, of
+    The topics are fixed, and their queries are a sample. A query moves the average of G topics by
+    the sum, over its topics with n queries and mean m, of
 
         (value - m) / (n G) * sqrt(n / (n - 1))
 
-    and whole queries are drawn by what they move. The root makes up for a mean that is of the same
-    n queries. A topic of one query is compared with the average of all topics (collapsed strata),
-    with G for n under the root. No end is beyond the values themselves. With one topic it is
-    `mean_interval`.
+    and whole queries are drawn with what they move. The root corrects for m being the mean of the
+    same n queries. A topic with one query is compared with the average of all topics (collapsed
+    strata), with G in place of n under the root. No end lies beyond the values themselves. With one
+    topic it is `mean_interval`.
 
     Source: Rao and Wu, Resampling Inference with Complex Survey Data, JASA 1988, the rescaled
     bootstrap; collapsed strata: Cochran, Sampling Techniques, 1977, section 5A.12; whole queries:
@@ -180,7 +180,7 @@ def macro_interval(
     Args:
         values: By query id.
         topics: The topics of each query, by query id.
-        resamples: How many to draw, as `resamples_of` says by default.
+        resamples: How many resamples to draw; by default `resamples_of`.
     """
     import numpy as np
 
@@ -207,7 +207,7 @@ def macro_interval(
 
 
 class RareSum(NamedTuple):
-    """A sum of changes of which few are seen, and the ends of its 95% interval."""
+    """A sum of rare changes, and the ends of its 95% interval."""
 
     low: float
     value: float
@@ -215,14 +215,14 @@ class RareSum(NamedTuple):
 
 
 def rare_sum(changes: Sequence[float], largest: float) -> RareSum:
-    """Bound a sum of changes that are rare: Poisson counts of the sizes that were seen.
+    """Bound a sum of rare changes, taken as Poisson counts of the sizes that were seen.
 
-    With the sum y of the changes and v that of their squares the ends are
+    With y the sum of the changes and v the sum of their squares, the ends are
 
         v / 2y times the .025 quantile of χ² with 2y² / v degrees of freedom
         (v + m²) / 2(y + m) times the .975 quantile with 2(y + m)² / (v + m²) degrees
 
-    where m is the largest change, one of which may have been missed.
+    where m is the largest possible change, which may have been missed once.
 
     Source: Fay and Feuer, Confidence Intervals for Directly Standardized Rates, Statistics in
     Medicine 1997 (the gamma interval).
@@ -254,18 +254,18 @@ class Significance(Record):
     """The p-value of a test."""
 
     p_value: float | None = None
-    """Two-sided, above 0; None where the test cannot be made."""
+    """Two-sided, above 0; None if the test is not possible."""
     standard_error: float | None = None
     """How far the p-value may be off because permutations were sampled."""
     smallest: float | None = None
     """The smallest p-value that these permutations could have given, however large the
     differences."""
     reason: str | None = None
-    """Why there is no p-value; None where there is one."""
+    """Why there is no p-value; None if there is one."""
 
 
 MOST_ENUMERATED = 20
-"""Up to how many differences other than 0 all signs are looked at: half a million sums."""
+"""The most nonzero differences for which all signs are enumerated (half a million sums)."""
 
 
 def permutation_tests(
@@ -273,20 +273,20 @@ def permutation_tests(
 ) -> list[Significance]:
     """Test whether runs differ, by the paired permutation test of their mean difference.
 
-    Were two runs alike, each query's difference could as well have the other sign. The p-value
-    is the share of all ways to choose the signs that give a mean at least as far from 0, either
-    way. Up to 20 differences other than 0, all ways are looked at and the p-value is exact;
-    above, ways are sampled and it is (b + 1) / (m + 1), where b of m are as far: the ones
-    observed count too, so it is never 0.
+    If two runs were alike, each query's difference could as well have the other sign. The p-value
+    is the share of all choices of signs that give a mean at least as far from 0, on either side.
+    Up to 20 nonzero differences, all choices are enumerated and the p-value is exact. Above, m
+    choices are sampled, and the p-value is (b + 1) / (m + 1) if b of them are as far: the observed
+    signs count too, so it is never 0.
 
     Source: Fisher, The Design of Experiments, 1935, section 21; Smucker, Allan and Carterette,
     A Comparison of Statistical Significance Tests for Information Retrieval Evaluation, CIKM
     2007; (b + 1) / (m + 1): Phipson and Smyth, Permutation P-values Should Never Be Zero, 2010.
 
     Args:
-        columns: The differences of each two runs, one for each query, in an order that is always
-            the same; all share the signs that are sampled.
-        permutations: How many to sample.
+        columns: For each pair of runs, the differences by query, in a fixed order; all columns
+            share the sampled signs.
+        permutations: How many choices of signs to sample.
     """
     import numpy as np
 
@@ -295,7 +295,7 @@ def permutation_tests(
         abs(math.fsum(each)) - 1e-10 * float(abs(each).sum()) for each in scaled
     ]  # rounding
     sampled = [place for place, each in enumerate(scaled) if (each != 0).sum() > MOST_ENUMERATED]
-    # Signs change no sum by a difference of 0, so shorter columns are filled up with 0.
+    # A difference of 0 changes no sum, so shorter columns are padded with 0.
     array = np.zeros((max((len(scaled[place]) for place in sampled), default=0), len(sampled)))
     for number, place in enumerate(sampled):
         array[: len(scaled[place]), number] = scaled[place]
@@ -317,7 +317,7 @@ def permutation_tests(
 
 
 def _sums_of_all_signs(differences: "Array") -> "Array":
-    """Sum up under all signs but the first's: turning all of them changes no distance from 0."""
+    """Sum up under all signs; the first stays, because flipping all keeps the distance from 0."""
     import numpy as np
 
     sums = differences[:1] if len(differences) else np.zeros(1)
@@ -353,7 +353,7 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def adjust(p_values: Sequence[float]) -> list[float]:
-    """Adjust the p-values of a family of tests, so that each is compared with the one level.
+    """Adjust the p-values of a family of tests, so that all are compared with the same level.
 
     With m tests and the p-values ascending, p(1) to p(m), p(i) becomes the largest of
     min(1, (m - j + 1) p(j)) over j <= i, which bounds the chance of any false finding.
@@ -370,16 +370,16 @@ def adjust(p_values: Sequence[float]) -> list[float]:
 # Power
 
 FEWEST = 10
-"""Below so many queries the spread that is known of them means little."""
+"""With fewer queries, their observed spread means little."""
 
 
 def detectable_difference(deviation: float, queries: int, *, alpha: float = 0.05) -> float:
     """Give the smallest true difference of means that a paired t test finds four times in five.
 
     With the differences' standard deviation s and n queries it is s d / sqrt(n), where d is the
-    noncentrality at which Student's t, noncentral and of n - 1 degrees of freedom, is above the
-    critical value of the test at level alpha with a power of .8. Exact for normal differences; the
-    permutation test's power is much the same.
+    noncentrality at which noncentral t with n - 1 degrees of freedom exceeds the critical value of
+    the test at level alpha with probability .8. It is exact for normal differences; the power of
+    the permutation test is much the same.
 
     Source: Cohen, Statistical Power Analysis, 1988, section 2.3; for retrieval, Webber, Moffat
     and Zobel, Statistical Power in Retrieval Experimentation, CIKM 2008, and Sakai, Topic Set
@@ -396,10 +396,10 @@ def detectable_difference(deviation: float, queries: int, *, alpha: float = 0.05
 
 
 def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
-    """Compute Kendall's tau-b of two orders, given as values by name, which allows for ties.
+    """Compute Kendall's tau-b, which allows for ties, of two orders given as values by name.
 
-    Values that differ only by rounding (1e-12) are tied. Undefined where there are fewer than two
-    values or all of an order are tied. It is the correlation of the signs of all differences.
+    Values that differ only by rounding (1e-12) are tied. It is the correlation of the signs of all
+    differences, and undefined with fewer than two values or if all values of an order are tied.
 
     Source: Kendall, The Treatment of Ties in Ranking Problems, Biometrika 1945.
     """
@@ -407,7 +407,7 @@ def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> Esti
 
 
 def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
-    """Compute Spearman's rank correlation, ties having their mean rank; as `kendall_tau`.
+    """Compute Spearman's rank correlation, where ties have their mean rank; see `kendall_tau`.
 
     Source: Spearman, The Proof and Measurement of Association between Two Things, 1904.
     """

@@ -1,4 +1,4 @@
-"""What is shown of people's labels: agreement, samples, corrected values, optimized programs."""
+"""The pages on people's labels: agreement, samples, corrected values, optimized programs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -92,7 +92,7 @@ def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
 
 
 def metrics_parts(report: AgreementReport) -> Iterator[Table | Text]:
-    """Give the metrics of a judge, and of people with each other if some labelled the same."""
+    """Give the metrics of a judge, and of people with each other if they share labelled pairs."""
     raters = ["judge", "people"] if report.shared else ["judge"]
     metrics = {
         name: [getattr(compared, rater) for rater in raters]
@@ -102,7 +102,7 @@ def metrics_parts(report: AgreementReport) -> Iterator[Table | Text]:
 
 
 def confusion_table(report: AgreementReport, judge: str, person: str) -> Table:
-    """Give how often each two labels were given."""
+    """Give how often each pair of labels occurs."""
     names = report.confusion.labels
     rows: list[tuple[Cell, ...]] = [
         (f"{judge} {name}", *counts)
@@ -114,7 +114,7 @@ def confusion_table(report: AgreementReport, judge: str, person: str) -> Table:
 def _table(
     header: tuple[str, ...], intervals: Mapping[str, list[Interval | None]]
 ) -> Iterator[Table | Text]:
-    """A row for each name, with values and their intervals, and why some have none."""
+    """Make a row for each name with values and intervals, and notes on missing intervals."""
     rows: list[tuple[Cell, ...]] = []
     reasons = list[tuple[str, str]]()
     for name, values in intervals.items():
@@ -139,7 +139,7 @@ def _read_as(report: AgreementReport) -> Iterator[str]:
 
 
 def _left_out(report: AgreementReport) -> Iterator[Text]:
-    """Say first how many labels are not in the tables, and why."""
+    """Say how many labels are not in the tables, and why."""
     left_out = {
         "of pairs that were not judged": report.unjudged,
         "of pairs whose judgment failed": report.failed,
@@ -183,7 +183,7 @@ def _named(item: tuple[str, ...]) -> str:
 
 @page_of.register
 def ratings_page(ratings: NuggetRatings) -> Page:
-    """Give the page of what people say of nuggets."""
+    """Give the page of people's labels of nuggets."""
     people = counted(len(ratings.annotators), "annotator")
     shares: dict[str, list[Interval | None]] = {
         name: [share] for name, share in ratings.shares.items()
@@ -213,7 +213,7 @@ def _rows(named_intervals: Iterable[tuple[str, str, Interval | None]]) -> Table:
 
 
 def pages_together(title: str, pages: Mapping[str, Page]) -> Page:
-    """Give the pages of labels of several kinds as one."""
+    """Combine the pages for several kinds of labels into one."""
     rows = [(kind, *row) for kind, page in pages.items() for row in (page.rows or _rows([])).rows]
     data = {kind: page.data for kind, page in pages.items()}
     return Page(title, tuple(pages.values()), data=data, rows=Table(("labels", *_COLUMNS), rows))
@@ -269,7 +269,7 @@ def _tells(sample: Sample) -> str:
 
 @page_of.register
 def correction_page(correction: Correction) -> Page:
-    """Give the estimates of rates, means and differences, if any, and what they rest on."""
+    """Give the page of corrected rates, means and differences, with the labels behind them."""
     rows: dict[str, list[tuple[tuple[str, ...], Corrected]]] = {
         "share of pairs that support": [
             ((name,), estimate) for name, estimate in correction.rates.items()
@@ -330,7 +330,7 @@ def _cells(estimate: Corrected, sign: str) -> tuple[Cell, ...]:
 def optimization_page(
     report: OptimizationReport, program: str = "program", path: Path | None = None
 ) -> Page:
-    """Give the page of the program of this name, which was written to a file."""
+    """Give the page of an optimized program with this name, which was written to a file."""
     queries = report.queries
     rows = [
         (

@@ -130,7 +130,7 @@ def _about(runs: Mapping[str, Values]) -> Iterator[str]:
 
 
 def _missing(evaluation: Evaluation) -> Iterator[str]:
-    """Say which queries of a run could not be measured, and what they count."""
+    """Say which queries of a run could not be measured, and how they count."""
     name = evaluation.conventions
     if name != "ours":
         yield f"ties and what is missing as in {name}"
@@ -173,7 +173,7 @@ def judging_command(about: About, paths: Sequence[Path], cutoffs: Iterable[Cutof
 
 
 def _mostly_unjudged(runs: Mapping[str, Evaluation], paths: Mapping[str, Path]) -> Iterator[Text]:
-    """Name the runs of which too little is judged, together where it is the same tops."""
+    """Name the runs of which too little is judged; runs with the same cut-offs share a line."""
     for cutoffs in dict.fromkeys(run.mostly_unjudged for run in runs.values()):
         if not cutoffs:
             continue
@@ -208,7 +208,7 @@ def _passage_notes(passages: PassageNotes) -> Iterator[str]:
 
 
 class _Group(NamedTuple):
-    """What a run reaches on the queries of a group, or on average."""
+    """The means of a run on the queries of a group, or on average."""
 
     run: str
     label: str
@@ -219,7 +219,7 @@ class _Group(NamedTuple):
 
 
 def _groups(grouped: Mapping[str, Grouped], measured: int) -> Iterator[_Group]:
-    """Give each group by run, and below them the macro-averages."""
+    """Give each group by run, followed by the macro-averages."""
     first = next(iter(grouped.values()))
     for group in first.groups:
         for name, run_groups in grouped.items():
@@ -239,7 +239,7 @@ def _group_pages(runs: Mapping[str, Values], groups: Groups, how: str = "") -> I
 
 
 def group_page(runs: Mapping[str, Values], grouped: Mapping[str, Grouped], how: str = "") -> Page:
-    """Give a row for each group and run, and for both averages; `how` all groups are listed."""
+    """Give a row for each group and run and for both averages; `how`: the command for all groups."""
     first, groups = next(iter(runs.values())), next(iter(grouped.values()))
     number, total = len(first.per_query), len(groups.groups) + groups.unlisted
     averages = (
@@ -272,7 +272,7 @@ def group_page(runs: Mapping[str, Values], grouped: Mapping[str, Grouped], how: 
 
 
 def _rows(runs: Mapping[str, Evaluation], groups: Groups) -> Table:
-    """Make a row of CSV for each mean: of all queries, of each group, and of all groups."""
+    """Make a CSV row for each mean: over all queries, over each group, and over all groups."""
     header = ("file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high")
     number = len(next(iter(runs.values())).per_query)
     listed = [
@@ -307,7 +307,7 @@ def comparison_page(
     """Give the page of a comparison.
 
     Args:
-        comparison: Of runs.
+        comparison: The comparison of the runs.
         limit: Also list this many queries of each difference, the largest.
         paths: The files of the runs, for what to type next.
         groups: The mean differences by group, of `comparison.by_pair`.
@@ -407,7 +407,7 @@ def _exceptions(comparison: Comparison, letters: Mapping[str, str]) -> Iterator[
 
 
 def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterator[Text]:
-    """Name the differences that depend on what is unjudged, and what has it judged."""
+    """Name the differences that depend on unjudged chunks, and the command that judges them."""
     depends = [each for each in comparison.differences if each.verdict == DEPENDS]
     for each in depends:
         pair = f"{each.run} − {each.against}"

@@ -1,4 +1,4 @@
-"""What is shown of scores of answers: means with intervals, what was counted, what is missing."""
+"""The page of scores of answers: means with intervals, counts, and what is missing."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ def scores_page(
 
     Args:
         scores: The scores of answers.
-        measures: Those that are shown; by default all.
-        counts: What was counted that is shown.
-        by: What has a row.
+        measures: The measures that are shown; by default all.
+        counts: The counts that are shown.
+        by: Whether a row is a run or an answer.
     """
     measures = measures or scores.measures
     number = counted(scores.runs[0].about.measured, "query", "queries")
@@ -77,7 +77,7 @@ def _run_columns(measures: Sequence[str], counts: Sequence[str]) -> dict[str, An
 
 
 def run_tables(scores: Scores, measures: Sequence[str], counts: Sequence[str]) -> Iterator[Table]:
-    """Give the means by measure and run, and what was counted by run; the gold answers last."""
+    """Give the means by measure and run, and the counts by run; the gold answers come last."""
     runs = sorted(scores.runs, key=lambda run: (run.run == GOLD, _by_depth(run.run)))
     values = [
         (name, run.run, mean.number, mean.interval)
