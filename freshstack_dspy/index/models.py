@@ -24,7 +24,8 @@ from freshstack_dspy.config import (
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import ConfigError, IndexingError
 from freshstack_dspy.index.table import matrix_of
-from freshstack_dspy.lm.capabilities import Price, longest_input_of, price_of, rerank_price_of
+from freshstack_dspy.lm.capabilities import longest_input_of
+from freshstack_dspy.lm.prices import Price, price_of, rerank_price_of
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import KEY_VERSION, sha256_of
 from freshstack_dspy.lm.store import FirstOf, Recorded

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from freshstack_dspy.config import BudgetConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError
-from freshstack_dspy.lm.capabilities import THOUGHTS, Price
+from freshstack_dspy.lm.capabilities import THOUGHTS
+from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.reply import NO_REPLY, UNANSWERED, Reply
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.records import Record

@@ -34,10 +34,11 @@ from freshstack_dspy.lm.budget import (
     spent_on,
     upper_bound,
 )
-from freshstack_dspy.lm.capabilities import Price, capabilities_of, is_too_long, price_of, window_in
+from freshstack_dspy.lm.capabilities import capabilities_of, is_too_long, window_in
 from freshstack_dspy.lm.dspy_parts import LMError, engine_of
 from freshstack_dspy.lm.engine import Provider, provider_for, sendable
 from freshstack_dspy.lm.events import Callback, waiting_event
+from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
 from freshstack_dspy.lm.reply import (
     NO_REPLY,

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from freshstack_dspy.errors import DamagedReplyError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.capabilities import Price
+from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import (
     ChatRequest,
     NumbersRequest,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError, argument
 from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
-from freshstack_dspy.lm.capabilities import Price
 from freshstack_dspy.lm.engine import (
     LITELLM_IN_FLIGHT,
     HostedModel,
@@ -16,6 +15,7 @@ from freshstack_dspy.lm.engine import (
     imported_litellm,
     litellm_address,
 )
+from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
 from freshstack_dspy.lm.reply import Numbers, encodable, receive_numbers
 from freshstack_dspy.lm.request import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import PricesConfig
-from freshstack_dspy.lm.capabilities import price_of
+from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.pages.page import (
     Page,

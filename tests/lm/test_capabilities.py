@@ -10,7 +10,8 @@ from freshstack_dspy import ModelConfig, ReplyStore
 from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.budget import upper_bound
-from freshstack_dspy.lm.capabilities import Price, capabilities_of, price_of
+from freshstack_dspy.lm.capabilities import capabilities_of
+from freshstack_dspy.lm.prices import Price, price_of
 
 from .asking import BERN, ask_cities
 from .chat_server import ChatServer, Scripted

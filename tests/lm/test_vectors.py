@@ -20,7 +20,7 @@ from freshstack_dspy.errors import (
     TransientModelError,
 )
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.capabilities import Price, rerank_price_of
+from freshstack_dspy.lm.prices import Price, rerank_price_of
 from freshstack_dspy.lm.request import (
     EmbeddingRequest,
     RerankRequest,

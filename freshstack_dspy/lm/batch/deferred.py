@@ -22,8 +22,9 @@ from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import replace_file
 from freshstack_dspy.lm.budget import spent_on
-from freshstack_dspy.lm.capabilities import Price, is_too_long, price_of
+from freshstack_dspy.lm.capabilities import is_too_long
 from freshstack_dspy.lm.engine import presentable
+from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.reply import MOST_TOKENS, NO_REPLY, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.schemas import mapped, without

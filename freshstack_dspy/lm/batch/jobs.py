@@ -34,8 +34,8 @@ from freshstack_dspy.lm.batch.deferred import (
 )
 from freshstack_dspy.lm.batch.providers import Batch, BatchAPI, batch_api
 from freshstack_dspy.lm.budget import SET_PRICES, Spent, amount, check_unpriced, upper_bound
-from freshstack_dspy.lm.capabilities import price_of
 from freshstack_dspy.lm.engine import presentable
+from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Record

@@ -11,7 +11,7 @@ from freshstack_dspy.lm.batch import jobs as batches
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.lm.batch.providers import batch_api
 from freshstack_dspy.lm.budget import Spent, upper_bound
-from freshstack_dspy.lm.capabilities import price_of
+from freshstack_dspy.lm.prices import price_of
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import Scripted
 from tests.lm.recording import ask
