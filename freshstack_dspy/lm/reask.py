@@ -1,4 +1,6 @@
-"""Re-asks: how an invalid reply is sent back, and how items that it left out are asked for alone.
+"""Re-asks: how often and in which words invalid replies are sent back, or left-out items asked for.
+
+The conversation in which that is done, of one answer, is in `typed`.
 
 The words of a re-ask are in its key. Pydantic and instructor change theirs from version to version,
 so these are our own, written from the kinds of errors and their bounds.
@@ -12,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError, FailureStatus, ReplyError, TooLongError
 from freshstack_dspy.lm.schemas import Bound
 
@@ -50,6 +53,12 @@ _BOUNDS = {
     "lt": "less than {}",
     "le": "{} or less",
 }
+
+
+def reasks_of(lm: Any) -> int:
+    """How often an invalid reply is sent back: as `[model] reasks` says, or by its default."""
+    reasks: int = getattr(lm, "reasks", ModelConfig.model_fields["reasks"].default)
+    return reasks
 
 
 def correction(error: ValidationError) -> str:

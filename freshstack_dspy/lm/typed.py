@@ -46,6 +46,7 @@ from freshstack_dspy.lm.reask import (
     correction,
     faults_of,
     itemized_output,
+    reasks_of,
     separated,
 )
 from freshstack_dspy.lm.reply import status_of
@@ -60,7 +61,6 @@ UNNAMED = "answer"
 UNRECORDED = "unrecorded"
 """The `call_id` of a reply of a model that is no `RecordedLM`."""
 
-_DEFAULT_REASKS = 2
 SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
 """What the `config` of a predictor may set of a request, next to DSPy's `rollout_id`."""
 HOTTER = 0.7
@@ -154,7 +154,7 @@ class TypedAdapter(dspy.Adapter):
             outputs = ask(values)
             del outputs["after"]
             return [outputs]
-        return [answer_each(*each, values, ask, getattr(lm, "reasks", _DEFAULT_REASKS))]
+        return [answer_each(*each, values, ask, reasks_of(lm))]
 
     async def acall(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """Ask in a thread: there is one implementation, and it is synchronous."""
@@ -564,7 +564,7 @@ class _Conversation:
         self._config = _config(lm, settings, signature, inputs)
         self._sample: int | None = settings.get("rollout_id")
         self._calls = 0
-        self._left: int = getattr(lm, "reasks", _DEFAULT_REASKS)
+        self._left: int = reasks_of(lm)
         """How many re-asks are left."""
         self._second_best: tuple[BaseModel, str | None] | None = None
         """The last reply that has lesser faults only, and its key."""
