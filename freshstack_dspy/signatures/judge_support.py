@@ -78,6 +78,7 @@ class ChunkVerdict(OneChunk):
 
 
 def _named_faults(named: list[int], inputs: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the nuggets that a chunk's verdict names; for the chunks, see `each_once`."""
     faults = []
     if invented := sorted(set(named) - numbers_of(inputs, "nuggets")):
         faults.append(f"names nugget {invented}, which does not exist")
@@ -304,7 +305,8 @@ JUDGES: dict[ScaleName, Any] = {
     "graded_5": GradeAnswerability,
 }
 """The judge's question on each scale; the items of `verdicts` give the label of a nugget by its
-number (`label_of`)."""
+number (`label_of`). The classes' names are sent with a request and are in the keys of recorded
+replies, so they stay."""
 
 
 @functools.cache
