@@ -1,7 +1,7 @@
-"""Which questions a run fails, and why: the nuggets it found and missed, and what stands on top.
+"""Which questions a run fails, and why: the nuggets found and missed, and the top results.
 
-The top of a ranking is what the measure looks at. A nugget is found where a chunk or passage of the
-top supports it, as the measures have it; each that is missed has one kind of `KINDS`.
+The top of a ranking is the part that the measure looks at. A nugget is found if a chunk or passage
+of the top supports it, as in the measures; each missed nugget has one kind of `KINDS`.
 """
 
 import math
@@ -297,8 +297,8 @@ def analyze(
         run: As for `Collection.evaluate`: of chunks or of passages.
         against: Another run, as the one in use: the queries that lost most against it come first.
         measure: Says what a query scores and how much of a ranking is its top, as in `evaluate`.
-        covered: Of runs of passages, as in `evaluate`.
-        limit: How many queries are listed; None: all. Kinds and groups are of all.
+        covered: For runs of passages, as in `evaluate`.
+        limit: How many queries are listed; None: all. Kinds and groups always count all.
         query_id: List this query alone.
 
     Raises:
@@ -335,7 +335,7 @@ def analyze(
 
 
 class _Seen(NamedTuple):
-    """What a run has of one nugget."""
+    """A run's result for one nugget."""
 
     kind: Kind | None
     rank: int | None
@@ -376,7 +376,7 @@ class _Looked:
 
 
 class _Label(NamedTuple):
-    """What is known of a judgment that a chunk supports a nugget."""
+    """A judgment that a chunk supports a nugget."""
 
     label: int
     evidence: Spans
@@ -406,7 +406,7 @@ class _Analyzer:
         }
 
     def looked_at(self, run: Any) -> _Looked:
-        """Evaluate a run, and take its tops."""
+        """Evaluate a run, and give it with its tops."""
         loaded = read_run_of(self._all, runs_of(self.collection, run))
         evaluation = evaluate(self.qrels, loaded, self.measure, covered=self.covered)
         if isinstance(loaded, PassageRun):
@@ -424,7 +424,7 @@ class _Analyzer:
         return _Looked(evaluation, labels, rankings, tops, isinstance(loaded, PassageRun))
 
     def seen(self, run: _Looked, query: str) -> dict[str, _Seen]:
-        """Say of each nugget of a query what a run has of it."""
+        """Give a run's result for each nugget of a query."""
         return {nugget: self._nugget(run, query, nugget) for nugget in self.nuggets[query]}
 
     def _nugget(self, run: _Looked, query: str, nugget: str) -> _Seen:
@@ -454,7 +454,7 @@ class _Analyzer:
         return _Seen(kind, rank, by, pieces)
 
     def _labelled(self, run: _Looked, query: str, nugget: str, document: str) -> float:
-        """How much of a document has a label for a nugget: all or nothing, or a share of its bytes."""
+        """The share of a document with a label for a nugget: 0 or 1, or a share of its bytes."""
         if document in run.labels.labels[nugget]:
             return 1.0
         if not run.of_passages or document.startswith(UNPLACED):
@@ -470,7 +470,7 @@ class _Analyzer:
         return (place.start, place.end), labels
 
     def _chunk_of(self, run: _Looked, query: str, nugget: str, document: str) -> str:
-        """The judged chunk by which a chunk or passage supports a nugget: itself, or the best."""
+        """The judged chunk through which a chunk or passage supports a nugget: itself, or the best."""
         if not run.of_passages:
             return document
         span, near = self._near(query, document)
@@ -504,7 +504,7 @@ class _Analyzer:
         return -label, min(ranks, default=math.inf), chunk_id
 
     def techniques(self, query: str, nugget: str) -> dict[Technique, int]:
-        """By blind technique, the first rank at which its list has a chunk that supports a nugget."""
+        """The first rank of a chunk that supports a nugget in the list of each blind technique."""
         by_chunk = [self._ranks.get((query, id_), {}) for id_ in self.supports[nugget]]
         ranks = {name: [ranks[name] for ranks in by_chunk if name in ranks] for name in BLIND}
         return {name: min(ranks[name]) for name in BLIND if ranks[name]}
@@ -512,7 +512,7 @@ class _Analyzer:
     def analysis(
         self, query_id: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
     ) -> QueryAnalysis:
-        """Put together what is known of a query."""
+        """Give the analysis of a query."""
         query = find_query(self.collection, query_id)
         return QueryAnalysis(
             query_id=query_id,
@@ -578,7 +578,7 @@ class _Analyzer:
 def _badness(
     query: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
 ) -> tuple[bool, bool, float, int, str]:
-    """What queries are ordered by, the worst first, those that miss nothing last."""
+    """The sort key of queries: the worst first, those that miss nothing last."""
     score, than = run.score(query), 0.0 if other is None else other.score(query)
     missed = sum(view.kind not in (None, "not_in_corpus") for view in seen.values())
     perfect = is_perfect(score, (view.kind for view in seen.values()))

@@ -49,12 +49,12 @@ class Collection(StoredCollection, Shown):
             queries: With `query_id`, and `title` or `body`; perhaps with `answer`, `tags` and the
                 like. Other columns group queries.
             nuggets: With `nugget_id`, `query_id` and `text`.
-            judgments: With `nugget_id`, `chunk_id` and `label`; None is the label of one that
-                failed.
+            judgments: With `nugget_id`, `chunk_id` and `label`; a failed judgment has the label
+                None.
             chunks: With `chunk_id` (or `id`) and `text`, perhaps with `title` and `url`; or as
                 `freshstack_dspy.chunks` gives them. None: those judged, without their texts.
             name: What it is called.
-            scale: On which the labels are.
+            scale: The scale of the labels.
 
         Raises:
             SourceError: A row is not such a record.
@@ -65,7 +65,7 @@ class Collection(StoredCollection, Shown):
         return cls.holding(*read_given(queries, nuggets, judgments, chunks, name, scale))
 
     def save(self, path: Path | str) -> "Collection":
-        """Write it to a folder that is not there yet, and give it as it is there."""
+        """Write it to a new folder, and return the collection in that folder."""
         if Path(path).exists():
             raise CollectionError(f"{path} exists; name another folder")
         counts = self.manifest.counts
@@ -154,7 +154,7 @@ def write_collection(
     """Write a collection, in place of an older one or where there is nothing.
 
     Chunks may be in any order. `rejected` says how many questions of the source did not become
-    queries, by reason. What was in the folder is left as it is where something is at fault.
+    queries, by reason. If anything is at fault, the folder stays as it was.
     """
     from freshstack_dspy.stored.writing import write_folder
 
@@ -176,19 +176,19 @@ def import_collection(
     unknown_ids: Literal["error", "drop"] = "error",
     replace: bool = False,
 ) -> Collection:
-    """Make a collection of one that others made; ids, texts and labels stay as they are.
+    """Make a collection from one in another format; ids, texts and labels stay as they are.
 
     A failure there (a rating of -1, a negative grade, an assignment `failed`) becomes a judgment
-    without a label. Nothing of the files is executed, and sizes are bounded.
+    without a label. Nothing in the files is executed, and sizes are bounded.
 
     Args:
         format: The layout, or its name; `FORMATS.names()` lists them.
         path: Its folder or file; see docs/formats.md.
-        out: The folder of the new collection, which is called as it is.
+        out: The folder of the new collection, which also names it.
         corpus: Where the corpus is, if not in `path`.
         threshold: The lowest label that counts as support; by default 1 for BEIR, and that of
             the scale for the others.
-        split: Of BEIR: which qrels, where there are several.
+        split: For BEIR: which qrels, if there are several.
         unknown_ids: Whether judgments of a query or document that does not exist are an error, or
             are dropped and listed in `skipped.jsonl`.
         replace: Whether a collection at `out` is replaced.

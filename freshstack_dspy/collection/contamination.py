@@ -32,10 +32,10 @@ def contamination(
     knowledge: Mapping[str, Knowledge],
     config: "ContaminationConfig",
 ) -> list[Contamination]:
-    """Say of every query with nuggets how far it can be known without the corpus.
+    """Say for every query with nuggets how far it can be known without the corpus.
 
-    `overlaps` has the `overlap` of each query with its supporting chunks, `knowledge` what its
-    closed-book answer holds, where that was judged.
+    `overlaps` has the `overlap` of each query with its supporting chunks; `knowledge` says what its
+    closed-book answer holds, if that was judged.
     """
     own = Counter(nugget.query_id for nugget in nuggets if not nugget.doubtful)
     alike = near_duplicates({query.query_id: query for query in queries}, config.near_duplicate)
@@ -63,7 +63,7 @@ def contamination(
 def asked(asked_at: str | None, cutoff: str | None) -> Asked | None:
     """Say whether a question was asked up to the day of a cut-off, or after it.
 
-    Both are ISO 8601 dates; None where one is missing, or is no date.
+    Both are ISO 8601 dates; None if one is missing or not a date.
     """
     day, last = day_of(asked_at), day_of(cutoff)
     if day is None or last is None:

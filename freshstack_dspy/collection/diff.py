@@ -1,6 +1,6 @@
-"""What differs between two collections, or two states of one: the same content is the same record.
+"""Differences between two collections, or two states of one; records are matched by content.
 
-Ids do not count but for those of queries: a chunk that moved within its file is the same chunk.
+Only the ids of queries count: a chunk that moved within its file is the same chunk.
 """
 
 import hashlib
@@ -118,11 +118,11 @@ def difference(
 ) -> Difference:
     """Compare two collections.
 
-    A query is the same by its id. A nugget is, where id and text of its query and its own text
-    are; a chunk, where source, path, title and text are; a judgment, where nugget and chunk are.
-    A nugget of the same id that shares half of its terms is listed as changed.
-    Labels of two scales differ where one is support and the other none, each by the threshold
-    of its collection.
+    Queries are the same if their ids are. Nuggets are the same if the id and text of their query
+    and their own text are; chunks if source, path, title and text are; judgments if nugget and
+    chunk are. A nugget of the same id that shares half of its terms is listed as changed.
+    Labels of two scales differ if only one of them counts as support, each by the threshold of
+    its collection.
     """
     nuggets = match_nuggets(before, after)
     chunks = match_chunks(chunks_before.__iter__, chunks_after.__iter__)
@@ -185,9 +185,9 @@ def match_chunks(
     """Match chunks of the same source, path, title and text: by id, then in their order.
 
     Args:
-        before: Gives the ones, each time that it is called.
-        after: Gives the others.
-        wanted: The ids of those of the ones that are matched; None: all.
+        before: Gives the earlier chunks, each time that it is called.
+        after: Gives the later chunks.
+        wanted: The ids of the earlier chunks to match; None: all.
     """
     contents: Set[bytes] | None = None
     if wanted is not None:
@@ -215,7 +215,7 @@ def _nugget_keys(contents: Contents) -> dict[str, Hashable]:
 
 
 def _matched(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> dict[str, str]:
-    """Pair ids of equal keys: those that are the same id first, the others in the given order."""
+    """Pair ids of equal keys: equal ids first, the others in the given order."""
     pairs = {id_: id_ for id_, key in before.items() if after.get(id_) == key}
     left: dict[Hashable, list[str]] = {}
     for id_, key in reversed(list(after.items())):
@@ -303,7 +303,7 @@ def _judgment_changes(
         return judgment.label
 
     def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[int]:
-        """Where in the chunk, which may be elsewhere in its file now, the evidence is."""
+        """The places of the evidence within the chunk, which may have moved in its file."""
         ends = chain.from_iterable(judgment.evidence)
         return [by_id[judgment.chunk_id].place_at(offset) for offset in ends]
 

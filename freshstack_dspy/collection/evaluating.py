@@ -27,7 +27,7 @@ from freshstack_dspy.stored.manifest import is_baseline
 
 
 def runs_of(qrels: Any, runs: Any) -> Any:
-    """Give a run, or several, with what retrievers find in place of these."""
+    """Give a run, or several; retrievers are replaced by runs of what they find."""
     if isinstance(runs, Run | PassageRun | str | Path):
         return runs
     if isinstance(runs, Mapping):  # of runs, or of the scores of one
@@ -67,17 +67,17 @@ def evaluate(
         run: A run; a file in TREC's format or of passages; {query: {chunk: score}}; or, with a
             collection, a retriever, which searches it, as in `retrieve`.
         measures: Names of measures, as `Coverage@20`, or one; objects of ir_measures; or functions
-            of one's own of (ranking, judgments of the query). One named twice is measured once.
-        slices: Of a collection, which queries, as in `Collection.qrels`.
-        nuggets: Of a collection, which nuggets of these, as there.
+            of your own of (ranking, judgments of the query). Duplicates are measured once.
+        slices: For a collection, which queries, as in `Collection.qrels`.
+        nuggets: For a collection, which of their nuggets, as in `Collection.qrels`.
         **rules: See `Rules`.
 
     Raises:
         ConfigError: `covered` is not such a share; a measure or the conventions are unknown, or no
             measure is named.
         CollectionError: The judgments or the run cannot be read; no query has judgments, or none
-            of those of the run; chunk ids are not in the corpus; or passages, or measures in bytes or tokens, are not measured on a
-            collection.
+            of those of the run; chunk ids are not in the corpus; or passages, or measures in bytes
+            or tokens, come without a collection.
     """
     source = _source(qrels)
     run = runs_of(source, run)
@@ -94,15 +94,15 @@ def compare(
     nuggets: NuggetsName = "supported",
     **rules: Unpack[Rules],
 ) -> Comparison:
-    """Evaluate runs and compare them, every two or all with a baseline.
+    """Evaluate runs and compare them, every pair or each with a baseline.
 
     Args:
         qrels: As for `evaluate`, like all that is not said here.
-        runs: Two or more; or by name.
+        runs: Two or more, as a list or by name.
         measures: By name.
         baseline: The name of a run.
-        slices: Of a collection.
-        nuggets: Of a collection.
+        slices: For a collection.
+        nuggets: For a collection.
         **rules: See `Rules`.
 
     Raises:
@@ -116,7 +116,7 @@ def compare(
 
 
 def qrels_of_file(path: Path) -> NuggetQrels:
-    """Read a file of qrels; in an export of ours, as a dry run where no model made the labels.
+    """Read a file of qrels; in our exports, they are a dry run if no model made the labels.
 
     Raises:
         CollectionError: It cannot be read, or holds none.
@@ -147,10 +147,10 @@ def _chosen(qrels: QrelsSource, slices: Slices, nuggets: NuggetsName) -> QrelsSo
 def without_contaminated(
     collection: StoredCollection, qrels: NuggetQrels, share: float
 ) -> tuple[NuggetQrels, tuple[str, ...]]:
-    """Leave out the queries of whose nuggets a model knows this share by itself, and give their ids.
+    """Leave out queries if a model knows this share of their nuggets by itself; give their ids.
 
     Raises:
-        CollectionError: That is not known of this collection, or no query is left.
+        CollectionError: The collection does not say what a model knows, or no query is left.
     """
     contaminated = set(collection.contaminated(share))
     excluded = tuple(query for query in qrels.nuggets if query in contaminated)

@@ -1,4 +1,4 @@
-"""What was judged of a query and a chunk: what found the chunk, who judged it, and the verdict."""
+"""Explain a query and a chunk: what found the chunk, who judged it, and the verdict."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -192,7 +192,7 @@ def _judged_nuggets(
 
 
 def _reasons(nuggets: Sequence[JudgedNugget]) -> tuple[Reason, ...]:
-    """What was said of the chunk, with the nuggets that it was said with."""
+    """The reasons given for the chunk, each with its nuggets."""
     by_reason: dict[tuple[str, str | None], list[str]] = {}
     for judgment in (judged.judgment for judged in nuggets if judged.judgment is not None):
         for vote in judgment.votes or (judgment,):

@@ -14,7 +14,7 @@ from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.record_files import rows
 
 DIFFICULTY_DEPTH = 20
-"""To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
+"""The rank down to which difficulty looks at the question's own list, as Coverage@20 does."""
 
 
 def query_groups(collection: StoredCollection, by: str, *, at: str | None = None) -> QueryGroups:
@@ -29,7 +29,7 @@ def query_groups(collection: StoredCollection, by: str, *, at: str | None = None
 
     Raises:
         CollectionError: The kind is unknown, `at` is not a date or is given with another kind, or
-            the collection says of no query what it is to be grouped by.
+            the collection has this for none of its queries.
     """
     if by not in (allowed := groupings(collection)):
         raise CollectionError(f"queries are grouped by {', '.join(allowed)}, not by {by!r}")
@@ -64,7 +64,7 @@ def query_groups(collection: StoredCollection, by: str, *, at: str | None = None
 
 
 def groupings(collection: StoredCollection) -> tuple[str, ...]:
-    """By what the queries of a collection can be grouped: `GROUPINGS`, own fields, and notes."""
+    """The ways to group the queries of a collection: `GROUPINGS`, own fields, and notes."""
     fields = {name for query in collection.queries for name in query.fields}
     kinds = {note.kind for note in collection.notes}
     return (*GROUPINGS, *sorted((fields | kinds) - GROUPINGS.keys()))
@@ -180,8 +180,8 @@ groups and the ids of their queries."""
 def found_shares(collection: Contents) -> dict[str, float]:
     """Give the share of each query's supported nuggets that the pool found with the question alone.
 
-    What the technique `question` holds to rank 20, all retrievers of the pool fused: it is the
-    same for every run. Queries without a supported nugget are left out.
+    It counts the first 20 ranks of the technique `question`, all retrievers of the pool fused, so
+    it is the same for every run. Queries without a supported nugget are left out.
     """
     ranks = {
         (query_id, chunk_id): by.rank

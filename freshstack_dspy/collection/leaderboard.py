@@ -41,15 +41,15 @@ from freshstack_dspy.stored.manifest import is_dry_run, makers
 BOARD_FILE, RESULTS_FILE = "leaderboard.toml", "leaderboard.json"
 OFFICIAL_FILE = "leaderboard_data.json"
 AVERAGE = "average"
-"""What the official format calls the average over topics, so that no topic is called so."""
+"""The official name of the average over topics, which no topic may have."""
 OFFICIAL_KEYS = {
     "alpha_nDCG@10": "alpha_ndcg_10",
     "Coverage@20": "coverage_20",
     "Recall@50": "recall_50",
 }
-"""What the official leaderboard calls its measures; it has no others."""
+"""The official leaderboard's names for its measures; it has no others."""
 _SAME = 1e-9
-"""Values this near are the same: the last bits of an interval may depend on the machine."""
+"""Values this close are equal: the last bits of an interval may depend on the machine."""
 
 
 class EntryInfo(Record):
@@ -202,8 +202,8 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
     is missing and not 0.
 
     Args:
-        folder: Of the leaderboard. The paths of runs stay inside.
-        measured: Is called after each run.
+        folder: The folder of the leaderboard, which must contain the runs.
+        measured: Called after each run.
     """
     folder, board = Path(folder), read_board(folder)
     collections = {
@@ -368,14 +368,14 @@ def leaderboard_entry(
 ) -> dict[str, Any]:
     """Give one entry in the format of the official FreshStack leaderboard.
 
-    Averages are means of the unrounded means of the topics. So are the official ones: of its 120
-    averages (40 systems) 113 are also what the rounded values give, and the 7 others differ from
-    that by .001, as only unrounded ones can.
+    Averages are means of the unrounded means of the topics. So are the official ones: 113 of its
+    120 averages (40 systems) also follow from the rounded values, and the other 7 differ by .001,
+    which only unrounded values explain.
 
     Args:
         info: What is known of the system.
         means: By topic and measure, not rounded. Measures that the format lacks are left out.
-        whole: Whether these are all topics of the leaderboard; else there is no average.
+        whole: Whether these are all topics of the leaderboard; otherwise there is no average.
 
     Raises:
         ConfigError: A measure of the format is missing for a topic.

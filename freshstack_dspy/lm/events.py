@@ -16,13 +16,13 @@ from freshstack_dspy.records import Record
 
 
 class CallEvent(Record):
-    """What became of one request; or, of status `waiting`, that no reply came for `seconds`."""
+    """The outcome of one request; with status `waiting`, no reply has come for `seconds`."""
 
     at: str
-    """When it was answered, in UTC."""
+    """The time of the answer, in UTC."""
     step: str
     key: str
-    """Empty where it is of no single request."""
+    """Empty if the event covers no single request."""
     task: str | None
     """Name of the question, as `JudgeSupport`."""
     model: str
@@ -39,11 +39,11 @@ class CallEvent(Record):
     in_flight: int = 0
     """Other requests to this model that were sent and not answered by then."""
     waiting: int = 0
-    """Other calls of it that waited then: for a place, or for their next attempt."""
+    """Other calls to this model that waited then: for a place, or for their next attempt."""
     status: Literal[
         "ok", "unparsed", "refused", "truncated", "failed", "deferred", "error", "waiting"
     ]
-    """What the reply is worth so far; `error` where there is none, and `error` then says why."""
+    """The status of the reply so far; `error` if there is none, and the field `error` says why."""
     error: str | None = None
     error_type: str | None = None
     """Name of the exception, where there is no reply."""
@@ -95,7 +95,7 @@ def call_event(
 
 
 def waiting_event(model: str, seconds: float, why: str | None, load: dict[str, int]) -> CallEvent:
-    """The event of a model that has not answered for a while."""
+    """The event for a model that has not answered for a while."""
     return CallEvent(
         at=_now(),
         step=current_step(),

@@ -1,6 +1,6 @@
-"""Re-asks: how often and in which words invalid replies are sent back, or left-out items asked for.
+"""Re-asks: how often and in which words to send invalid replies back or ask for left-out items.
 
-The conversation in which that is done, of one answer, is in `typed`.
+The conversation itself, for one answer, is in `typed`.
 
 The words of a re-ask are in its key. Pydantic and instructor change theirs from version to version,
 so these are our own, written from the kinds of errors and their bounds.
@@ -70,7 +70,7 @@ def correction(error: ValidationError) -> str:
 
 
 def faults_of(error: ValidationError) -> list[str]:
-    """Each fault of a reply on one line: where it is, what was found there, what is allowed."""
+    """Each fault of a reply on one line: its place, the value there, and what is allowed."""
     return [_in_words(fault) for fault in error.errors(include_url=False)]
 
 
@@ -145,7 +145,7 @@ class OneForEach:
 
 
 class IncompleteReplyError(ReplyError):
-    """Valid replies came, and together they leave out some of the items that were asked about.
+    """Valid replies came, but together they leave out some of the items asked about.
 
     Attributes:
         outputs: The outputs as far as they came, with `call_ids`, one for each item.
@@ -169,21 +169,21 @@ def itemized_output(signature: Any) -> tuple[str, OneForEach] | None:
 
 @dataclass(frozen=True)
 class After:
-    """The reply that a further question follows."""
+    """The reply that a follow-up question continues."""
 
     key: str | None
     invalid: str | None = None
     """The reply with its invalid items alone."""
     status: FailureStatus | None = None
-    """Why it is no answer."""
+    """Why it is not an answer."""
 
 
 def separated(
     name: str, each: OneForEach, text: str, model: type[BaseModel], inputs: Mapping[str, Any]
 ) -> tuple[str, str] | None:
-    """A reply with its valid items alone, and with the others; None if it has not some of both.
+    """Split a reply into one with its valid items and one with the others; None if either is empty.
 
-    Nor where an item has a number that was not given: then the other numbers may be wrong too.
+    Also None if an item has a number that was not asked about: the others may be wrong too.
     """
     try:
         reply = from_json(text)
@@ -218,7 +218,7 @@ def answer_each(
 ) -> Fields:
     """Ask about all items, then, a bounded number of times, about those still without an answer.
 
-    `ask` leads from inputs, and from the reply that they follow, to outputs, `call_id` and `after`.
+    `ask` takes inputs and the reply that they follow, and returns outputs, `call_id` and `after`.
     `call_ids` are the keys of the replies that the items came from.
     """
     replies: list[Fields] = []
@@ -288,10 +288,10 @@ def _asked(
     after: After | None,
     halvings: int,
 ) -> tuple[list[Fields], ReplyError | None]:
-    """Ask about all items in one request, and in two of half as many where that is too many, and so on.
+    """Ask about all items in one request; if they are too many, ask for each half, and so on.
 
-    It is where the request is too long for the model's context, and, so often, where the reply is
-    truncated. What is asked follows from the items and from recorded replies alone.
+    They are too many if the request is too long for the model's context, or the reply is truncated.
+    What is asked follows from the items and from recorded replies alone.
     """
     items = inputs.get(each.input_name, [])
     try:

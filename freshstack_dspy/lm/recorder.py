@@ -1,6 +1,6 @@
 """Recorded calls of a model: modes, single flight, budget, ledger and callbacks.
 
-What is common to chat (`client.py`) and to vectors and scores (`vectors.py`). Modes: `live` reuses
+Chat (`client.py`) and vectors and scores (`vectors.py`) share this. Modes: `live` reuses
 what is recorded and asks for the rest; `replay` only reuses, and opens no socket; `defer` writes
 the missing chat requests down for later; `rerecord` asks for everything again, or for what failed.
 """
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Access:
-    """What calls of a model go through; for the fields see `client.connect`."""
+    """The access to a model; for the fields see `client.connect`."""
 
     mode: Mode = "live"
     store: ReplyStore | None = None
@@ -74,7 +74,7 @@ EntryT = TypeVar("EntryT", Reply, Numbers)
 
 
 class Sent(NamedTuple, Generic[EntryT]):
-    """What came of one request to a provider."""
+    """The result of one request to a provider."""
 
     entries: list[EntryT]
     spent: Spent
@@ -106,8 +106,8 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
     def answer(self, items: Sequence[ItemT]) -> list[EntryT]:
         """Serve what is recorded, and ask for the rest in one request; replies come in order.
 
-        Each item has a key of its own. What another thread is asking for is waited for and shared.
-        The call is one event.
+        Each item has its own key. If another thread is asking for the same, its reply is awaited
+        and shared. The call is one event.
         """
         begun = time.monotonic()
         requests = [item.request for item in items]
@@ -161,7 +161,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             )
 
     def enter_used(self, entries: Sequence[EntryT]) -> None:
-        """Enter that what is made depends on these."""
+        """Enter that the output depends on these."""
         for entry in entries:
             now = content_hash(entry)
             if self._used.setdefault(entry.key, now) != now:
@@ -185,7 +185,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self.retries.close()
 
     def _shared(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
-        """The entries by key, and the attempts it took; equal requests at once are one."""
+        """The entries by key, and the attempts it took; equal concurrent requests are sent once."""
         mine: dict[str, Future[EntryT]] = {}
         theirs: dict[str, Future[EntryT]] = {}
         with self._guard:
@@ -242,7 +242,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         return answers | {entry.key: entry for entry in sent.entries}, sent.attempts
 
     def _explained(self, items: Sequence[ItemT]) -> str:
-        """Why there is no reply; of threads that miss at once one reads the whole store for it."""
+        """Why there is no reply; concurrent misses share one reading of the whole store."""
         before = len(self._misses)
         with self._explaining:
             if len(self._misses) > before:
@@ -251,7 +251,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             return self._misses[-1]
 
     def _asks_again(self, entry: EntryT) -> bool:
-        """Whether a recorded reply is no answer, and this mode may ask once more."""
+        """Whether a recorded reply is not an answer, and this mode may ask once more."""
         return False
 
     def _miss(self, items: Sequence[ItemT]) -> str:
@@ -263,7 +263,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     @abstractmethod
     def _upper_bound(self, items: Sequence[ItemT]) -> Spent:
-        """The most that one request for these can cost."""
+        """The upper bound of the cost of one request for these."""
 
     @abstractmethod
     def _send(self, items: Sequence[ItemT], reservation: Reservation) -> Sent[EntryT]:

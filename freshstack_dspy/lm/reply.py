@@ -33,11 +33,11 @@ Origin = Literal["live", "import"]
 
 MOST_TOKENS = 2**40
 MOST_DOLLARS = 1e15
-"""No reply has so many; larger numbers are made up, and could not be added up and written."""
+"""No reply has as many tokens; larger numbers are made up, and could overflow when summed."""
 NO_REPLY = "error"
 """The finish reason of a request that the provider refused; the text says why."""
 UNANSWERED = "unanswered"
-"""The finish reason of one that it did not answer, however often it was asked."""
+"""The finish reason of a request that it did not answer in any attempt."""
 
 
 class _Entry(Record):
@@ -78,7 +78,7 @@ class Reply(_Entry):
 
     @property
     def is_dead_end(self) -> bool:
-        """Whether it is no answer, and no re-ask goes on from it."""
+        """Whether it is not an answer, and no re-ask continues it."""
         return self.status != "ok" and self.reasked_as is None
 
     @property
@@ -98,7 +98,7 @@ def receive(
     output_tokens: int | None = None,
     total_tokens: int | None = None,
 ) -> Reply:
-    """Make the record of a reply that has just come in; what is no count of tokens becomes None."""
+    """Make the record of a reply that has just come in; invalid token counts become None."""
     counts = [
         tokens if type(tokens) is int and 0 <= tokens <= MOST_TOKENS else None
         for tokens in (input_tokens, output_tokens, total_tokens)
@@ -128,7 +128,7 @@ def encodable(text: str) -> str:
 
 
 def status_of(finish_reason: str) -> Status:
-    """What the provider's finish reason alone says of a reply."""
+    """The status of a reply according to the provider's finish reason alone."""
     if finish_reason in ("length", "max_tokens"):
         return "truncated"
     if finish_reason in ("content_filter", "refusal", "safety"):
@@ -217,7 +217,7 @@ def _now() -> str:
 
 
 _CHAT_BEGINS = b'{"ask":'
-"""As the canonical JSON of every chat reply does."""
+"""Serialise as the canonical JSON of every chat reply does."""
 _MODELS: dict[str, type[Entry]] = {
     "embedding": Numbers,
     "rerank": Numbers,
@@ -253,12 +253,12 @@ def entry_from_json(data: bytes, where: str) -> Entry:
 
 
 def entry_json(entry: Entry) -> str:
-    """The one JSON text of an entry, as stores and bundles hold it."""
+    """The canonical JSON of an entry, as stores and bundles hold it."""
     return canonical_json(entry.model_dump(mode="json", by_alias=True))
 
 
 def content_hash(entry: Entry | dict[str, Any]) -> str:
-    """SHA-256 of all in an entry, or in its JSON, that can change what is made of it."""
+    """SHA-256 of the parts of an entry, or of its JSON, that can change what a build makes."""
     fields = entry if isinstance(entry, dict) else vars(entry)
     if "text" in fields:
         return sha256_of([fields["finish_reason"], fields["text"]])

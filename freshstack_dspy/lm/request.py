@@ -1,10 +1,10 @@
 """Requests as they are sent, and the keys that their replies are found by.
 
-What is in the key of a chat request, by name (`ChatRequest`): the provider and model, the identity
+The key of a chat request covers the fields of `ChatRequest`: the provider and model, the identity
 of the endpoint, the messages, every sampling parameter, the response schema, the tools, and the
-sample number. What is not: all that cannot change the reply, which are keys (api_key, headers,
-user and password in api_base), how it is sent (timeout, retries, concurrency, mode, live or
-deferred, synchronous or not), the step of the recipe, budget and prices.
+sample number. It leaves out everything that cannot change the reply: credentials (api_key, headers,
+user and password in api_base), how the request is sent (timeout, retries, concurrency, mode, live
+or deferred, synchronous or not), the step of the recipe, budget and prices.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request
 
 KEY_VERSION = 1
-"""Raised when the same request gets another key, so that old stores say why they miss."""
+"""Increase it when the same request gets another key, so that old stores say why they miss."""
 
 BASELINE = "extractive/baseline"
 COMMAND = "command/"
-"""How the name of a model begins that is a program: the command follows."""
+"""The prefix of a model name that is a command; the command follows."""
 BASELINE_VERSION = 6
-"""Raised when the embedded baseline answers the same request otherwise."""
+"""Increase it when the embedded baseline answers the same request differently."""
 
 _RENAMED = {"extensions": "extra", "cache": "prompt_cache"}
 _PORTS = {"http": 80, "https": 443}
@@ -99,7 +99,7 @@ class ChatRequest(KeyedRequest):
 
 
 def _wire_format(response_format: dict[str, Any]) -> dict[str, Any]:
-    """From DSPy's shape of a response format to that of the chat-completions protocol."""
+    """Convert a response format from DSPy's shape to that of the chat-completions protocol."""
     if response_format.get("type") != "json_schema":
         return response_format
     schema = {name: value for name, value in response_format.items() if name != "type"}
@@ -230,7 +230,7 @@ _CANONICAL = json.JSONEncoder(
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: keys sorted, no spaces, no escapes for non-ASCII, no NaN."""
+    """The canonical JSON of a value: keys sorted, no spaces, no escapes for non-ASCII, no NaN."""
     return _CANONICAL.encode(value)
 
 

@@ -1,4 +1,4 @@
-"""Asking a provider with bounded retries, no faster than it bears, and knowing when to stop."""
+"""Ask a provider with bounded retries and adaptive concurrency, and stop in an outage."""
 
 import logging
 import threading
@@ -24,13 +24,13 @@ _NOT_TODAY = 300.0
 _MOST_REJECTIONS = 20
 """How often rate limits may reject one request, beyond its retries, while fewer and fewer are in flight."""
 _OUTAGE = 3
-"""So many unanswered requests in a row, or refused ones where nothing was ever answered, stop the
+"""This many unanswered requests in a row, or refused ones if none was ever answered, stop the
 build."""
 _log = logging.getLogger(__name__)
 
 
 class Throttle:
-    """A limit of requests in flight that follows what the provider bears; shared by threads.
+    """An adaptive limit of requests in flight; shared by threads.
 
     Additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the increase and decrease
     algorithms for congestion avoidance in computer networks", 1989). A rate limit halves the limit,
@@ -40,8 +40,8 @@ class Throttle:
 
     Attributes:
         limit: How many may be in flight now.
-        most: How many may ever be.
-        in_flight: How many are.
+        most: The configured limit.
+        in_flight: How many are in flight.
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -79,7 +79,7 @@ class Throttle:
         return max(0.0, self._held_until - self._clock())
 
     def slowed(self, window: int, retry_after: float | None) -> None:
-        """Take in that a request was one too many, and the seconds that the server asks to wait."""
+        """Note that a rate limit rejected a request, and the seconds that the server asks to wait."""
         with self._changed:
             if retry_after is not None:
                 hold = self._clock() + min(retry_after, _LONGEST_WAIT)
@@ -90,7 +90,7 @@ class Throttle:
                 self._successes = 0
 
     def succeeded(self, window: int) -> None:
-        """Take in that a request was answered."""
+        """Note that a request was answered."""
         with self._changed:
             self._successes += window == self._window
             if self.limit < self.most and self._successes >= self.limit:
@@ -99,7 +99,7 @@ class Throttle:
                 self._changed.notify()
 
     def open(self, *, to_all: bool) -> None:
-        """Let everybody through who waits, for nothing is asked any more; or let them wait again."""
+        """Release all waiting threads, as nothing is asked any more; or let them wait again."""
         with self._changed:
             self._open = to_all
             self._changed.notify_all()
@@ -108,7 +108,7 @@ class Throttle:
 class Retries:
     """The only way to a provider; shared by threads.
 
-    What stops one request for good stops those that wait to be tried again with it.
+    An error that ends one request for good also ends those that wait for a retry.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class Retries:
         self._refused = 0
         self._answered = False
         self.trouble: str | None = None
-        """Why the last attempt failed that has no reply, since the last reply."""
+        """Why the latest attempt since the last reply failed."""
 
     def complete(self, request: Any, lost: Callable[[], None] = lambda: None) -> tuple[Any, int]:
-        """Ask until there is an answer or no point in asking; gives the answer and the attempts.
+        """Ask until there is an answer or a retry is pointless; return the answer and the attempts.
 
         `lost` is called after an attempt that brought no reply and may have been billed. A
-        ReplyError is of this request alone; the other errors stop the build. Called within `asking`.
+        ReplyError concerns this request alone; other errors stop the build. Call within `asking`.
         """
         failed, most = 0, self._model.retries
 
@@ -217,7 +217,7 @@ class Retries:
     def close(self) -> None:
         """Close the connections; the next request opens them again.
 
-        Who still asks, as the threads of a build that was interrupted, does not ask once more.
+        Threads that still ask, as after an interrupted build, do not retry.
         """
         with self._guard:
             if self._asking:
@@ -294,7 +294,7 @@ class Retries:
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    """What the server asked for, at most a minute; else full jitter."""
+    """The wait that the server asked for, at most a minute; else full jitter."""
     error: Any = state.outcome.exception() if state.outcome is not None else None
     retry_after = getattr(error, "retry_after", None)
     if retry_after is not None:

@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bound:
-    """Marks a value, in its annotation, with what the schema of a call says of it.
+    """Marks a value, in its annotation, with its bounds in the schema of a call.
 
     Attributes:
         numbers: The input list whose items' `number`s it can be.
@@ -96,7 +96,7 @@ def without_marks(schema: Any) -> Any:
 def call_schema(marked: Mapping[str, Any], inputs: Mapping[str, Any]) -> Schema:
     """A marked schema with its bounds for these inputs, and without references.
 
-    A bound that the inputs say nothing of is left out.
+    Bounds that the inputs do not determine are left out.
     """
     definitions = marked.get("$defs", {})
 
@@ -143,7 +143,7 @@ def _bound_list(node: Schema, mark: Mapping[str, Any], inputs: Mapping[str, Any]
 def in_order(schema: Any) -> Any:
     """A schema of a call whose lists of one item for each number have these items in their order.
 
-    It leaves a grammar no way to say something twice of one number and nothing of another.
+    So a grammar cannot name one number twice and leave out another.
     """
 
     def change(node: Schema) -> Schema:

@@ -3,8 +3,8 @@
 diskcache pickles keys and values that are not plain, and unpickles every row that says it is one
 (CVE-2025-69872; its JSONDisk does not close it). `JsonTextDisk` writes text only, and reading
 refuses every other row. There is no eviction and no expiry: the defaults would throw paid replies
-away. Each row has a checksum, which every read checks: of a text with one changed digit a replay
-would make another collection. The store is its user's own; people exchange bundles (`bundle.py`).
+away. Every read checks the row's checksum: with one digit changed, a replay would make another
+collection. A store belongs to one user; people exchange bundles (`bundle.py`).
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.records import Status
 
 SCHEMA = "3"
-"""Raised when the rows change; a store of another schema says how to rebuild it."""
+"""Increase it when the rows change; a store of another schema says how to rebuild it."""
 DATABASE = "cache.db"
 _FORMAT = "format"
 _PATIENCE = 60
@@ -89,7 +89,7 @@ class Recorded(ABC):
 
 
 class FirstOf(Recorded):
-    """Several places as one; of several entries of a key the first is served."""
+    """Several places as one; the first entry for a key is served."""
 
     def __init__(self, *sources: Recorded | None) -> None:
         self._sources = [source for source in sources if source is not None]
@@ -115,7 +115,7 @@ class FirstOf(Recorded):
 
 
 class JsonTextDisk(diskcache.Disk):
-    """Keys and values are text inside the database row, and nothing else is read back."""
+    """Stores keys and values as text inside the database row, and reads nothing else back."""
 
     def put(self, key: Any) -> Any:
         """Take a text key as it is."""
@@ -225,7 +225,7 @@ class ReplyStore(Recorded):
                 yield key, value
 
     def deferred(self) -> Iterator[ChatRequest]:
-        """The requests that wait for a reply, by key."""
+        """The waiting requests, by key."""
         rows = self._rows_with_prefix("deferred:")
         return (ChatRequest.model_validate_json(value) for _, value in rows)
 
@@ -241,7 +241,7 @@ class ReplyStore(Recorded):
         return int(row[0])
 
     def whole_entry(self, key: str) -> Entry | None:
-        """The entry recorded for a key, or None; also where it is damaged, and to be replaced."""
+        """The entry recorded for a key; None if it is missing, or damaged and to be replaced."""
         try:
             return self.entry(key)
         except DamagedReplyError:
@@ -272,7 +272,7 @@ class ReplyStore(Recorded):
                 self._charge(account, spent)
 
     def add(self, entry: Entry) -> bool:
-        """Record an entry unless its key has one that is whole; tell whether it had none."""
+        """Record an entry unless its key has an undamaged one; return whether it was recorded."""
         with self._writing():
             return self._added(entry)
 
@@ -282,7 +282,7 @@ class ReplyStore(Recorded):
             self._charge(account, spent)
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
-        """Write down what a recorded reply turned out to be worth."""
+        """Record the status that a recorded reply turned out to have."""
         with self._writing():
             reply = self.get(key)
             if reply is not None and (reply.status, reply.reasked_as) != (status, reasked_as):
@@ -350,7 +350,7 @@ class ReplyStore(Recorded):
         return value
 
     def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """The text rows whose names begin so, in pages, so that others can write meanwhile."""
+        """The text rows whose names have a prefix, in pages, so that others can write meanwhile."""
         last, end = prefix, prefix + "\x7f"
         while page := self._rows(_PAGE, (last, end)):
             for key, value, tag in page:
@@ -414,7 +414,7 @@ class ReplyStore(Recorded):
 
 
 def _checksum(name: str, text: str | bytes) -> str:
-    """The checksum of a row's text and its name: a row that is found in another's place is damaged too."""
+    """The checksum of a row's name and text: a row in another's place counts as damaged too."""
     data = text.encode() if isinstance(text, str) else text
     return hashlib.sha256(b"%b\0%b" % (name.encode(), data)).hexdigest()
 

@@ -1,8 +1,8 @@
 """Spans and metrics of a run for OpenTelemetry, where the process collects them.
 
-Names are those of OpenTelemetry's conventions for generative AI, version 1.42 (in development), and
-`freshstack.…` where these have none. No text of a prompt or a reply is in them. Nothing is imported
-that the process has not imported itself, but by `exporting`.
+Names follow OpenTelemetry's conventions for generative AI, version 1.42 (in development), and are
+`freshstack.…` where these have none. They hold no text of a prompt or a reply. Only `exporting`
+imports what the process has not imported itself.
 """
 
 import functools
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def span(name: str, /, **attributes: str | int) -> Iterator[None]:
-    """Make what is done inside a span, for whoever collects them in this process."""
+    """Run the block in a span, if this process collects spans."""
     trace = _trace()
     if trace is None:
         yield
@@ -63,10 +63,9 @@ def span(name: str, /, **attributes: str | int) -> Iterator[None]:
 
 @contextmanager
 def call_span(request: "ChatRequest | NumbersRequest") -> "Iterator[Callback | None]":
-    """Make a call a span; gives what takes its event for span and metrics, if anybody collects.
+    """Run a call in a span; yields the callback for its event, or None if nothing is collected.
 
-    Inside a span that is of this call already, as an instrumentation of DSPy's makes it, that one
-    takes what we know.
+    If an instrumentation of DSPy has made a span for this call already, that span is used.
     """
     trace = _trace()
     if trace is None:
@@ -93,9 +92,9 @@ def call_span(request: "ChatRequest | NumbersRequest") -> "Iterator[Callback | N
 
 @contextmanager
 def exporting() -> Iterator[None]:
-    """Inside, send spans and metrics where OpenTelemetry's variables of the environment say.
+    """Inside, send spans and metrics to where OpenTelemetry's environment variables say.
 
-    For a process of ours alone; another configures OpenTelemetry itself.
+    Only for our own processes; others configure OpenTelemetry themselves.
     """
     for signal in _SIGNALS:
         if any(os.environ.get(f"OTEL_EXPORTER_OTLP_{each}ENDPOINT") for each in ("", f"{signal}_")):
@@ -197,7 +196,7 @@ def _observe(trace: Any, active: Any, common: dict[str, str], event: "CallEvent"
         attributes["gen_ai.usage.cost"] = event.cost
     active.set_attributes({key: value for key, value in attributes.items() if value is not None})
     if error:
-        # What is said of a request that was not sent may quote it.
+        # The error of a request that was not sent may quote the request.
         active.set_status(trace.StatusCode.ERROR, event.error if paid else None)
     to = _instruments()
     to.calls.add(1, {**of_step, **marks})

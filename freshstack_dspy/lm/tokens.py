@@ -27,7 +27,7 @@ def count_tokens(text: str) -> int:
 
 def cut(text: str, tokens: int) -> str:
     """Cut a text to its first tokens, between two characters."""
-    # What follows the longest text that these tokens can make need not be looked at.
+    # Text beyond the longest that these tokens can make need not be encoded.
     encoded = encoding().encode_ordinary(text[: (tokens + 1) * _LONGEST_TOKEN])
     if len(encoded) <= tokens:
         return text

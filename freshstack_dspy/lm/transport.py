@@ -1,7 +1,7 @@
-"""Replies over HTTP are bounded: in bytes after decompression, and in time, by closing the socket.
+"""Bounds on replies over HTTP: bytes after decompression, and time, by closing the socket.
 
-HTTP clients bound the wait for the next byte alone, and read whatever comes: a server could send one
-byte now and then for ever, or fill the memory.
+HTTP clients bound only the wait for the next byte: a server could send single bytes for ever, or
+fill the memory.
 """
 
 import contextvars
@@ -62,7 +62,7 @@ def _bounded(chunks: Iterable[bytes], too_long: type[Exception]) -> Iterator[byt
 
 
 def _with_error(body: bytes) -> bytes:
-    """Put what a server says of a fault where OpenAI does, as vLLM did not before 0.10."""
+    """Move a server's error message to where OpenAI has it; vLLM before 0.10 did not."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
@@ -105,9 +105,8 @@ class BoundedTransport(StdlibTransport):
 def bound_httpx() -> None:
     """Bound what LiteLLM and the SDKs below it read through httpx, in calls of `answer_within`.
 
-    They make their clients in many places and take none of ours in some, so httpx's own transport is
-    wrapped. For all other requests of the process it does what it did. No compressed reply is asked
-    for, nor read.
+    They make their own clients in many places, so httpx's transport itself is wrapped. Other
+    requests of the process are unaffected. Compressed replies are neither requested nor read.
     """
     import httpx
 
@@ -167,9 +166,9 @@ _idle: list[_Helper] = []
 
 
 def answer_within(seconds: float, ask: Callable[[], Result]) -> Result:
-    """Call a function in a thread, and wait no longer than this for what it gives.
+    """Call a function in a thread, and wait for its result no longer than this.
 
-    Then its sockets are shut, which ends the thread's reading.
+    After that its sockets are shut, which ends the thread's reading.
     """
     helper = None
     while helper is None or not helper.is_alive():  # in a forked process it is not

@@ -57,14 +57,14 @@ ACCEPT_LESSER_FAULTS = "accept lesser faults"
 """Set in the validation context where no better reply came: faults that are worth a re-ask, but not
 the loss of the reply, are then accepted. No input has this name."""
 UNNAMED = "answer"
-"""The name of a signature that is not `named`."""
+"""The name of a signature without a `named` mark."""
 UNRECORDED = "unrecorded"
 """The `call_id` of a reply of a model that is no `RecordedLM`."""
 
 SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
 """What the `config` of a predictor may set of a request, next to DSPy's `rollout_id`."""
 HOTTER = 0.7
-"""The least temperature of the sample that is drawn of a model that repeats itself."""
+"""The lowest temperature of the sample drawn from a model that repeats itself."""
 RESAMPLED = 1000
 """Added to the number of its sample; votes have lower numbers."""
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$\n?", re.MULTILINE)
@@ -98,7 +98,7 @@ def name_of(signature: Any) -> str:
 
 
 class UnparsedReplyError(ReplyError, AdapterParseError):
-    """No valid reply came; also what DSPy's optimizers know as a fault of the format."""
+    """No valid reply came; DSPy's optimizers treat this as a format error."""
 
     def __init__(self, message: str, signature: Any, text: str, call_id: str | None) -> None:
         AdapterParseError.__init__(self, "TypedAdapter", signature, text)
@@ -191,7 +191,7 @@ class Forwards(Protocol[P, Result_co]):
 
 
 class Program(dspy.Module):
-    """A program that asks what one signature asks, by `TypedAdapter` unless another is configured.
+    """A program that asks one signature, through `TypedAdapter` unless another is configured.
 
     Attributes:
         signature: What it asks.
@@ -211,8 +211,7 @@ class Program(dspy.Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program: it takes and returns what its `forward` does.
 
-        A `question`, and where no other answer is meant its `answer`, are plain texts that stand
-        for the `query`.
+        Plain texts `question`, and `answer` if no other answer is meant, may replace the `query`.
         """
         with typed():
             return super().__call__(*args, **self._with_query(kwargs))
@@ -253,7 +252,7 @@ class Program(dspy.Module):
         """Ask for something about each item of a list; take what `ask` takes.
 
         Returns:
-            What was answered, by the number of the item, and the error that says which items every
+            The answers by the number of their item, and the error naming the items that every
             reply left out, or None.
         """
         error: IncompleteReplyError | None = None
@@ -303,7 +302,7 @@ def given_and_read(what: str) -> Iterator[list[Any]]:
 
 
 def _checked(reply: Any, signature: Any, inputs: dict[str, Any], replies: list[Any]) -> Any:
-    """Validate what a predictor of another adapter, or a module of one's own, gave."""
+    """Validate the output of a predictor under another adapter, or of a user's module."""
     last = replies[-1] if replies else None
     key = UNRECORDED if last is None else last.id
     status = "ok" if last is None else status_of(str(last.finish_reason))
@@ -343,7 +342,7 @@ def in_bulk(lm: RecordedLM) -> Iterator[None]:
 
 @contextmanager
 def typed() -> Iterator[None]:
-    """Let predictors inside ask by `TypedAdapter`, unless another adapter is configured."""
+    """Let predictors inside use `TypedAdapter`, unless another adapter is configured."""
     if dspy.settings.adapter is not None:
         yield
         return
@@ -389,13 +388,13 @@ def demonstrations(predictor: Any) -> list[dict[str, Any]]:
 
 
 def instructions(signature: Any) -> str:
-    """The system message of a signature: what to do, what is given, what to answer."""
+    """The system message of a signature: instructions, input fields, and the answer's schema."""
     return f"{signature.instructions.strip()}\n\n{_form(signature)}"
 
 
 @functools.lru_cache(maxsize=256)
 def _form(signature: Any) -> str:
-    """What is said of the fields: what is given, and the schema of what to answer."""
+    """The part of the system message on the input fields and the schema of the answer."""
     described = [
         f"- {name}: {_description(field)}".rstrip(": ")
         for name, field in signature.input_fields.items()
@@ -508,10 +507,10 @@ _MOST_TRIED = 50
 
 
 def json_object(text: str) -> str:
-    """The JSON object that a reply holds: behind thoughts, in a Markdown fence, or in talk.
+    """The JSON object in a reply: after thoughts, in a Markdown fence, or between other words.
 
-    These are too common to pay for a re-ask. Of two objects it is not known which is meant: then
-    the reply is given as it is.
+    These are too common to pay for a re-ask. If there are two objects, either may be meant, so the
+    reply is returned unchanged.
     """
     bare = text.strip()
     is_object = bare.startswith("{") and bare.endswith("}")
@@ -536,7 +535,7 @@ def json_object(text: str) -> str:
 
 
 def _objects(text: str) -> list[str] | None:
-    """The JSON objects in a text; None where it has too many braces to look behind each."""
+    """The JSON objects in a text; None if it has too many braces to try each."""
     objects, place, decoder = list[str](), text.find("{"), json.JSONDecoder()
     for _ in range(_MOST_TRIED):
         if place < 0:
@@ -569,7 +568,7 @@ class _Conversation:
         self._second_best: tuple[BaseModel, str | None] | None = None
         """The last reply that has lesser faults only, and its key."""
         self._previous: tuple[str, Status] | None = None
-        """The key of the reply that is no answer, which the next is to replace, and its status."""
+        """The key and status of the invalid reply that the next one is to replace."""
         self.last_key: str | None = None
         """Key of the reply that the answer is from; None if it is not recorded."""
         self.invalid_items: str | None = None
@@ -648,7 +647,7 @@ class _Conversation:
         return answer
 
     def _second_best_or_raise(self, cause: BaseException, latest: str) -> BaseModel:
-        """It was given up, because of the last reply or of an error of the last call."""
+        """Re-asking ended because of the last reply, or of an error in the last call."""
         if not isinstance(cause, ValidationError | ReplyError):
             raise cause from None
         answer, key = self._second_best or (None, None)
@@ -697,7 +696,7 @@ class _Conversation:
             config=config,
         )
         if self._recorded is not None and again:
-            # Before it is asked: if this is interrupted or put off, it is where to go on.
+            # Noted before the call, so that an interrupted or deferred run continues from here.
             if self._previous is not None:
                 self._note(*self._previous, self._recorded.key_of(request, **numbered))
             self._recorded.ledger.enter(reasked=1)
@@ -716,7 +715,7 @@ class _Conversation:
         return json_object(response.text or "")
 
     def _higher_temperature(self) -> float | None:
-        """That of another sample; None for a model that takes none, or chooses it by itself."""
+        """The temperature of another sample; None for a model that takes none, or chooses its own."""
         temperature = self._config.temperature
         if temperature is None and self._recorded is not None:
             capabilities = self._recorded.client.capabilities

@@ -38,7 +38,7 @@ class StepLedger(Record):
 
     @property
     def line(self) -> str:
-        """All of it in a line."""
+        """The account in one line."""
         cost = f", ${self.cost:.4f}" if self.cost else ""
         failed = f", {self.failed} failed" if self.failed else ""
         damaged = f", {self.damaged} damaged, asked again" if self.damaged else ""

@@ -37,11 +37,11 @@ __all__ = ["Access", "EmbeddingClient", "HostedModel", "RerankClient"]
 
 STEP = "embeddings"
 RERANK_STEP = "reranking"
-"""What the ledger enters them under, whichever step of a recipe needs them."""
+"""The ledger enters them under this step, whichever step of a recipe needs them."""
 MOST_BYTES = 300_000
 """The most bytes in the texts of one request. OpenAI takes 300,000 tokens, and no token is less than a byte."""
 _ADDED = 8
-"""Tokens that a model may put around a text, as its beginning and end."""
+"""Tokens that a model may add at the beginning and end of a text."""
 _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
 """A search unit has so many passages; a passage counts once for each so many tokens."""
 _SHOWN = 60
@@ -60,7 +60,7 @@ _INPUT_TYPES = {
 
 
 def input_types_of(model: str) -> tuple[str, str] | tuple[None, None]:
-    """What a provider calls a text that is searched for, and one that is searched, or nothing."""
+    """The provider's names for a query and for a passage, if it has any."""
     provider, _, name = model.partition("/")
     if provider == "bedrock" and "cohere." in name:
         return _COHERE
@@ -83,7 +83,7 @@ class Wanted(NamedTuple):
 
 
 class NumbersAnswer(NamedTuple):
-    """What a model answered to one request."""
+    """A model's answer to one request."""
 
     rows: "NDArray[Any]"
     """Vectors, shape (texts, dimensions), float32; or scores, shape (1, passages), float64."""
@@ -94,10 +94,10 @@ class NumbersAnswer(NamedTuple):
 
 
 class NumbersClient(Recorder[Wanted, Numbers]):
-    """What embedders and rerankers have in common; LiteLLM is imported by the first request."""
+    """The common base of embedders and rerankers; the first request imports LiteLLM."""
 
     _remedy: str
-    """What helps where the model refuses texts."""
+    """Advice for when the model refuses texts."""
 
     def __init__(
         self, model: HostedModel, access: Access, *, price: Price | None = None, **options: Any
@@ -369,5 +369,5 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _count(*candidates: Any) -> int | None:
-    """The first that is a count; LiteLLM puts 0 where the provider does not say."""
+    """The first value that is a count; LiteLLM puts 0 if the provider does not say."""
     return next((each for each in candidates if isinstance(each, int) and each > 0), None)

@@ -56,7 +56,7 @@ def map_in_order(
 def packed(
     items: Iterable[Item], size_of: Callable[[Item], int], *, most_size: float, most: float = inf
 ) -> Iterator[list[Item]]:
-    """Cut items into packs of at most so many and of such a size, in their order.
+    """Cut items, in order, into packs of bounded number and size.
 
     An item that is too large is a pack of its own.
     """

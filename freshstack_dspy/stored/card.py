@@ -1,7 +1,7 @@
 """The data card: README.md of a collection, with its sources, counts, limits and attribution.
 
-It holds no time and no version, and its costs are what the replies cost when they were first asked
-for: the same data by the same recipe from the same replies has the same card.
+It holds no time and no version, and its costs are those of first asking for the replies, so the
+same data, recipe and replies give the same card.
 """
 
 import json
@@ -66,7 +66,7 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 _LONGEST = 200
-"""How much is shown of a text of others."""
+"""How much of other people's texts is shown."""
 _HOW_TO_EVALUATE = Page(
     "How to evaluate a run",
     (
@@ -165,7 +165,7 @@ def baseline_warning(manifest: Manifest) -> str:
 
 
 def _facts(title: str, facts: Mapping[str | Span, Cell], what: str) -> Page:
-    """A table of what is known."""
+    """A table of the known values."""
     return Page(title, (Table(("what", what), [row for row in facts.items() if row[1]]),))
 
 
@@ -184,7 +184,7 @@ def _share(number: int, total: int) -> str:
 
 
 def _dry_run(manifest: Manifest) -> list[Text]:
-    """Say first in a section that nothing is concluded, where the baseline labelled."""
+    """Begin a section with the warning that the baseline made the labels, if it did."""
     return [Text(f"{DRY_RUN}.")] if is_dry_run(manifest) else []
 
 
@@ -333,7 +333,7 @@ def _grading_own_words(manifest: Manifest) -> str:
 
 
 def costs(manifest: Manifest) -> Iterator[Text | Table]:
-    """What every reply cost when it was first asked for, so that a replay says the same."""
+    """The cost of first asking for every reply, so that a replay says the same."""
     rows = [
         (
             name,

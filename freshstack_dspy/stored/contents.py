@@ -65,7 +65,7 @@ def slices_of(slices: Slices) -> tuple[SliceName, ...]:
 class Contents:
     """The records of a collection, each kind in the order of its file; the chunks are apart.
 
-    Those of a folder are read as they are asked for.
+    Records in a folder are read when they are needed.
 
     Attributes:
         queries: Of all slices.
@@ -127,7 +127,7 @@ class Contents:
         )
 
     def left_out(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> str:
-        """Say in one line what measures on these slices leave out; empty where nothing."""
+        """Say in one line what measures on these slices leave out; empty if nothing."""
         ids = set(self.query_ids(slices))
         chosen = [part for part in self.slices if part.query_id in ids]
         total = sum(part.nuggets for part in chosen)
@@ -149,7 +149,7 @@ class Contents:
         return judgment.label is not None and judgment.label >= self.threshold
 
     def supporting(self, *fields: str, query_id: str | None = None) -> Iterator[tuple[Any, ...]]:
-        """Give some fields of the judgments, of a query or all, whose label is that of support."""
+        """Give some fields of the judgments, of one query or all, whose label counts as support."""
         judgments = self.judgments if query_id is None else records_of(self.judgments, query_id)
         for label, *values in rows(judgments, "label", *fields):
             if label is not None and label >= self.threshold:
@@ -163,7 +163,7 @@ class Contents:
         return dict(labels)
 
     def supported_nuggets(self, labels: Labels | None = None) -> frozenset[str]:
-        """The ids of the nuggets that a chunk supports, by these `labels` or all."""
+        """The ids of the nuggets that some chunk supports, according to these `labels` or all."""
         by_nugget = (self.labels_of_nuggets() if labels is None else labels).items()
         highest = (
             (id_, max(filter(None, by_chunk.values()), default=0)) for id_, by_chunk in by_nugget
@@ -199,12 +199,12 @@ class Contents:
     ) -> tuple[dict[str, list[str]], Labels]:
         """Give the nuggets on which the queries in these slices are measured, and their labels.
 
-        A query with a supported nugget is measured on its supported nuggets alone, any other, or
-        with `nuggets="all"`, on all its nuggets. Doubtful ones are left out, but with `doubtful`.
+        A query with a supported nugget is measured on its supported nuggets alone; any other, or
+        with `nuggets="all"` every one, on all its nuggets. Doubtful nuggets count with `doubtful`.
 
         Returns:
-            The nugget ids of each query, and the labels of each of them, of all `labels` where
-            these are known already.
+            The nugget ids of each query, and the labels of each nugget, taken from `labels` if
+            these are given.
         """
         labels = self.labels_of_nuggets() if labels is None else labels
         supported = self.supported_nuggets(labels) if nuggets == "supported" else frozenset[str]()
@@ -226,7 +226,7 @@ class Contents:
     ) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
-        `tokens` are the lengths of chunks by id, and `labels` all of them, where they are known.
+        `tokens` are the lengths of chunks by id; `labels` are all labels, if already known.
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
@@ -270,10 +270,10 @@ def slice_queries(
 ) -> list[QuerySlice]:
     """Say for each query whether the corpus supports its nuggets: the two filters of FreshStack §4.
 
-    A nugget is supported by one judgment whose label is `threshold` or more. One without any is
-    unsupported only if all its judgments were made: a failed one could have been the positive, so
-    it is undetermined. Doubtful nuggets do not count. A query without nuggets, for which no passage
-    of the pool was graded as relevant, and each was graded, is unanswerable.
+    A nugget is supported if one judgment's label is `threshold` or more. Otherwise it is unsupported
+    if no judgment failed, and undetermined if one did, as that one could have been positive.
+    Doubtful nuggets do not count. A query without nuggets is unanswerable if every passage of its
+    pool was graded, and none as relevant.
     """
     grades: dict[str, int] = {}
     for query_id, relevance in rows(pool, "query_id", "relevance"):
@@ -319,7 +319,7 @@ def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
 
 
 def listed(counts: Mapping[Any, int]) -> str:
-    """Say how many there are of each kind that there is, as `1,198 binary, 3 vendored`."""
+    """List the kinds with their counts, as `1,198 binary, 3 vendored`."""
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number)
 
 
@@ -397,7 +397,7 @@ class Counts(Record):
 
 
 def missing_of(contents: Contents) -> str:
-    """Say what failed and may be asked again: pairs without a label, and steps that failed."""
+    """Say what failed and can be asked again: pairs without a label, and failed steps."""
     unlabelled = sum(label is None for (label,) in rows(contents.judgments, "label"))
     # A reply came, and a passage in it says what its document does not: that is final.
     failed = sum(

@@ -1,4 +1,4 @@
-"""Diagnosing a pool: what each technique and retriever gave to it, and what it may lack."""
+"""Diagnose a pool: what each technique and retriever contributed, and what it may lack."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
@@ -98,7 +98,7 @@ QueryChunk = tuple[str, str]
 
 
 class Finds(NamedTuple):
-    """What found a candidate, as `Candidate` has it."""
+    """How a candidate was found, with the fields of `Candidate`."""
 
     pooled_by: tuple[TechniqueRank, ...]
     ranked_below: tuple[TechniqueRank, ...]
@@ -146,13 +146,13 @@ class Pooled:
 
     @cached_property
     def retrievers(self) -> tuple[str, ...]:
-        """The retrievers that found anything of the pool, by name."""
+        """The retrievers that found anything in the pool, sorted by name."""
         names = {by.retriever for each in self.candidates.values() for by in each.found_by}
         return tuple(sorted(names))
 
 
 def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
-    """Take the pool of the queries with nuggets in some slices, with what supports their nuggets."""
+    """Give the pool of the queries with nuggets in some slices, with the support of their nuggets."""
     labels = contents.labels_of_nuggets()
     qrels = contents.qrels_of(slices, labels=labels)
     candidates: dict[QueryChunk, Finds] = {}
@@ -212,7 +212,7 @@ def depth_curve(pool: Pooled) -> tuple[Depth, ...]:
 
 
 def estimated_relevant(pool: Pooled) -> float | None:
-    """Estimate how many relevant chunks there are, by the overlap of the techniques; None for one.
+    """Estimate the number of relevant chunks from the overlap of the techniques; None for one.
 
     S + (t - 1) / t f1 (f1 - 1) / 2 (f2 + 1), of S relevant chunks that t techniques pooled, f1 of
     them by exactly one and f2 by exactly two. Techniques overlap more than independent samples
@@ -274,10 +274,10 @@ class Loss(Record):
 def leave_one_out(pool: Pooled) -> tuple[Loss, ...]:
     """Say what would be lost without each technique, and without each retriever, alone.
 
-    A chunk is lost without a technique if no other technique pooled it, and without a retriever
-    if pooling found so (`Candidate.lost_without`): the lists of every technique were fused anew
-    without that retriever. So a chunk that would come in instead is not counted.
-    What was judged outside of the pool, as unjudged chunks of a run, is never lost.
+    A chunk is lost without a technique if no other technique pooled it. It is lost without a
+    retriever if `Candidate.lost_without` says so: pooling fused the lists of every technique anew
+    without that retriever. Chunks that would come in instead are not counted.
+    Chunks that were judged outside of the pool, as unjudged chunks of a run, are never lost.
 
     Returns:
         The techniques in their order, then the retrievers by name.
@@ -329,11 +329,10 @@ def pooling_results(
 ) -> tuple[PoolingResult, ...]:
     """Evaluate every technique with every retriever, and with all of them fused.
 
-    The values are those of a run that the retriever makes with the technique's text at the
-    pool's depth, though only the ranks of pooled chunks are known: every chunk that counts was
-    judged, and what the techniques judged is the pool. A chunk at any other rank has no label and
-    only takes up its place. Chunks that were judged outside of the pool, as unjudged chunks of a run,
-    have no known rank; they are left out of the qrels.
+    The values are those of a run that the retriever makes with the technique's text at the pool's
+    depth. The ranks of pooled chunks suffice, as only these were judged: a chunk at any other rank
+    has no label and only takes up its place. Chunks that were judged outside of the pool, as
+    unjudged chunks of a run, have no known rank and are left out of the qrels.
 
     Returns:
         By technique, then retriever, the fusion last; none where nothing was pooled.
@@ -370,7 +369,7 @@ _Lists = defaultdict[tuple[Technique, str | None], defaultdict[str, dict[int, st
 def _means(
     qrels: NuggetQrels, by_query: Mapping[str, Mapping[int, str]], measures: Sequence[Measure]
 ) -> dict[str, float]:
-    """Measure a list; a rank without a pooled chunk has an id that no chunk has."""
+    """Measure a list; each rank without a pooled chunk gets an id that no chunk has."""
     ranks = range(1, 1 + max(map(max, by_query.values()), default=0))
     others = [f"\0{rank}" for rank in ranks]
     values: defaultdict[str, list[float]] = defaultdict(list)

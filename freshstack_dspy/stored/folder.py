@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GRADED = ("import:beir", "import:mteb")
 """Recipes whose labels are grades for the query, which has no nuggets."""
 _JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux", "import:judgments")
-"""Recipes whose corpus is not all that runs were made on."""
+"""Recipes whose corpus is only a part of what runs were made on."""
 
 
 class ChunkLengths(Mapping[str, int]):
@@ -54,7 +54,7 @@ class ChunkLengths(Mapping[str, int]):
         return int((self._corpus.tokens > 0).sum())
 
     def __repr__(self) -> str:
-        """Say what it is and read nothing: the qrels that hold it are printed."""
+        """Describe it without reading, as the qrels that hold it are printed."""
         return "ChunkLengths(...)"
 
 
@@ -74,7 +74,7 @@ class StoredCollection(Contents):
 
     @classmethod
     def holding(cls, contents: Contents, manifest: Manifest, corpus: ChunkFile) -> Self:
-        """Give the collection of these records and chunks, which its manifest describes."""
+        """Make a collection of these records and chunks, with the manifest that describes them."""
         threshold = manifest.scale.threshold
         return cls(**contents.records(), threshold=threshold, manifest=manifest, corpus=corpus)
 
@@ -154,7 +154,7 @@ class StoredCollection(Contents):
 
     @cached_property
     def files(self) -> "Files":
-        """The files that the chunks are of; nothing of them is read before it is needed."""
+        """The files that the chunks are from, read only when needed."""
         from freshstack_dspy.stored.passages import Files
 
         return Files(self.corpus, self.judgments)
@@ -162,8 +162,8 @@ class StoredCollection(Contents):
     def true_at(self, query_id: str | None = None) -> dict[str, str]:
         """Say when each nugget of a query, or of all, was last seen to be true, where it is known.
 
-        That is the date of the commit whose chunks support it, of several sources the latest; of
-        documents that are no git repository none is known.
+        That is the date of the commit whose chunks support it, or the latest of several sources.
+        For documents outside of a git repository, no date is known.
         """
         if not (dates := self.manifest.dates):
             return {}
@@ -201,7 +201,7 @@ class StoredCollection(Contents):
         )
 
     def about(self, slices: Slices = None, nuggets: NuggetsName = "supported") -> "About":
-        """Say what a result that is taken on these slices rests on."""
+        """Describe the data behind a result on these slices."""
         from freshstack_dspy.measures.qrels import About
 
         named = ", ".join([slices] if isinstance(slices, str) else slices or ())

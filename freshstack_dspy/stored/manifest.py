@@ -223,14 +223,14 @@ def is_baseline(model: str) -> bool:
 
 
 def is_dry_run(manifest: Manifest) -> bool:
-    """Tell whether some label may be by the baseline, so that nothing is concluded of them."""
+    """Tell whether the baseline may have made labels, so that no conclusions are drawn."""
     return any(map(is_baseline, makers(manifest)))
 
 
 def exported_from(manifest: Manifest) -> dict[str, str]:
     """Give `collection`, `content_hash`, `recipe` and `model` of the export this was imported from.
 
-    Empty where it was imported from no export.
+    Empty if it was not imported from an export.
     """
     imported: Any = manifest.config.get("import", {})
     return dict(imported.get("export", {}))
@@ -259,7 +259,7 @@ def with_models(before: Manifest, now: Mapping[str, tuple[str, ...]]) -> dict[st
 
 
 def makers(manifest: Manifest) -> tuple[str, ...]:
-    """Name every model that some label may be by, each once; the collection's own first."""
+    """Name every model that may have made labels, each once; the collection's own first."""
     named = [*manifest.models.get("support", (manifest.model,)), *manifest.earlier_models]
     named += [extension.model for extension in manifest.extensions]
     if manifest.recipe.startswith("import:"):  # judged again, its labels are by others

@@ -11,7 +11,7 @@ from freshstack_dspy.records import Chunk, Nugget
 from freshstack_dspy.text import denials, jaccard, terms
 
 MOST_LISTED = 20
-"""Ids for each text; a thousand that say the same would have a thousand lists of all."""
+"""The most ids listed for each text: a thousand equal texts would each list a thousand."""
 LEAST_TERMS = 10
 """The fewest terms of a body that is compared without its title: "Please help, thanks" is common."""
 NEARLY_THE_SAME = 0.9
@@ -41,8 +41,8 @@ def near_duplicates(
     """Find the questions that ask nearly the same; the arguments are those of `alike_questions`.
 
     Returns:
-        For each id the others that are alike, ascending, and of more than 20 the first 20 by id;
-        an id without any is left out.
+        For each id the others that are alike, ascending, at most the first 20; ids without any
+        are left out.
     """
     alike: dict[str, list[str]] = defaultdict(list)
     for first, second in alike_questions(questions, similarity):
@@ -116,19 +116,20 @@ def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple
 
 
 def _prefix(rarest: Sequence[str], share: float) -> Sequence[str]:
-    """The terms of which one is shared where at least this share of all is."""
+    """Terms of which similar texts share at least one."""
     return rarest[: len(rarest) - math.ceil(share * len(rarest) - _ROUNDING) + 1]
 
 
 def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, Chunk]:
     """Find the chunks that say the same as an earlier one, as far as these nuggets can tell.
 
-    Two do if they are below the same headings and, white space aside, their texts are the same; or nearly so: the Jaccard index of
-    their runs of three words is 0.9 or more, they have the same numbers and words of denial in the
-    same order, and no nugget has a term that only one of them has.
+    Two chunks do if they are below the same headings and their texts are the same except for white
+    space, or nearly the same: the Jaccard index of their runs of three words is 0.9 or more, they
+    have the same numbers and words of denial in the same order, and no nugget has a term that only
+    one of them has.
 
     Returns:
-        By the id of each such chunk, the earlier one, which is like no chunk before it.
+        The earlier chunk, itself like no chunk before it, by the id of each such chunk.
     """
     wanted = frozenset(term for nugget in nuggets for term in terms(nugget.text))
     firsts: dict[tuple[tuple[str, ...], ...], list[Chunk]] = {}

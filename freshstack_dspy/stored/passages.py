@@ -1,11 +1,11 @@
 """Passages in the files of a collection: what retrievers with other chunks found, and where it is.
 
-Retrievers give texts with offsets in characters of text that they decoded themselves: a loader
-that translates line ends shifts them, and some splitters give none. So a result is placed by the
-first that holds: its id is a chunk's; its text is at its offset; its text is in the file once; it
-is there once if white space is passed over. For a text without a path, all files are searched;
-where it is that of a chunk without the white space around it, it is the chunk. Anything else is
-unplaced.
+Retrievers return texts with offsets in characters of text that they decoded themselves. Loaders
+that translate line ends shift these, and some splitters give none. So a result is placed by the
+first rule that holds: its id is a chunk's; its text is at its offset; its text is in the file once;
+its text is there once if white space is ignored. A text without a path is searched for in all
+files; if it is a chunk's text without the white space around it, it is that chunk. Anything else
+is unplaced.
 """
 
 import json
@@ -69,7 +69,7 @@ class FileText:
         return "".join(self.text.split()), places
 
     def holds(self, text: str) -> bool:
-        """Whether a text is there, once or several times, also by other white space."""
+        """Whether a text is there, once or several times, ignoring differences in white space."""
         return text in self.text or "".join(text.split()) in self._without_space[0]
 
     def span(self, hit: Hit) -> tuple[int, int] | None:
@@ -88,7 +88,7 @@ class FileText:
         return place and (self.byte_at(place[0]), self.byte_at(place[1]))
 
     def _find(self, text: str, start: int | None) -> tuple[int, int] | None:
-        """Where a text is, in characters: at `start`, or the only place, also by other white space."""
+        """The place of a text, in characters: at `start`, or the only one, ignoring white space."""
         if not text.strip():
             return None
         if start is not None and self.text.startswith(text, start):
@@ -218,7 +218,7 @@ class Files:
         return files
 
     def named(self, path: str, source: str | None = None) -> Sequence[File]:
-        """The files that a path may mean: those whose path and its own end alike the farthest."""
+        """The files that a path may mean: those that share the longest ending with it."""
         wanted = _parts(path)
         alike: defaultdict[int, list[File]] = defaultdict(list)
         for file in self._by_name.get(wanted[-1] if wanted else "", ()):
@@ -238,8 +238,8 @@ class Files:
             return None if hit.text is None else self._find_text(hit, hit.text)
         named = self.named(hit.path, hit.source)
         exact = _exact(hit.path, named)
-        # A text that is in the file of this path is in no other of its base name, and where the
-        # source is named too, there is no other file.
+        # If the text is in the file with this path, other files of this base name are not tried;
+        # if the source is named too, there is no other file.
         if hit.text is None:
             named = exact or named
         elif exact and (hit.source or any(self.text(*file).holds(hit.text) for file in exact)):
@@ -250,7 +250,7 @@ class Files:
         return places[0] if len(places) == 1 else None
 
     def _find_text(self, hit: Hit, text: str) -> Place | None:
-        """Where a text without a path is: in the files with its rarest word, or a whole chunk."""
+        """The place of a text without a path: in the files with its rarest word, or a whole chunk."""
         words = text.split()
         whole = words[1:-1]  # the first and the last may be cut
         files: Sequence[File] = list(self._chunks)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Record)
 NO_LINES = hashlib.sha256().hexdigest()
 MANY = 50_000
-"""Above so many, judgments and candidates are written as Parquet."""
+"""With more records than this, judgments and candidates are written as Parquet."""
 _ROWS = 8192
 """Records in a row group, and read at a time."""
 
@@ -62,7 +62,7 @@ class RecordFile(NamedTuple):
     order: tuple[str, ...]
     """The fields that order the lines, compared as text by code point."""
     once: bool = True
-    """Whether these fields name at most one record; where not, the lines themselves break ties."""
+    """Whether these fields name at most one record; otherwise the lines themselves break ties."""
     optional: bool = False
     """Whether it is written only where there are records."""
     large: bool = False
@@ -89,10 +89,10 @@ class RecordFile(NamedTuple):
         files: Mapping[str, str] | None = None,
         sums: Mapping[str, str] | None = None,
     ) -> "Records[Record]":
-        """Open the file of a collection: what is read later is what it is now.
+        """Open the file of a collection; later reads see its present content.
 
         JSON Lines are then compared with the manifest's `files`, and Parquet with `sums`, which
-        collections of before 0.3 lack.
+        collections from before 0.3 lack.
 
         Raises:
             CollectionError: It is missing, or cannot be read.
@@ -162,7 +162,7 @@ def lines_sha256(records: Iterable[Record]) -> str:
 
 
 def rows(records: Sequence[Record], *fields: str) -> Iterable[tuple[Any, ...]]:
-    """Give some fields of records; of Parquet nothing else is read."""
+    """Give some fields of records; from Parquet, nothing else is read."""
     return records.rows(*fields) if isinstance(records, Records) else _fields(records, fields)
 
 
@@ -171,7 +171,7 @@ def _fields(records: Sequence[Any], fields: Iterable[str]) -> Iterable[tuple[Any
 
 
 def records_of(records: Sequence[R], query_id: str) -> Sequence[R]:
-    """Give the records of one query; of Parquet little else is read."""
+    """Give the records of one query; from Parquet, little else is read."""
     if isinstance(records, Records):
         return records.of_query(query_id)
     return _of_query(records, query_id)
@@ -184,8 +184,8 @@ def _of_query(records: Iterable[Any], query_id: str) -> tuple[Any, ...]:
 class Records(Sequence[R], Generic[R]):
     """The records of a file in its order, read when they are asked for.
 
-    JSON Lines are decoded at once and kept; records of Parquet are made anew each time.
-    Its methods raise a `CollectionError` where the file is damaged, or is not that of its hash.
+    JSON Lines are decoded at once and kept; Parquet records are made anew each time.
+    Its methods raise a `CollectionError` if the file is damaged or does not match its hash.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Records(Sequence[R], Generic[R]):
         """Hold the bytes of JSON Lines, or open Parquet; `sha256` is what the hash must be."""
         self._path, self._record, self._sha256 = path, record, sha256
         self.data = data
-        """The bytes of JSON Lines; None of Parquet."""
+        """The bytes of JSON Lines; None for Parquet."""
         self._last: tuple[int, pa.Table] | None = None
         needed = {
             name: kind
@@ -255,7 +255,7 @@ class Records(Sequence[R], Generic[R]):
         return self._opened
 
     def rows(self, *fields: str) -> Iterator[tuple[Any, ...]]:
-        """Give some fields of all records; of Parquet nothing else is read."""
+        """Give some fields of all records; from Parquet, nothing else is read."""
         if self.data is not None:
             yield from _fields(self._lines, fields)
             return
@@ -339,7 +339,7 @@ class Records(Sequence[R], Generic[R]):
 
 
 def _parts(kind: Any, column: Any) -> Sequence[Any]:
-    """Check parts of records; those that say the same are one object."""
+    """Check parts of records; equal parts become one object."""
     import pyarrow as pa
 
     if not pa.types.is_struct(column.type) or any(
