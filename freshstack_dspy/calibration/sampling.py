@@ -20,8 +20,7 @@ from freshstack_dspy.files import (
     encode_records,
     write_file,
 )
-from freshstack_dspy.pages.page import counted
-from freshstack_dspy.pages.shown import Shown
+from freshstack_dspy.pages.page import Shown, counted
 from freshstack_dspy.records import (
     Agreement,
     Answer,
