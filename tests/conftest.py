@@ -2,13 +2,15 @@
 
 import asyncio
 import functools
+import gc
 import importlib.metadata
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import diskcache.core
 import pytest
 import trustme
 import typer
@@ -21,6 +23,17 @@ settings.register_profile("nightly", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("FRESHSTACK_TESTS", "quick"))
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PROVIDER_SETTINGS = ("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What all tests import stays: it is not searched for garbage again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +76,7 @@ def _nothing_is_made_twice_that_is_always_the_same() -> Iterator[None]:
         installed = functools.cache(importlib.metadata.packages_distributions)
         patch.setattr(importlib.metadata, "packages_distributions", installed)
         patch.setattr(os, "fsync", lambda _: None)
+        patch.setitem(diskcache.core.DEFAULT_SETTINGS, "sqlite_synchronous", 0)
         yield
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import nbclient
 import nbformat
+import pytest
 
 TEN_LINES = """\
 import pandas as pd
@@ -53,6 +54,7 @@ SHOWN = {
 """What is in the HTML of a cell's result."""
 
 
+@pytest.mark.slow
 def test_a_notebook_builds_and_shows_results(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, CELLS)])
     resources = {"metadata": {"path": str(tmp_path)}}

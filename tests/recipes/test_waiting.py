@@ -36,7 +36,7 @@ class Watched(Heard):
 def test_a_build_says_for_whom_it_waits_after_the_first_time_out(
     server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_WAIT", 0.2)
+    monkeypatch.setattr(session, "_WAIT", 0.1)
     server.says(Scripted("late", delay=30))
     progress, events, lock = Watched(), list[CallEvent](), threading.Lock()
 
@@ -44,14 +44,14 @@ def test_a_build_says_for_whom_it_waits_after_the_first_time_out(
         with lock:
             events.append(event)
 
-    config = asking(tmp_path, server, model={"timeout": 1, "retries": 1, "concurrency": 1})
+    config = asking(tmp_path, server, model={"timeout": 0.3, "retries": 1, "concurrency": 1})
     with pytest.raises(TransientModelError, match="3 requests in a row"):
         build(config, progress=progress, callback=note)
 
     step, first = progress.waited[0]
     assert step in ("nuggets", "sub_questions", "closed_book_answer")
     assert f"without a reply of openai/scripted ({server.api_base})" in first
-    assert any("asked again: " in one and "timeout = 1 s" in one for _, one in progress.waited)
+    assert any("asked again: " in one and "timeout = 0.3 s" in one for _, one in progress.waited)
     begun = events.index(next(one for one in events if one.status == "waiting"))
     assert begun == 0, "before the first call has ended"
     ended = [one for one in events if one.status != "waiting"]

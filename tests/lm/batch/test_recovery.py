@@ -49,8 +49,8 @@ POINTS = [
     pytest.param("openai", "submit", "create", "before", marks=slow),
     pytest.param("openai", "submit", "create", "after", marks=slow),
     pytest.param("openai", "status", "content", "after", marks=slow),
-    pytest.param("azure", "submit", "create", "after"),
-    pytest.param("anthropic", "status", "content", "after", marks=slow),
+    pytest.param("azure", "submit", "create", "after", marks=slow),
+    pytest.param("anthropic", "status", "content", "after"),
 ]
 
 
