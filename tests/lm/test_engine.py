@@ -104,18 +104,6 @@ def test_a_local_server_needs_no_key(
     assert server.requests[0]["model"] == "scripted"
 
 
-def test_litellm_is_not_imported_unless_it_is_needed() -> None:
-    code = (
-        "import sys, freshstack_dspy.lm.client, freshstack_dspy.programs\n"
-        "print(sorted({'litellm', 'instructor', 'openai'} & set(sys.modules)))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-
-    assert json.loads(found) == []
-
-
 _LITELLM_AS_IT_WAS = """
 import os, litellm
 names = ("client_session", "sync_transport", "num_retries", "DEFAULT_MAX_RETRIES", "drop_params")
@@ -468,7 +456,7 @@ def test_a_request_that_is_given_up_is_closed_at_the_deadline(
 ) -> None:
     head, piece, pause = answer
     with Hostile(head, piece, pause=min(pause, 1.0) if head else 0.5).running() as server:
-        lm = client_for(name=name, api_base=server.api_base, timeout=1.0, retries=0)
+        lm = client_for(name=name, api_base=server.api_base, timeout=0.5, retries=0)
         provider_for(ModelConfig(name=name))  # what it imports takes longer than this
         begun = time.monotonic()
         with pytest.raises((ReplyError, TransientModelError), match="did not answer"):
