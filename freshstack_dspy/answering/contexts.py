@@ -19,7 +19,8 @@ from freshstack_dspy.measures.density import density_of, oracle_context
 from freshstack_dspy.measures.evaluation import Values, evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.documents import ReportWriter, writer_inputs
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (

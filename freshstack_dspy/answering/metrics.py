@@ -29,7 +29,8 @@ from freshstack_dspy.files import decode_records, encode_records, replace_folder
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.recipes.provenance import prompts_of
 from freshstack_dspy.recipes.session import Session

@@ -15,7 +15,7 @@ from freshstack_dspy.measures.compare import Comparison, compare_evaluations
 from freshstack_dspy.measures.evaluation import Values
 from freshstack_dspy.measures.qrels import About
 from freshstack_dspy.measures.statistics import Estimate
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
     AssignedAnswer,

@@ -52,7 +52,8 @@ from freshstack_dspy.measures.kappa import (
 )
 from freshstack_dspy.measures.spans import shared, size
 from freshstack_dspy.measures.statistics import Interval, bootstrap
-from freshstack_dspy.pages.page import Shown, counted, interval
+from freshstack_dspy.pages.page import counted, interval
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     SCALES,
     Agreement,

@@ -19,7 +19,7 @@ from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation,
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.ppi import Corrected, corrected_mean
 from freshstack_dspy.measures.run import RunSource
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import SCALES, HumanLabel, Record
 from freshstack_dspy.stored.contents import NuggetsName, Slices, slice_queries
 

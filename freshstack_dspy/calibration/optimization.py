@@ -53,7 +53,7 @@ from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.kappa import Values, share_of
 from freshstack_dspy.measures.statistics import Interval, bootstrap
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.own import check_takes

@@ -20,7 +20,8 @@ from freshstack_dspy.files import (
     encode_records,
     write_file,
 )
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Agreement,
     Answer,

@@ -9,7 +9,8 @@ import typer
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import Asking, AtLeastOne, Outcome, check_out, command, judging
-from freshstack_dspy.pages.page import Page, Shown
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from freshstack_dspy.cli.command import (
     command,
     say,
 )
-from freshstack_dspy.pages.page import Page, Shown
+from freshstack_dspy.pages.page import Page
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars
 
 

@@ -22,7 +22,8 @@ import typer
 from freshstack_dspy.pages.data import page_csv, page_json, page_latex
 from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
-from freshstack_dspy.pages.page import Page, Shown, Span, Text, one_line
+from freshstack_dspy.pages.page import Page, Span, Text, one_line
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.pages.terminal import page_text, width, wrapped
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Any
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import FromZero, Outcome, SlicesNamed, command, slices_named
-from freshstack_dspy.pages.page import Page, Shown, Text
+from freshstack_dspy.pages.page import Page, Text
+from freshstack_dspy.pages.shown import Shown
 
 
 @command

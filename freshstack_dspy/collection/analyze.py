@@ -27,7 +27,8 @@ from freshstack_dspy.measures.qrels import ChunkLabels, NuggetQrels
 from freshstack_dspy.measures.run import UNPLACED, PassageRun
 from freshstack_dspy.measures.spans import Span, shared, size
 from freshstack_dspy.pages.html import html_fragment
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Importance, Record, SliceName, Spans, Technique
 from freshstack_dspy.rows import load_pandas
 from freshstack_dspy.stored.folder import StoredCollection

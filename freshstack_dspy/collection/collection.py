@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.pages.html import html_fragment
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Scale, ScaleName
 from freshstack_dspy.rows import row_files
 from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices

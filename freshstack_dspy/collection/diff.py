@@ -14,7 +14,7 @@ from pydantic import Field
 
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.files import encode_records, write_file
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Record, SliceName
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.folder import StoredCollection

@@ -7,7 +7,7 @@ from pathlib import Path
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import FirstOf, Recorded
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     Candidate,
     Chunk,

@@ -32,7 +32,8 @@ from freshstack_dspy.measures.evaluation import (
 )
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.statistics import Interval, macro_interval
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DEPENDS, Record
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_dry_run, makers

@@ -14,7 +14,8 @@ from freshstack_dspy.corpus.texts import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.measures.passage_labels import SpanLabel, chunks_under, label_under
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Record, SourceFile
 from freshstack_dspy.stored.contents import Contents, nuggets_by_query, slice_queries
 from freshstack_dspy.stored.manifest import Provenance

@@ -12,7 +12,7 @@ from freshstack_dspy.measures.passage_labels import judge_passages
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.searches import Search, SearchRun, read_searches
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Record
 from freshstack_dspy.stored.contents import Slices
 from freshstack_dspy.stored.folder import StoredCollection

@@ -13,7 +13,8 @@ from freshstack_dspy.files import existing_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.format import Format, read_layout
 from freshstack_dspy.formats.imported import EXPORT_FILE, Description, read_description
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
 from freshstack_dspy.stored.contents import Contents, Counts, count, missing_of, reference_faults
 from freshstack_dspy.stored.manifest import CORPUS_FILE, MANIFEST_FILE, read_manifest, trust_line

@@ -35,7 +35,8 @@ from freshstack_dspy.measures.statistics import (
     permutation_tests,
     spearman_rho,
 )
-from freshstack_dspy.pages.page import Shown, counted, p_value
+from freshstack_dspy.pages.page import counted, p_value
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DEPENDS, DRY_RUN, Record
 from freshstack_dspy.rows import load_pandas
 

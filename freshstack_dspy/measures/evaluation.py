@@ -30,7 +30,7 @@ from freshstack_dspy.measures.run import (
 )
 from freshstack_dspy.measures.searches import read_searches
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Record
 from freshstack_dspy.rows import load_pandas, read_csv
 

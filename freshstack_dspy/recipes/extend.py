@@ -21,7 +21,8 @@ from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.measures.passage_labels import by_passage_id
 from freshstack_dspy.measures.run import UNPLACED, Run, RunSource, is_passages, is_searches, to_run
 from freshstack_dspy.measures.searches import read_searches
-from freshstack_dspy.pages.page import Shown, counted, money
+from freshstack_dspy.pages.page import counted, money
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, report, showing
 from freshstack_dspy.recipes.make import Made
 from freshstack_dspy.recipes.make import run as run_verb

@@ -22,7 +22,8 @@ from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.files import check_writable, only_writer
 from freshstack_dspy.languages import language_of
 from freshstack_dspy.lm.telemetry import span
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, one_part, report, showing
 from freshstack_dspy.recipes.corpus import check_index, commit_dates, with_repositories
 from freshstack_dspy.recipes.opening import (

@@ -11,7 +11,8 @@ from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.prices import Price
-from freshstack_dspy.pages.page import Shown, money
+from freshstack_dspy.pages.page import money
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.questions.filters import is_in_image
 from freshstack_dspy.recipes.make import Made, run

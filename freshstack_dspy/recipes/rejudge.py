@@ -15,7 +15,8 @@ from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.lm.telemetry import span
-from freshstack_dspy.pages.page import Shown, counted, interval
+from freshstack_dspy.pages.page import counted, interval
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.recipes.make import Made, run
 from freshstack_dspy.recipes.opening import SessionOptions, configured
 from freshstack_dspy.recipes.provenance import provenance

@@ -21,7 +21,7 @@ from freshstack_dspy.collection.diff import (
     query_changes,
 )
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.pages.page import Shown
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.corpus import commit_dates
 from freshstack_dspy.recipes.make import Made, check_reusable, check_there, run

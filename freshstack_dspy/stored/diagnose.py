@@ -18,7 +18,8 @@ from freshstack_dspy.measures.kappa import vote_agreement
 from freshstack_dspy.measures.measure import Measure, parse_measures
 from freshstack_dspy.measures.qrels import About, NuggetQrels
 from freshstack_dspy.measures.statistics import Estimate
-from freshstack_dspy.pages.page import Shown, counted
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     DRY_RUN,
     RELEVANT,

@@ -19,9 +19,9 @@ from freshstack_dspy.pages.page import (
     counted,
     cut,
     notes,
-    page_of,
     percent,
 )
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.views.scores import GOLD, missing_lines, run_tables
 
 _OF_CONTEXTS = ("Cov(Z)", "alpha_nDCG", "Cov(y)", "Den(Z)", "Den(y)")

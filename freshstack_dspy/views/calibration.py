@@ -25,8 +25,8 @@ from freshstack_dspy.pages.page import (
     money,
     names_by,
     notes,
-    page_of,
 )
+from freshstack_dspy.pages.shown import page_of
 
 _WHAT = {
     "support": "judge compared with {people}",

@@ -35,9 +35,9 @@ from freshstack_dspy.pages.page import (
     marked,
     names_by,
     notes,
-    page_of,
     percent,
 )
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import (
     DEPENDS,
     DRY_RUN,

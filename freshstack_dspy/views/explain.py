@@ -10,8 +10,8 @@ from freshstack_dspy.pages.page import (
     counted,
     cut,
     marked,
-    page_of,
 )
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import (
     TECHNIQUES,
     CandidateOrigin,

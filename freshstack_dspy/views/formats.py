@@ -4,7 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from freshstack_dspy.formats.validate import Validation
-from freshstack_dspy.pages.page import Page, Table, Text, counted, page_of
+from freshstack_dspy.pages.page import Page, Table, Text, counted
+from freshstack_dspy.pages.shown import page_of
 
 
 @page_of.register

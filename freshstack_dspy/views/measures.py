@@ -23,9 +23,9 @@ from freshstack_dspy.pages.page import (
     names_by,
     notes,
     p_value,
-    page_of,
     percent,
 )
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import DEPENDS, DRY_RUN
 
 FEW_QUERIES = 30

@@ -18,9 +18,9 @@ from freshstack_dspy.pages.page import (
     counted,
     money,
     notes,
-    page_of,
     part,
 )
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.questions.filters import overlap_note
 from freshstack_dspy.recipes.extend import Extended
 from freshstack_dspy.recipes.make import Refreshed

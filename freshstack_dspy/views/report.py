@@ -44,7 +44,6 @@ from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.page import (
     Page,
     Picture,
-    Shown,
     Span,
     Table,
     Text,
@@ -54,11 +53,11 @@ from freshstack_dspy.pages.page import (
     interval,
     names_by,
     notes,
-    page_of,
     part,
     percent,
 )
 from freshstack_dspy.pages.pictures import Dot, bars_picture, columns_picture, dots_picture
+from freshstack_dspy.pages.shown import Shown, page_of
 from freshstack_dspy.records import DEPENDS, DRY_RUN, HumanLabel
 from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.diagnose import Diagnosis, diagnose

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from freshstack_dspy.answering.scores import Scores
-from freshstack_dspy.pages.page import Page, Table, counted, cut, interval, names_by, notes, page_of
+from freshstack_dspy.pages.page import Page, Table, counted, cut, interval, names_by, notes
+from freshstack_dspy.pages.shown import page_of
 
 By = Literal["run", "answer"]
 GOLD = "gold"

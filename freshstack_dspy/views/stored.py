@@ -3,18 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from freshstack_dspy.pages.page import (
-    Cell,
-    Page,
-    Span,
-    Table,
-    Text,
-    counted,
-    notes,
-    page_of,
-    part,
-    percent,
-)
+from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, counted, notes, part, percent
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import DRY_RUN
 from freshstack_dspy.stored.contents import FROM_PASSAGES
 from freshstack_dspy.stored.diagnose import Diagnosis

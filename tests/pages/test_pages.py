@@ -22,11 +22,11 @@ from freshstack_dspy.pages.page import (
     located,
     marked,
     p_value,
-    page_of,
     part,
     percent,
     prose,
 )
+from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.pages.terminal import page_text
 
 EVIL = "<script>alert(1)</script> | *x* \x1b[31m\u202e `y` [a](javascript:b)"
