@@ -1,6 +1,7 @@
 """Objects found by their names: `module:name`, or what an installed package calls them."""
 
 import importlib
+import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -124,3 +125,16 @@ class Registry:
 
     def _values(self, name: str) -> list[str]:
         return sorted({entry.value for entry in self._others() if entry.name == name})
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of packages, and of `python`, where this runs; empty where one is missing."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    def version_of(package: str) -> str:
+        try:
+            return platform.python_version() if package == "python" else version(package)
+        except PackageNotFoundError:
+            return ""
+
+    return {package: version_of(package) for package in packages}

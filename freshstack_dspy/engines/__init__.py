@@ -4,9 +4,7 @@ Pure functions over Arrow batches (`arrow_batches.py`) go to either, and give th
 """
 
 import functools
-import platform
-from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from freshstack_dspy.config import EngineConfig
@@ -25,15 +23,3 @@ def mapper(engine: EngineConfig) -> Callable[..., Iterator[Any]]:
 
     check(engine)
     return functools.partial(map_batches, engine)
-
-
-def installed(packages: Iterable[str]) -> dict[str, str]:
-    """The versions of packages, and of `python`, where this runs; empty where one is missing."""
-
-    def version_of(package: str) -> str:
-        try:
-            return platform.python_version() if package == "python" else version(package)
-        except PackageNotFoundError:
-            return ""
-
-    return {package: version_of(package) for package in packages}

@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from freshstack_dspy.config import EngineConfig
-from freshstack_dspy.engines import installed
 from freshstack_dspy.errors import EngineError, FreshstackError
+from freshstack_dspy.registry import installed
 
 STALLED = 900.0
 """Seconds without a result, after which the work stops."""

@@ -29,7 +29,7 @@ from freshstack_dspy.corpus.parquet import (
     sorted_batches,
     write_chunks,
 )
-from freshstack_dspy.engines import installed, mapper
+from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, ConfigError, IndexingError, SourceError
 from freshstack_dspy.files import Uri, check_writable, existing_folder, replace_folder
 from freshstack_dspy.index.hybrid import HybridIndex
@@ -45,6 +45,7 @@ from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
+from freshstack_dspy.registry import installed
 from freshstack_dspy.stored.contents import count_kinds, listed
 
 if TYPE_CHECKING:
