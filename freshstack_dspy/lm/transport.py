@@ -10,6 +10,7 @@ import json
 import queue
 import socket
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
@@ -25,6 +26,8 @@ from freshstack_dspy.lm.dspy_parts import (
 
 MOST_BYTES = 64 * 2**20
 """The longest body, decompressed; batches of vectors are some megabytes."""
+_PIECE = 2**20
+"""How much is decompressed at once."""
 
 Result = TypeVar("Result")
 
@@ -59,6 +62,19 @@ def _bounded(chunks: Iterable[bytes], too_long: type[Exception]) -> Iterator[byt
         if size > MOST_BYTES:
             raise too_long(f"its reply is longer than {MOST_BYTES >> 20} MiB")
         yield chunk
+
+
+def _inflated(chunks: Iterable[bytes], malformed: type[Exception]) -> Iterator[bytes]:
+    """Decompress gzip or zlib, as the header of the data says, piece by piece."""
+    inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+    try:
+        for chunk in chunks:
+            left = chunk
+            while left:
+                yield inflate.decompress(left, _PIECE)
+                left = inflate.unconsumed_tail
+    except zlib.error as error:
+        raise malformed(f"its reply cannot be decompressed: {error}") from None
 
 
 def _with_error(body: bytes) -> bytes:
@@ -106,18 +122,22 @@ def bound_httpx() -> None:
     """Bound what LiteLLM and the SDKs below it read through httpx, in calls of `answer_within`.
 
     They make their own clients in many places, so httpx's transport itself is wrapped. Other
-    requests of the process are unaffected. Compressed replies are neither requested nor read.
+    requests of the process are unaffected.
+    Compressed replies are not requested; some gateways send them all the same.
     """
     import httpx
 
     plain = httpx.HTTPTransport.handle_request
 
     class Bounded(httpx.SyncByteStream):
-        def __init__(self, stream: Any) -> None:
-            self._stream = stream
+        def __init__(self, stream: Any, coding: str) -> None:
+            self._stream, self._coding = stream, coding
 
         def __iter__(self) -> Iterator[bytes]:
-            return _bounded(self._stream, httpx.ReadError)
+            chunks = self._stream
+            if self._coding != "identity":
+                chunks = _inflated(chunks, httpx.ReadError)
+            return _bounded(chunks, httpx.ReadError)
 
         def close(self) -> None:
             self._stream.close()
@@ -131,11 +151,11 @@ def bound_httpx() -> None:
         network: Any = response.extensions.get("network_stream")
         if network is not None:
             sockets.add(network.get_extra_info("socket"))
-        coding = response.headers.get("content-encoding", "identity")
-        if coding.strip().lower() != "identity":
+        coding = response.headers.pop("content-encoding", "identity").strip().lower()
+        if coding not in ("identity", "gzip", "deflate"):
             response.close()
             raise httpx.ReadError(f"its reply is compressed as {coding!r}, which nobody asked for")
-        response.stream = Bounded(response.stream)
+        response.stream = Bounded(response.stream, coding)
         return response
 
     httpx.HTTPTransport.handle_request = handle_request  # type: ignore[method-assign]

@@ -443,6 +443,16 @@ def test_a_body_is_read_as_far_as_any_reply_can_be(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", CLIENTS)
+def test_a_reply_that_a_gateway_compressed_unasked_is_read(client_for: Connect, name: str) -> None:
+    message = {"role": "assistant", "content": "Bern"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = gzip.compress(json.dumps({"model": "scripted", "choices": [choice]}).encode())
+    head = HEAD + f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with Hostile(head, body, most=1).running() as server:
+        assert client_for(name=name, api_base=server.api_base)("hello") == ["Bern"]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize(
     "answer",
     [
