@@ -351,7 +351,7 @@ def analyze(
         loaded, run, against, measure=measure, covered=covered, limit=limit, query_id=query
     )
     if against is not None:
-        names = dict(zip(("run", "against"), _names([run, against]), strict=True))
+        names: dict[str, str] = dict(zip(("run", "against"), _names([run, against]), strict=True))
         analysis = analysis.model_copy(update=names)
     hints = [Text(loaded.labels_by)]
     if query is None:

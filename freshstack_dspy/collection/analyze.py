@@ -396,7 +396,9 @@ class _Analyzer:
         for nugget_id, chunk_id, label, evidence in rows(collection.judgments, *fields):
             if label is not None and label >= self.rel:
                 self.supports[nugget_id][chunk_id] = _Label(label, evidence)
-        self._slices = {part.query_id: part.slice for part in collection.slices}
+        self._slices: dict[str, SliceName] = {
+            part.query_id: part.slice for part in collection.slices
+        }
         self._nuggets = {nugget.nugget_id: nugget for nugget in collection.nuggets}
         self._ranks: dict[tuple[str, str], dict[Technique, int]] = {
             (query_id, chunk_id): {by.technique: by.rank for by in chain(*ranked)}

@@ -235,7 +235,9 @@ def write_changes(comparison: Difference, path: Path) -> None:
 def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
     """Give the queries that came, went, were edited, or are in another slice, by id."""
     was, now = ({query.query_id: query for query in side.queries} for side in (before, after))
-    slices = [{part.query_id: part.slice for part in side.slices} for side in (before, after)]
+    slices: list[dict[str, SliceName]] = [
+        {part.query_id: part.slice for part in side.slices} for side in (before, after)
+    ]
     for query_id in sorted(was.keys() | now.keys()):
         old, new = was.get(query_id), now.get(query_id)
         edited: tuple[str, ...] = ()
@@ -244,7 +246,7 @@ def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
             fields = ("title", "body", "answer")
             edited = tuple(name for name in fields if getattr(old, name) != getattr(new, name))
             change = "edited" if edited else "resliced"
-        before_after = [by_query.get(query_id) for by_query in slices]
+        before_after: list[SliceName | None] = [by_query.get(query_id) for by_query in slices]
         if change != "resliced" or before_after[0] != before_after[1]:
             yield QueryChange(
                 change=change,

@@ -237,6 +237,7 @@ def documents_tree(source: Path | Sequence[dict[str, Any]]) -> Iterator[Tree]:
 
 
 def _documents(source: Path | Sequence[dict[str, Any]]) -> Iterator[tuple[str, _Document]]:
+    place = ""
     try:
         if isinstance(source, Path):
             for number, line in read_lines(source):

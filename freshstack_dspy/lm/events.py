@@ -94,7 +94,7 @@ def call_event(
     )
 
 
-def waiting_event(model: str, seconds: float, why: str | None, load: dict[str, int]) -> CallEvent:
+def waiting_event(model: str, seconds: float, why: str | None, load: dict[str, Any]) -> CallEvent:
     """The event for a model that has not answered for a while."""
     return CallEvent(
         at=_now(),

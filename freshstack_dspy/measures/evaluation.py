@@ -364,8 +364,9 @@ def _as_trec_eval(run: Run) -> Run:
 
 def _notes(qrels: NuggetQrels, run: PassageRun, covered: float) -> PassageNotes:
     labels = without = 0
+    spans = None if qrels.spans is None else qrels.spans()
     for query, nuggets in qrels.nuggets.items():
-        of_query = () if qrels.spans is None else qrels.spans().labels(query).values()
+        of_query = () if spans is None else spans.labels(query).values()
         for chunk in chain.from_iterable(of_query):
             for nugget in nuggets:
                 if (chunk.labels.get(nugget) or 0) >= qrels.threshold:

@@ -221,21 +221,27 @@ class Spans(Protocol):
     @property
     def lengths(self) -> Mapping[str, int]:
         """The lengths of chunks and passages in tokens, by id."""
+        ...
 
     def place(self, document: str) -> Place:
         """Give the place of a chunk, or of a passage that `passage_id` named."""
+        ...
 
     def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
         """Give the labels of a query by (source, path)."""
+        ...
 
     def passage_id(self, place: Place) -> str:
         """Give the id of a passage; if it is exactly a chunk, the id of that chunk."""
+        ...
 
     def find(self, hit: Hit) -> Place | None:
         """Give the place of a result; None if it is not known."""
+        ...
 
     def read(self, path: Path) -> PassageRun:
         """Read a file of passages; raise a CollectionError if that fails."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -514,6 +520,7 @@ class HasQrels(Protocol):
 
     def qrels(self) -> NuggetQrels:
         """Give the judgments."""
+        ...
 
 
 QrelsSource = NuggetQrels | HasQrels | Path | str | Mapping[str, Mapping[str, Any]]

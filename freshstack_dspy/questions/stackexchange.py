@@ -274,8 +274,10 @@ class Dump:
         total = sum(path.stat().st_size for path in self.files(tables))
         done = 0
         for table in tables:
-            for rows, size in _blocks(self.places[table], table) if table in self.places else ():
-                yield from ((table, row) for row in rows)
+            place = self.places.get(table)
+            for rows, size in _blocks(place, table) if place else ():
+                for row in rows:
+                    yield table, row
                 done += size
                 if progress is not None:
                     progress(done, total)

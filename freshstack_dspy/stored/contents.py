@@ -113,7 +113,7 @@ class Contents:
         """Check that some query is in these slices, so that there is something to measure."""
         if self.query_ids(slices):
             return
-        counts = Counter(part.slice for part in self.slices if part.nuggets)
+        counts: Counter[SliceName] = Counter(part.slice for part in self.slices if part.nuggets)
         there = listed(_in_order(counts))
         if not any(counts[name] for name in SUPPORTED):
             raise CollectionError(
@@ -134,7 +134,9 @@ class Contents:
         measured = sum(
             (nuggets == "supported" and part.supported) or part.nuggets for part in chosen
         )
-        others = Counter(part.slice for part in self.slices if part.query_id not in ids)
+        others: Counter[SliceName] = Counter(
+            part.slice for part in self.slices if part.query_id not in ids
+        )
         if not others and measured == total:
             return ""
         line = f"{len(chosen):,} of {len(self.slices):,} queries"
@@ -315,7 +317,8 @@ def _in_order(slices: Mapping[SliceName, int]) -> dict[SliceName, int]:
 
 def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
     """Count skipped files by kind, in the order of its name."""
-    return dict(sorted(Counter(file.kind for file in skipped).items()))
+    counts: Counter[SkipKind] = Counter(file.kind for file in skipped)
+    return dict(sorted(counts.items()))
 
 
 def listed(counts: Mapping[Any, int]) -> str:

@@ -246,7 +246,9 @@ def finders(pool: Pooled) -> tuple[Finder, ...]:
     counts: Counter[tuple[Technique, str]] = Counter()
     alone: Counter[tuple[Technique, str]] = Counter()
     for candidate in pool.relevant.values():
-        near = {(by.technique, by.retriever) for by in candidate.found_by if by.rank <= pool.top_k}
+        near: set[tuple[Technique, str]] = {
+            (by.technique, by.retriever) for by in candidate.found_by if by.rank <= pool.top_k
+        }
         counts.update(near)
         alone.update(near if len(near) == 1 else ())
     return tuple(

@@ -170,9 +170,13 @@ class Files:
         ]
 
     @cached_property
+    def _all_lengths(self) -> Mapping[str, int]:
+        return _Lengths(self, self._chunks.values())
+
+    @property
     def lengths(self) -> Mapping[str, int]:
         """The lengths of chunks and passages in tokens, by id."""
-        return _Lengths(self, self._chunks.values())
+        return self._all_lengths
 
     @cached_property
     def _labels(self) -> Mapping[str, Mapping[File, Sequence[ChunkLabels]]]:
