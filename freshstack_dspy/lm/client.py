@@ -14,7 +14,7 @@ import dspy
 from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 from pydantic import ValidationError
 
-from freshstack_dspy.config import MODES, CacheConfig, Mode, ModelConfig
+from freshstack_dspy.config import MODES, BudgetConfig, CacheConfig, Mode, ModelConfig, PricesConfig
 from freshstack_dspy.errors import (
     ConfigError,
     DeferredError,
@@ -369,6 +369,9 @@ class RecordedLM(dspy.LM):
             "config": config,
             "mode": client.mode,
             "store": store,
+            "account": access.account.name,
+            "caps": access.account.caps.model_dump(mode="json"),
+            "prices": access.account.prices.model_dump(mode="json"),
         }
 
     @classmethod
@@ -376,7 +379,12 @@ class RecordedLM(dspy.LM):
         """Connect again as a saved state says; a program to run is not taken from a file."""
         _check_no_command(state["config"]["name"])
         model = ModelConfig.model_validate(state["config"])
-        lm: Any = connect(model, mode=state["mode"], store=state["store"])
+        account = Account(
+            state["account"],
+            BudgetConfig.model_validate(state["caps"]),
+            PricesConfig.model_validate(state["prices"]),
+        )
+        lm: Any = connect(model, mode=state["mode"], store=state["store"], account=account)
         copied: Self = lm.copy(**state["kwargs"])
         return copied
 

@@ -635,15 +635,15 @@ def _in_one_line(text: str) -> str:
 
 
 def _secrets(model: Model) -> Iterator[str]:
-    """Keys of the environment and the configuration, and the login in the model's address."""
+    """Keys of the environment and the configuration, and the logins of addresses, as of a proxy."""
     secrets = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     if model.api_key is not None:
         secrets.add(model.api_key.get_secret_value())
-    base = model.api_base or base_from_environment(model.name) or ""
-    for login in map(unquote, _LOGIN.findall(base)):
-        user, colon, password = login.partition(":")
-        # HTTP's Basic authorization has the colon also where there is only a token.
-        secrets |= {login, password} if colon else {user, f"{user}:"}
+    for address in (model.api_base or "", *os.environ.values()):
+        for login in map(unquote, _LOGIN.findall(address)):
+            user, colon, password = login.partition(":")
+            # HTTP's Basic authorization has the colon also where there is only a token.
+            secrets |= {login, password} if colon else {user, f"{user}:"}
     return (secret.strip() for secret in secrets if len(secret.strip()) >= _SHORTEST_SECRET)
 
 

@@ -71,11 +71,18 @@ def run_stages(work: Work, made: Contents, stages: Stages) -> Contents:
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
         DeferredError: In mode `defer`, requests of a stage were written down.
+        ConfigError: A step gave something else than contents.
         FatalModelError: A step without which nothing can be made gave nothing.
     """
     for stage in stages:
         for step in stage:
-            made = step(work, made)
+            result: Any = step(work, made)
+            if not isinstance(result, Contents):
+                raise ConfigError(
+                    f"step {step} gave {result!r:.80}; it has to give what was made, as "
+                    "replace(made, notes=…)"
+                )
+            made = result
         work.session.stop_if_deferred()
     return made
 

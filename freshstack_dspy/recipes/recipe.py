@@ -43,6 +43,11 @@ def with_programs(recipe: Any, programs: Programs) -> FreshStack:
             f"{type(recipe).__name__} {recipe!r:.80} is no recipe; make an object of a subclass of "
             "freshstack_dspy.recipes.freshstack.FreshStack with stages of its own"
         )
+    if not hasattr(recipe, "query_synthesizer"):
+        raise ConfigError(
+            f"{type(recipe).__name__} lacks the programs of a recipe; begin its __init__ with "
+            "super().__init__(config)"
+        )
     if programs:
         folder = recipe.config.file.parent
         recipe = cast("FreshStack", recipe.deepcopy())

@@ -126,25 +126,47 @@ def test_what_failed_is_asked_again_where_that_is_said(tmp_path: Path) -> None:
 # The short cut
 
 
-def test_any_change_of_what_a_build_depends_on_is_seen(config: BuildConfig, tmp_path: Path) -> None:
-    build(config, mode="replay")
-    assert Stamp(config, {}).matches()
-    own: Any = object()
-    assert not Stamp(config, {"recipe": own}).matches(), "no file tells of its changes"
-    for name in (
+@pytest.mark.parametrize(
+    "name",
+    [
         *("corpus/src/phase.py", "corpus/new.png", "questions.jsonl"),
-        *("cache/cache.db", "collection/judgments.jsonl", "collection/manifest.json"),
-    ):
-        path = tmp_path / name
-        before = (path.read_bytes(), path.stat()) if path.exists() else None
-        path.write_bytes((before[0] if before else b"\0") + b"\n")
-        assert not Stamp(config, {}).matches(), name
-        if before is None:
-            path.unlink()
-        else:
-            path.write_bytes(before[0])
-            os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
-        assert Stamp(config, {}).matches(), name
+        *("collection/judgments.jsonl", "collection/manifest.json", "the store"),
+    ],
+)
+def test_any_change_of_what_a_build_depends_on_is_seen(
+    config: BuildConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also one of a file that keeps its size and time, as `cp -p` does."""
+    build(config, mode="replay")
+    own: Any = object()
+    assert Stamp(config, {}).matches()
+    assert not Stamp(config, {"recipe": own}).matches(), "no file tells of its changes"
+    with monkeypatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        assert not Stamp(config, {}).matches()
+
+    path = tmp_path / name
+    if name == "the store":
+        store = ReplyStore(config.cache.path)
+        store.put(next(store.replies()).model_copy(update={"cost": 5.0}))
+        store.close()
+    elif not path.exists():
+        path.write_bytes(b"\0")
+    else:
+        data, state = path.read_bytes(), path.stat()
+        path.write_bytes(data[:-2] + data[:1] + data[-1:])
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert not Stamp(config, {}).matches()
+
+
+def test_a_build_that_recorded_replies_leaves_no_stamp(tmp_path: Path) -> None:
+    """Nor one during which somebody else did."""
+    config = domain(tmp_path)
+
+    build(config, provider=ScriptedProvider())
+    assert not Stamp(config, {}).matches()
+    build(config, provider=ScriptedProvider())
+    assert Stamp(config, {}).matches()
 
 
 def test_an_input_that_changes_during_a_build_is_a_change_for_the_next(tmp_path: Path) -> None:
