@@ -460,12 +460,11 @@ class _Run:
 
         def run(example: dspy.Example) -> Any:
             try:
-                answer = program(**example.inputs())
+                return self.measure.tally(example, program(**example.inputs()))
             except (ReplyError, AdapterParseError, FatalModelError) as error:
                 self.raise_if_ended()  # the model itself; else it is about this example
                 self.lm.ledger.enter(failed=1)
                 return error
-            return self.measure.tally(example, answer)
 
         def advance() -> None:
             self.progress.advance(part, self.account(part).spent)

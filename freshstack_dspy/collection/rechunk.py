@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -190,23 +189,48 @@ def _pool(
     over: Mapping[str, Sequence[str]],
     unchanged: Mapping[str, str],
 ) -> list[Candidate]:
-    """Give the new chunks that have a judgment, or are pooled as before.
-
-    Where a chunk overlaps several candidates, it has what found the most relevant, or the first.
-    """
+    """Give the new chunks that have a judgment, or are pooled as before, with what found them."""
     judged = {(each.query_id, each.chunk_id) for each in judgments}
-    best: dict[tuple[str, str], Candidate] = {}
+    overlapping: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)
     for candidate in pool:
         for chunk_id in over[candidate.chunk_id]:
             pair = candidate.query_id, chunk_id
             if unchanged.get(candidate.chunk_id) == chunk_id or pair in judged:
-                best[pair] = min(best.get(pair, candidate), candidate, key=_worth)
-    return [each.model_copy(update={"chunk_id": id_}) for (_, id_), each in best.items()]
+                overlapping[pair].append(candidate)
+    return [_merged(chunk_id, candidates) for (_, chunk_id), candidates in overlapping.items()]
 
 
-def _worth(candidate: Candidate) -> tuple[int, float]:
-    ranks = (by.rank for by in (*candidate.pooled_by, *candidate.ranked_below))
-    return -candidate.relevance.grade if candidate.relevance else 1, min(ranks, default=inf)
+def _merged(chunk_id: str, candidates: Sequence[Candidate]) -> Candidate:
+    """Give one candidate in place of those it overlaps, at the best of their ranks."""
+    first = candidates[0]
+    pooled = _best(candidates, "pooled_by", ("technique",))
+    techniques = {by.technique for by in pooled}
+    below = _best(candidates, "ranked_below", ("technique",))
+    grades = [each.relevance for each in candidates if each.relevance is not None]
+    return first.model_copy(
+        update={
+            "chunk_id": chunk_id,
+            "pooled_by": tuple(pooled),
+            "ranked_below": tuple(by for by in below if by.technique not in techniques),
+            "found_by": tuple(_best(candidates, "found_by", ("technique", "retriever"))),
+            "lost_without": tuple(
+                technique
+                for technique in first.lost_without
+                if all(technique in each.lost_without for each in candidates)
+            ),
+            "runs": tuple(_best(candidates, "runs", ("run",))),
+            "relevance": max(grades, key=lambda relevance: relevance.grade, default=None),
+        }
+    )
+
+
+def _best(candidates: Sequence[Candidate], field: str, by: tuple[str, ...]) -> list[Any]:
+    """Give the entries of a field of all candidates, by some of their own the one of best rank."""
+    best: dict[tuple[str, ...], Any] = {}
+    for entry in (each for candidate in candidates for each in getattr(candidate, field)):
+        key = tuple(getattr(entry, name) for name in by)
+        best[key] = min(entry, best.get(key, entry), key=lambda each: int(each.rank))
+    return list(best.values())
 
 
 def _with_ids(records: Iterable[R], field: str, over: Mapping[str, Sequence[str]]) -> list[R]:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -51,6 +52,9 @@ _REVISION = re.compile(r"(?!.*(?:\.\.|@\{))\w[\w.+/@#-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _COMMITTED = re.compile(rb"^committer [^\n]* (\d{1,11}) [+-]\d{4}$", re.MULTILINE)
 _FETCHED = "refs/freshstack/fetched"
+_FETCHING = ".fetching-"
+_ABANDONED = 3600
+"""Seconds after which an unfinished fetch is removed: its process was killed."""
 
 
 class _Git:
@@ -176,7 +180,10 @@ def fetch(
 def _fetched(url: str, protocols: Sequence[str], wanted: str, place: Path) -> str:
     """Fetch one commit into a bare repository of its own; give its id."""
     place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=place) as folder:
+    for unfinished in place.glob(f"{_FETCHING}*"):
+        if time.time() - unfinished.stat().st_mtime > _ABANDONED:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=place) as folder:
         new = Path(folder) / "new.git"
         new.mkdir()
         git = _Git(new, protocols)

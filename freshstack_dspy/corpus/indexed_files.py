@@ -85,10 +85,12 @@ def list_files(
 
 def _globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
     """Compile globs as in `.gitignore`, from the root of the corpus, but without negation."""
+    stripped = [glob.rstrip("/") for glob in globs]
+    if not all(glob.strip() for glob in stripped):
+        raise ConfigError(f"corpus {name!r}: a glob is empty; `*` is every file")
     try:
         return GitIgnoreSpec.from_lines(
-            f"\\{glob}" if glob.startswith(("!", "#")) else glob
-            for glob in (glob.rstrip("/") for glob in globs)
+            f"\\{glob}" if glob.startswith(("!", "#")) else glob for glob in stripped
         )
     except (ValueError, re.error) as error:
         raise ConfigError(f"corpus {name!r}: a glob is wrong: {error}") from None

@@ -310,7 +310,7 @@ def evaluate(
         most_results=max((len(ids.get(query, ())) for query in queries), default=0),
         tied=tuple(query for query in queries if _all_tied(measured_run, query)),
         conventions=conventions,
-        unjudged=tuple(_unjudged(judgments, measured_run, each) for each in cutoffs),
+        unjudged=tuple(_unjudged(judgments, ordered, each) for each in cutoffs),
         passages=passages,
         dry_run=judgments.dry_run,
         questions={q: text for q, text in judgments.questions.items() if q in values},
@@ -331,8 +331,9 @@ def _measured(
 
     Measures without a value are entered into `without_value`.
     """
-    ranking, judged_chunks = run.ids.get(query, ()), qrels.judged(query).chunks
-    alone = tuple(filter(judged_chunks.__contains__, ranking)) if condensed else ranking
+    ranking = run.ids.get(query, ())
+    alone: dict[int | None, tuple[str, ...]] = {}
+    """By the lowest relevant grade: a failed judgment has none, and may be judged at another."""
     values: dict[str, float] = {}
     values_alone: dict[str, float] = {}
     # The lowest relevant grade of trec_eval leaves the gains of nDCG as they are.
@@ -341,8 +342,12 @@ def _measured(
         judged = qrels.judged(query, 1 if measure.family in all_grades else measure.rel)
         try:
             value = of_judged = measure(ranking, judged)
-            if alone[: measure.k] != ranking[: measure.k] and measure.family != "Judged":
-                of_judged = measure(alone, judged)
+            if condensed and measure.rel not in alone:
+                labelled = qrels.judged(query, measure.rel).chunks
+                alone[measure.rel] = tuple(filter(labelled.__contains__, ranking))
+            judged_only = alone.get(measure.rel, ranking)
+            if judged_only[: measure.k] != ranking[: measure.k] and measure.family != "Judged":
+                of_judged = measure(judged_only, judged)
         except CollectionError as error:
             raise CollectionError(f"run {run.name!r:.200}, query {query!r:.200}: {error}") from None
         if value is None:

@@ -11,7 +11,7 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.formats.validate import validate
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.spans import Hit
-from freshstack_dspy.records import Relevance, SourceFile
+from freshstack_dspy.records import Relevance, SourceFile, Technique, TechniqueRank
 from freshstack_dspy.stored.contents import Contents, slice_queries
 from freshstack_dspy.stored.passages import Files
 from tests.collection import small
@@ -30,6 +30,7 @@ FILES = [
     SourceFile("lib", "whole.md", ("\ufeff" + PARTS[0]).encode()),
 ]
 OWN = 48
+_TECHNIQUES: tuple[Technique, ...] = ("question", "sub_questions")
 
 
 def judgment(chunk: Chunk, number: int) -> Judgment:
@@ -54,7 +55,12 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
         nuggets=nuggets,
         pool=tuple(
             candidate("12", chunk.chunk_id).model_copy(
-                update={"relevance": Relevance(grade=number % 4, reason="because", call_id="k")}
+                update={
+                    "relevance": Relevance(grade=number % 4, reason="because", call_id="k"),
+                    "pooled_by": (
+                        TechniqueRank(technique=_TECHNIQUES[number % 2], rank=number + 1),
+                    ),
+                }
             )
             for number, chunk in enumerate(pooled)
         ),
@@ -140,3 +146,18 @@ def test_only_a_whole_file_is_cut_anew(tmp_path: Path, collection: Collection) -
         rechunk(collection, 4, tmp_path / "new")
     with pytest.raises(ConfigError, match="exists"):
         rechunk(collection, 100, tmp_path / "parts")
+
+
+def test_a_chunk_over_several_candidates_has_all_that_found_them(
+    collection: Collection, tmp_path: Path
+) -> None:
+    after = rechunk(collection, 1000, tmp_path / "new").collection
+    before: dict[str, list[TechniqueRank]] = {}
+    for candidate_before in collection.pool:
+        path = collection.chunk(candidate_before.chunk_id).path
+        before.setdefault(path, []).extend(candidate_before.pooled_by)
+
+    for candidate_after in after.pool:
+        ranks = before[after.chunk(candidate_after.chunk_id).path]
+        best = {by.technique: by.rank for by in sorted(ranks, key=lambda by: -by.rank)}
+        assert {by.technique: by.rank for by in candidate_after.pooled_by} == best

@@ -1,8 +1,10 @@
 """Caps on calls, tokens and money hold, whatever is in flight."""
 
+import json
 import random
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,3 +163,12 @@ def test_an_attempt_that_may_have_been_billed_counts(store: ReplyStore, waits: l
 @given(text=st.text(max_size=400))
 def test_no_text_has_more_tokens_than_are_reserved_for_it(text: str) -> None:
     assert count_tokens(text) + 9 <= upper_bound(ask(text), None).tokens
+
+
+def test_a_model_that_is_saved_keeps_its_account(tmp_path: Path) -> None:
+    account = Account("mine", BudgetConfig(calls=3), PRICES)
+    lm = connect(ModelConfig(), store=tmp_path, account=account)
+
+    again = type(lm).load_state(json.loads(json.dumps(lm.dump_state()))).client.access.account
+
+    assert (again.name, again.caps, again.prices) == ("mine", account.caps, PRICES)

@@ -100,8 +100,8 @@ def test_the_prompt_is_the_system_message_and_the_turns(command: Callable[[str],
     ("code", "said"),
     [
         (
-            "import sys; sys.exit('no\\x1b[31m credits for sk-secret-key')",
-            r"exit code 1: no.*\[key\]",
+            "import sys; sys.exit('no\\x1b[31m credits for sk-secret-key by proxy-pass-1')",
+            r"exit code 1: no.*\[key\].*\[key\]",
         ),
         ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
         ("pass", "it wrote nothing"),
@@ -115,6 +115,7 @@ def test_a_command_that_fails_is_a_failure(
     command: Callable[[str], str], code: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTHER_API_KEY", "sk-secret-key")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:proxy-pass-1@127.0.0.1:9")
     name = command(code)
     for _ in range(2):  # it is recorded, and asked again
         with pytest.raises(ReplyError, match=said) as error:

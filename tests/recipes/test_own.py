@@ -397,3 +397,26 @@ def test_a_build_runs_in_an_event_loop_and_in_threads(tmp_path: Path) -> None:
 
     assert len({one.manifest.content_hash for one in made}) == 1
     assert all(isinstance(one, Nugget) for one in made[0].nuggets)
+
+
+def forgets(work: Work, made: Contents) -> Any:
+    """Return nothing."""
+
+
+class GivesNothing(FreshStack):
+    stages = ((forgets,), *FreshStack.stages)
+
+
+class WithoutPrograms(FreshStack):
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+
+@pytest.mark.parametrize("recipe", [GivesNothing, WithoutPrograms])
+def test_what_is_no_step_or_no_recipe_stops_before_anything_is_asked(
+    tmp_path: Path, recipe: Any
+) -> None:
+    config, provider = domain(tmp_path), ScriptedProvider()
+    with pytest.raises(ConfigError):
+        build(config, provider=provider, recipe=recipe(config))
+    assert not provider.calls
