@@ -37,7 +37,7 @@ FOUND = pa.schema({"query": pa.int64(), "chunk_id": pa.string(), "score": pa.flo
 def chunk_batch(
     files: pa.RecordBatch, max_tokens: int, languages: Mapping[str, Sequence[str]]
 ) -> pa.RecordBatch:
-    """Cut files, rows of `FILES`, into chunks of at most so many tokens, rows of `CHUNKS`.
+    """Cut files, rows of `FILES`, into chunks of at most `max_tokens` tokens, rows of `CHUNKS`.
 
     Each is in one of the languages of its source, which may have none.
     """

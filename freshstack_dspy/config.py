@@ -373,7 +373,7 @@ class EmbedderConfig(SearchModelConfig):
     query_prefix: str = ""
     passage_prefix: str = ""
     max_tokens: int | None = Field(default=None, ge=16)
-    """Longer texts are cut to so many tokens, prefix included; by default to what the model is
+    """Longer texts are cut to this many tokens, prefix included; by default to what the model is
     known to take. Of a hosted model's texts the tokens are counted as cl100k_base."""
     batch: int = Field(default=64, ge=1, le=2048)
     """Most texts in one request."""

@@ -132,7 +132,7 @@ def read_lines(path: Path, progress: ReadProgress | None = None) -> Iterator[tup
 
 
 def most_unpacked(size: int) -> int:
-    """Give how many bytes a compressed file of so many may unpack to."""
+    """Give how many bytes a compressed file of a size may unpack to."""
     return _ALWAYS + _RATIO * size
 
 

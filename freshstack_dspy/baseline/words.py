@@ -168,7 +168,7 @@ def _matches(weighed: Sequence[Mapping[str, float]], chunk: str) -> list[Match]:
 
 
 def _units(text: str) -> Iterator[tuple[str, set[str]]]:
-    """Cut a text into sentences, or runs of lines, of at least so many terms; with these."""
+    """Cut a text into sentences, or runs of lines, of a least number of terms; give their terms too."""
     held: list[str] = []
     start = begin = 0
     for end, after in [*(each.span() for each in _BREAK.finditer(text)), (len(text), len(text))]:

@@ -123,7 +123,8 @@ class Result(Record):
     document: str
     """The id of the chunk or passage."""
     labels: dict[str, int]
-    """By nugget of which it has one; none: unjudged. Of a passage, 0 where its evidence is above."""
+    """Its labels by nugget; empty if it is unjudged. For a passage, 0 if its evidence is already
+    in one above."""
     supports: tuple[str, ...]
     """The nuggets that it supports."""
     opening: str

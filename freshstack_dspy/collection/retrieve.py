@@ -71,8 +71,8 @@ def retrieve(
             "bytes"), or to documents; or a retriever of LangChain, LlamaIndex, Haystack or
             PyTerrier. Its results are placed in the corpus' files; if all are chunks, it is a run
             of chunks.
-        depth: How many chunks for each query. A retriever of your own is asked for so many where
-            it has a parameter k or top_k; else it gives what it gives.
+        depth: How many chunks for each query. A retriever of your own is given this number
+            if it has a parameter k or top_k; else it decides by itself.
         slices: Whose queries; None: every query that has a nugget.
         models: Embedders next to `lsa`, and what `hybrid+rerank` scores chunks with.
         fusion: How `hybrid` fuses.

@@ -274,7 +274,7 @@ def _whole_groups(order: Sequence[str], marks: Marks, count: int) -> set[str]:
 
 
 def _cut_out(order: Sequence[str], marks: Marks, taken: set[str], count: int) -> None:
-    """Take the question that costs the fewest others, until there are so many."""
+    """Take the question that costs the fewest others, until `count` are taken."""
     holders = _holders(order, marks)
     around = {id_: {other for mark in marks[id_] for other in holders[mark]} for id_ in order}
     lost: set[str] = set()

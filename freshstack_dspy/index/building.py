@@ -270,7 +270,7 @@ class Draft:
             ) from None
 
     def _texts(self) -> Iterator[list[str]]:
-        """What the chunks are found by, so many at a time."""
+        """The texts that the chunks are found by, a batch at a time."""
         texts: list[str] = []
         for batch in self.chunks.batches():
             texts += map(indexed_text, chunks_in(batch))

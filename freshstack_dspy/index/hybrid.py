@@ -40,7 +40,7 @@ from freshstack_dspy.text import terms
 
 HYBRID, RERANKED = "hybrid", "hybrid+rerank"
 _MUCH, _SHARD = 100_000_000, 50
-"""Scores from which on questions are searched for by several processes, so many at a time."""
+"""Scores from which on questions are searched for by several processes, and how many of them at a time."""
 
 
 class HybridIndex:
@@ -141,7 +141,7 @@ class HybridIndex:
         return cls(place, manifest, models, list(stored))
 
     def reranked_by(self, reranker: Reranker | None, depth: int) -> Self:
-        """Give the same index with another reranker, of so many chunks."""
+        """Give the same index with another reranker, which reranks `depth` chunks."""
         models = self._models._replace(reranker=reranker, rerank_depth=depth)
         other = type(self).__new__(type(self))
         vars(other).update(vars(self), _models=models)

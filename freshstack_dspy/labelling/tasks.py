@@ -160,7 +160,7 @@ class Tasks:
         return self.in_characters(verdict) if verdict else None
 
     def labels(self, task: LabelTask, sent: bytes, **by: str) -> list[AnyLabel]:
-        """Make the labels of a task from the page's request; `by` says who labelled, and when.
+        """Read the labels of a task from the page's request; `by` has the annotator and the time.
 
         Raises:
             ConfigError: A label is off the scale or outside the passage, or labels are missing.

@@ -43,7 +43,7 @@ MOST_BYTES = 300_000
 _ADDED = 8
 """Tokens that a model may add at the beginning and end of a text."""
 _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
-"""A search unit has so many passages; a passage counts once for each so many tokens."""
+"""Passages in a search unit, and the tokens after which a passage counts once more."""
 _SHOWN = 60
 _OPENAI = ("openai/", "azure/")
 _BY_OPENAI_SDK = ("openai", "together_ai", "nvidia_nim", "mistral", "fireworks_ai", "nebius")
@@ -351,7 +351,7 @@ def _shown(text: str) -> str:
 
 
 def _numbers(items: Any, name: str, count: int, kind: str) -> "NDArray[Any]":
-    """A field of so many results, by their index: finite numbers."""
+    """Read a field of `count` results, by their index: finite numbers."""
     import numpy as np
 
     by_index = {_field(item, "index"): _field(item, name) for item in items or ()}

@@ -142,7 +142,7 @@ def notes(*lines: str) -> tuple[Text, ...]:
 
 
 def items(lines: Sequence[str], limit: int | None = None) -> Iterator[Text]:
-    """Give entries of a list, at most so many, and how many more there are; nothing for 0."""
+    """Give at most `limit` entries of a list, and say how many more there are; nothing for 0."""
     for line in lines[:limit]:
         yield Text(line, "item")
     if limit and limit < len(lines):
@@ -298,8 +298,8 @@ def marked(
     Args:
         text: A text.
         places: From which character up to which one.
-        around: Only the lines of so many characters around the places, or at its beginning where
-            there is none; None: all.
+        around: Only the lines within this many characters of the places, or of the beginning if
+            there are no places; None: all.
     """
     ordered = sorted(places)
     start, end = 0, len(text)

@@ -21,7 +21,7 @@ def width() -> int:
 
 
 def page_text(page: Page, columns: int | None = None) -> str:
-    """Write a page for a terminal of so many columns; by default, as wide as it is.
+    """Write a page for a terminal of `columns` columns, by default its own.
 
     Where there is too little room, names of columns have several lines and ids are shortened; a
     table that is still wider is shown in several parts, one below the other.

@@ -20,7 +20,7 @@ class Grades(Prediction):
     """How relevant passages are."""
 
     grades: list[Relevance | None]
-    """Of each passage, in the given order; None where every reply left it out."""
+    """The grade of each passage, in the given order; None if every reply left it out."""
     error: ReplyError | None
     """Says which were left out."""
 
@@ -94,7 +94,7 @@ class Importances(Prediction):
     """How much a good answer needs nuggets."""
 
     importances: list[Importance | None]
-    """Of each nugget, in the given order; None where every reply left it out."""
+    """The importance of each nugget, in the given order; None if every reply left it out."""
     error: ReplyError | None
     """Says which were left out."""
 

@@ -235,7 +235,7 @@ def read_questions(
 ) -> QueryReading:
     """Read the questions, with `answered` only those with an accepted answer.
 
-    Where `min_corpus_overlap` is set, `limit` does not hold yet: `check_overlap` keeps so many.
+    Where `min_corpus_overlap` is set, `limit` does not hold yet: `check_overlap` applies it.
 
     Raises:
         SourceError: They cannot be read, or none is left.

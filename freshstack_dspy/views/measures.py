@@ -385,7 +385,7 @@ def _read_as(comparison: Comparison, letters: Mapping[str, str]) -> Iterator[str
         f"{counted(comparison.tests, 'test')}; 95% bootstrap intervals over queries. Not found "
         "does not mean equal."
     )
-    yield "detectable: the smallest true difference that so many queries show four times in five."
+    yield "detectable: the smallest true difference that this many queries show four times in five."
     yield from _exceptions(comparison, letters)
 
 
