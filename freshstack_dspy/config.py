@@ -623,7 +623,8 @@ class JudgeConfig(Section):
         return Scale(name=self.scale, threshold=self.threshold or SCALES[self.scale].threshold)
 
     def _faults(self) -> Iterator[str]:
-        _ = self.graded  # a threshold that the scale lacks is an error of its own
+        if "scale" in self.model_fields_set:  # else the recipe decides the scale
+            _ = self.graded  # a threshold that the scale lacks is an error of its own
         if self.votes % 2 == 0:
             yield f"votes is an odd number, so that there is a majority, not {self.votes}"
 
@@ -843,6 +844,7 @@ class BuildConfig(Section):
 
     def _faults(self) -> Iterator[str]:
         queries, recipe = self.queries, self.recipe.program
+        _ = self.judge.graded  # of a scale that is not set
         synthetic = queries.source == "synthetic"
         if recipe == "crux" and queries.source not in ("jsonl", "stackexchange"):
             yield (

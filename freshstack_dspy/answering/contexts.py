@@ -27,6 +27,7 @@ from freshstack_dspy.records import (
     Answer,
     AnswerStatus,
     AssignedAnswer,
+    AssignedNugget,
     OmittedChunk,
     Record,
     Scale,
@@ -54,6 +55,8 @@ class ContextReport(Record):
     status: AnswerStatus
     reason: str
     """Why there is no report, or no rating."""
+    nuggets: tuple[AssignedNugget, ...]
+    """The query's sub-questions, with the judge's ratings."""
     coverage: float | None
     """Cov(y); None if the report or one of its ratings failed."""
     density: float | None
@@ -93,7 +96,8 @@ def evaluate_contexts(
     """Write reports from the contexts of runs, and measure contexts and reports.
 
     Args:
-        session: Its `[generator]` writes the reports, and its `[judge]` rates them like passages.
+        session: Its `[generator]` writes the reports, and its `[judge]` rates them as it does passages:
+            with its shape, votes and threshold.
             None: contexts are measured, and no reports are written.
         collection: The collection with the queries, whose answers are the reports that people wrote.
         runs: The runs, with distinct names.
@@ -220,7 +224,8 @@ def _rated(
                 omitted=answer.omitted,
                 text=answer.text,
                 status=answer.status,
-                reason=reasons.get((run_id, query_id), ""),
+                reason=reasons.get((run_id, query_id), "") if coverage is None else "",
+                nuggets=rated.nuggets,
                 coverage=coverage,
                 density=density,
                 call_id=answer.call_id,

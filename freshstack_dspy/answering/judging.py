@@ -35,7 +35,7 @@ def assign(
     queries: Mapping[str, Query],
     nuggets: Mapping[str, Sequence[Nugget]],
 ) -> tuple[list[AssignedAnswer], list[AnsweringFailure]]:
-    """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote.
+    """Judge which nuggets each answer supports, as `[judge]` judges a chunk.
 
     An answer that says that there is none supports nothing. If the answer failed, or its run
     retrieved nothing, every nugget is `failed`.
@@ -49,7 +49,7 @@ def assign(
         for answer in answers
         if answer.is_answered
     ]
-    judgments = judge(session, session.recipe.support_judge, pairs, step="assignment", once=True)
+    judgments = judge(session, session.recipe.support_judge, pairs, step="assignment")
     by_pair = {
         (judgment.chunk_id, judgment.nugget_id): judgment for judgment in judgments.judgments
     }

@@ -3,6 +3,9 @@
 The scripted writer repeats its passages, and without any says nothing but that it knows nothing.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from freshstack_dspy.recipes.opening import configured, open_session
 from freshstack_dspy.recipes.plan import plan_asking
 from freshstack_dspy.stored.contents import Contents
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider
-from tests.recipes.test_crux import BRIDGE, DAM, built, scripted
+from tests.recipes.test_crux import BRIDGE, DAM, built, grade, scripted
 
 
 def write(inputs: Inputs) -> Any:
@@ -190,3 +193,38 @@ def test_it_says_where_a_model_grades_its_own_words(
     assert f"reports written by {writer}" in text
     assert f"reports rated by {config.model.name}" in text
     assert ("grades its own words" in text) is (generator is None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "requests", "coverage"),
+    [
+        ("threshold = 4", 6, 1),
+        ("threshold = 5", 6, 0),
+        ("shape = 'pairwise'", 12, 1),
+        ("shape = 'pairwise'\nvotes = 3", 36, 1),
+    ],
+)
+def test_a_report_is_rated_as_a_passage_is(
+    tmp_path: Path, made: Collection, settings: str, requests: int, coverage: float
+) -> None:
+    """Six reports answer two sub-questions with grade 4, or none; of three votes, one says 0."""
+    votes: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
+
+    def graded(inputs: Inputs) -> Any:
+        dissents = "votes" in settings and next(votes[str(inputs)]) == 2
+        said = grade(inputs)
+        for each in said["verdicts"][0]["grades"]:
+            each["grade"] = 0 if dissents else min(each["grade"], 4)
+        return said
+
+    path = tmp_path / "build.toml"
+    path.write_text(f"{path.read_text()}\n[judge]\n{settings}\n")
+    provider = scripted(WriteReport=write, GradeAnswerability=graded)
+    with open_session(load_config(path), provider=provider, searching=False) as session:
+        run = run_of(made, "good", dam="dam/1", bridge="bridge/1 bridge/2")
+        found = evaluate_contexts(session, made, [run])
+
+    assert provider.calls["GradeAnswerability"] == requests
+    assert found.values["good"].means["Cov(y)"] == coverage
+    labels = {nugget.label for each in found.reports for nugget in each.nuggets}
+    assert labels == {0, 4}
