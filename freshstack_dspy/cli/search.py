@@ -113,7 +113,7 @@ def retrieve(
             gives one.
         k: Most results for each query.
         embedder: A sentence-transformers folder, or a model as LiteLLM names it.
-        config: TOML file of a build: its [[embedder]], [reranker] and [fusion].
+        config: TOML file of a build: its [[embedder]], [reranker], [fusion] and [index].
         shortlist: TOML file of a build: run each [[retriever]], or without any all that there are,
             into the folder --out.
     """
@@ -142,6 +142,8 @@ def retrieve(
             models=models,
             fusion=settings.fusion,
             index_path=settings.index.path,
+            k1=settings.index.k1,
+            b=settings.index.b,
             progress=bars,
         )
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, overload
 
-from freshstack_dspy.config import DIMENSIONS, FusionConfig, Lexical
+from freshstack_dspy.config import DIMENSIONS, K1, B, FusionConfig, Lexical
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25
@@ -39,6 +39,8 @@ def retrieve(
     models: Models = NO_MODELS,
     fusion: FusionConfig = PAPER_FUSION,
     index_path: Path | str = Path(".freshstack/index"),
+    k1: float | None = None,
+    b: float | None = None,
     progress: Progress | bool | None = None,
 ) -> Run: ...
 @overload
@@ -50,7 +52,7 @@ def retrieve(
     slices: Sequence[SliceName] | None = None,
     progress: Progress | bool | None = None,
 ) -> Run | PassageRun: ...
-def retrieve(
+def retrieve(  # noqa: PLR0913 - each is a setting of its own
     collection: StoredCollection | Path | str,
     retriever: Any,
     *,
@@ -59,6 +61,8 @@ def retrieve(
     models: Models = NO_MODELS,
     fusion: FusionConfig = PAPER_FUSION,
     index_path: Path | str = Path(".freshstack/index"),
+    k1: float | None = None,
+    b: float | None = None,
     progress: Progress | bool | None = None,
 ) -> Run | PassageRun:
     """Retrieve for the queries of a collection.
@@ -78,6 +82,8 @@ def retrieve(
         fusion: How `hybrid` fuses.
         index_path: Where indexes are kept. That of the collection's build is opened if it holds
             the same chunks; else one is built next to it, and opened from then on.
+        k1: Of `bm25`, in place of that of the collection's build; see `HybridIndex.build`.
+        b: Of `bm25`, likewise.
         progress: Notified how far the stages of an index are, where one has to be built, and how
             many queries are done. True: bars, or lines in a pipe; False: nothing; by default bars
             on a terminal and in a notebook.
@@ -98,7 +104,7 @@ def retrieve(
     if retriever == BM25:
         models = models._replace(embedders=(), reranker=None)
     with showing(progress) as shown:
-        index = open_index(collection, retriever, models, index_path, shown)
+        index = open_index(collection, retriever, models, index_path, shown, k1=k1, b=b)
         with one_part(shown, "search", lambda: f"{len(queries):,} queries"):
             return search(index, queries, retriever, depth, fusion)
 
@@ -189,6 +195,9 @@ def open_index(
     models: Models,
     root: Path | str,
     progress: Progress,
+    *,
+    k1: float | None = None,
+    b: float | None = None,
 ) -> HybridIndex:
     """Open an index of a collection's chunks, or build one.
 
@@ -201,7 +210,13 @@ def open_index(
         "lance" if isinstance(path_or_uri(root), Uri) else recorded.get("lexical", "bm25s")
     )
     languages: Any = collection.manifest.config.get("languages") or ENGLISH
-    settings = Settings(recorded.get("dimensions", DIMENSIONS), lexical, languages=tuple(languages))
+    settings = Settings(
+        recorded.get("dimensions", DIMENSIONS),
+        lexical,
+        languages=tuple(languages),
+        k1=recorded.get("k1", K1) if k1 is None else k1,
+        b=recorded.get("b", B) if b is None else b,
+    )
     corpus, chunks = collection.manifest.files.get(CORPUS_FILE, ""), collection.corpus
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
     words = settings._replace(dimensions=0)
@@ -225,6 +240,8 @@ def open_index(
         dimensions=settings.dimensions,
         lexical=lexical,
         languages=settings.languages,
+        k1=settings.k1,
+        b=settings.b,
         progress=progress,
     )
 

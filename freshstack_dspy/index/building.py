@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from freshstack_dspy.config import RETRIEVERS
 from freshstack_dspy.corpus.parquet import ChunkFile, chunks_in
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.lexical import (
-    K1,
-    B,
-    CorpusTerms,
-    LexicalIndex,
-    cut_batch,
-    indexed_text,
-)
+from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, cut_batch, indexed_text
 from freshstack_dspy.index.lsa import MOST_CHUNKS, fit_lsa
 from freshstack_dspy.index.models import Embedder, EmbeddingError, HostedEmbedder
 from freshstack_dspy.index.ranking import unit_rows
@@ -81,7 +74,7 @@ class Draft:
         """Hash all that the rankings by `bm25` and `lsa` depend on."""
         settings = self.settings
         depends = [
-            *(SCHEMA_VERSION, settings.lexical, K1, B),
+            *(SCHEMA_VERSION, settings.lexical, settings.k1, settings.b),
             settings.dimensions if settings.lexical == "bm25s" else 0,
             *(version("PyStemmer"), unicodedata.unidata_version, *settings.languages),
             self.sha256 or self.chunks.sums.sha256,
@@ -196,7 +189,7 @@ class Draft:
 
         corpus = CorpusTerms.of(parts())
         self.report(BM25, 0)
-        LexicalIndex.build(corpus).save(folder / BM25)
+        LexicalIndex.build(corpus, self.settings.k1, self.settings.b).save(folder / BM25)
         self.report(BM25, 1)
         if not self.settings.dimensions:
             return {}

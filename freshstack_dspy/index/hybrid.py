@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, FusionConfig, Lexical
+from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, K1, B, FusionConfig, Lexical
 from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, IndexingError
@@ -76,6 +76,8 @@ class HybridIndex:
         lexical: Lexical = "bm25s",
         approximate_above: int = APPROXIMATE_ABOVE,
         languages: Sequence[str] = ENGLISH,
+        k1: float = K1,
+        b: float = B,
         progress: Progress | bool | None = None,
     ) -> Self:
         """Open the index of these chunks, settings and embedders, or build it.
@@ -95,21 +97,30 @@ class HybridIndex:
             languages: By whose stems and stop words terms are made, those of a chunk by its own
                 where it is among them; codes as `de`. Of another index than that of these
                 languages nothing is reused but vectors.
+            k1: How slowly a repeated term saturates in `bm25`, from 0.
+            b: How far `bm25` normalises by a chunk's length, from 0 to 1.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
                 embedders, and `table`; or whether bars show it, by default where a person looks on.
 
         Raises:
             IndexingError: No chunk, two chunks with one id, no word in any chunk, a place that
-                cannot be written, or an embedder that gives no vectors.
+                cannot be written, an embedder that gives no vectors, or a k1 or b that is out of
+                range or that `lance` does not take.
         """
         place = place_of(path_or_uri(root) / name)
         if lexical == "bm25s" and not isinstance(place, Folder):
             raise IndexingError(f"{place.path}: bm25s needs a folder; name lexical='lance'")
+        if not (0 <= k1 < math.inf and 0 <= b <= 1):
+            raise IndexingError(f"k1 is {k1} and b {b}; k1 is a number from 0, b from 0 to 1")
+        if lexical == "lance" and (k1, b) != (K1, B):
+            raise IndexingError(
+                f"lexical='lance' has k1 {K1} and b {B} alone, not {k1} and {b}; take 'bm25s'"
+            )
         try:
             file = chunks if isinstance(chunks, ChunkFile) else ChunkFile.holding(chunks)
         except CollectionError as error:
             raise IndexingError(str(error)) from None
-        settings = Settings(dimensions, lexical, approximate_above, tuple(languages))
+        settings = Settings(dimensions, lexical, approximate_above, tuple(languages), k1, b)
         with showing(progress) as shown:
             report = Fractions(shown)
             draft = Draft(file, settings, models.embedders, report, mapper(models.engine))

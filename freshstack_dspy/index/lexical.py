@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
+from freshstack_dspy.config import K1, B
 from freshstack_dspy.corpus.parquet import chunks_in
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.ranking import RowScore, best_rows
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from bm25s import BM25
     from scipy.sparse import csr_array
 
-K1, B = 1.2, 0.75
-"""Lucene's defaults. On SciFact and on search for functions by their docstrings they are better
-than Anserini's .9 and .4."""
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 
 
@@ -114,7 +112,7 @@ class LexicalIndex:
         self._model = model
 
     @classmethod
-    def build(cls, corpus: CorpusTerms) -> Self:
+    def build(cls, corpus: CorpusTerms, k1: float = K1, b: float = B) -> Self:
         """Score each term in each row, all at once."""
         rows = corpus.rows
         lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
@@ -123,10 +121,10 @@ class LexicalIndex:
         idf = np.zeros(int(with_term.max()) + 1)
         for df in np.unique(with_term[with_term > 0]).tolist():
             idf[df] = math.log(1 + (rows - df + 0.5) / (df + 0.5))
-        norms = K1 * ((1 - B) + B * lengths / lengths.mean())
+        norms = k1 * ((1 - b) + b * lengths / lengths.mean())
         frequencies = by_term.data.astype(np.float64)
         parts = frequencies / (norms[by_term.indices] + frequencies)
-        model = _bm25s().BM25(k1=K1, b=B, method="lucene", dtype="float64", backend="numpy")
+        model = _bm25s().BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
         model.scores = {
             "data": np.repeat(idf[with_term], with_term) * parts,
             "indices": by_term.indices.astype(np.int32),

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, Lexical
+from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, K1, B, Lexical
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, locked, path_or_uri, replace_folder, write_file
 from freshstack_dspy.index.table import ChunkTable, connected, reaching
@@ -53,6 +53,8 @@ class Settings(NamedTuple):
     approximate_above: int = APPROXIMATE_ABOVE
     languages: tuple[str, ...] = ENGLISH
     """By whose stems and stop words terms are made."""
+    k1: float = K1
+    b: float = B
 
 
 class VectorColumn(Record):

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from freshstack_dspy.config import K1
 from freshstack_dspy.corpus.parquet import chunk_schema, chunks_in
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.files import Uri
-from freshstack_dspy.index.lexical import K1, indexed_text, terms_of
+from freshstack_dspy.index.lexical import indexed_text, terms_of
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, cosines, nearest
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.lm.workers import map_in_order

@@ -19,7 +19,7 @@ from importlib.metadata import requires
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
+from freshstack_dspy.config import K1, B, BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.git import commit_date, fetch, find_commit
 from freshstack_dspy.corpus.indexed_files import ReadFile, SeenFiles, list_files, look_at_files
 from freshstack_dspy.corpus.parquet import (
@@ -406,6 +406,8 @@ def index_corpora(
         lexical=config.index.lexical,
         approximate_above=config.index.approximate_above,
         languages=config.languages or ENGLISH,
+        k1=K1 if config.index.k1 is None else config.index.k1,
+        b=B if config.index.b is None else config.index.b,
         progress=progress,
     )
 

@@ -85,10 +85,11 @@ def retrieve_all(
         shown = opened.enter_context(showing(progress))
         by_index = [each for each in candidates if each.own is None]
         index = None
-        if {each.by for each in by_index} == {BM25}:
-            index = open_index(collection, BM25, NO_MODELS, settings.index.path, shown)
-        elif by_index:
-            index = open_index(collection, HYBRID, by_index[0].models, settings.index.path, shown)
+        if by_index:
+            alone = {each.by for each in by_index} == {BM25}
+            by, models = (BM25, NO_MODELS) if alone else (HYBRID, by_index[0].models)
+            where = settings.index
+            index = open_index(collection, by, models, where.path, shown, k1=where.k1, b=where.b)
         shown.start("runs", len(candidates))
         files = {}
         for each in candidates:

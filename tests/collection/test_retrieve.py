@@ -161,6 +161,17 @@ def test_bm25_alone_fits_no_lsa_and_ranks_as_the_whole_index(
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_k1_and_b_are_those_of_the_build_or_others(collection: Collection, root: Path) -> None:
+    first = retrieve(collection, "bm25", index_path=root)
+
+    flat = retrieve(collection, "bm25", index_path=root, k1=0.0, b=0.0)
+
+    assert retrieve(collection, "bm25", index_path=root, k1=1.2, b=0.75) == first
+    assert first.scores != flat.scores
+    with pytest.raises(IndexingError, match="b from 0 to 1"):
+        retrieve(collection, "bm25", index_path=root, b=1.5)
+
+
 def test_an_unknown_retriever_is_an_error_before_anything_is_built(
     collection: Collection, tmp_path: Path
 ) -> None:

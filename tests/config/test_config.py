@@ -96,6 +96,8 @@ def test_every_path_is_relative_to_the_file(folder: Path, monkeypatch: pytest.Mo
         ('[index]\npath = "db://bucket"\nlexical = "lance"', "is no object store (db://)"),
         ('[index]\npath = "s3://me:pass@b/x"\nlexical = "lance"', "holds a name or password"),
         ('[index]\nlexical = "lance"', "pool.retrievers names ['lsa']; there are: bm25, hybrid"),
+        ("[index]\nk1 = -0.1", "index.k1 is -0.1: input should be greater than or equal to 0"),
+        ('[index]\nb = 0.4\nlexical = "lance"', "LanceDB takes neither"),
     ],
 )
 def test_a_fault_is_one_line_with_file_key_found_and_allowed(

@@ -56,6 +56,17 @@ def test_a_changed_corpus_ends_as_a_build_from_nothing(tmp_path: Path) -> None:
         assert same[0] == same[1]
 
 
+def test_other_parameters_of_bm25_are_another_index_and_the_default_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    key = build(tmp_path, BEFORE).manifest.key
+
+    assert build(tmp_path, BEFORE, k1=1.2, b=0.75).manifest.key == key
+    assert build(tmp_path, BEFORE, k1=0.9, b=0.4).manifest.key != key
+    with pytest.raises(IndexingError, match="take 'bm25s'"):
+        build(tmp_path, BEFORE, k1=0.9, lexical="lance")
+
+
 def test_progress_goes_through_all_stages(tmp_path: Path) -> None:
     heard = Heard()
 

@@ -1,6 +1,7 @@
 import math
 from collections import Counter
 
+import bm25s
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,11 +16,15 @@ WORDS = ("qa", "qb", "qc", "qd", "qe", "qf")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
-def indexed(texts: list[str]) -> LexicalIndex:
-    return LexicalIndex.build(CorpusTerms.of([cut_terms(terms(f"p {text}") for text in texts)]))
+K1S, BS = st.sampled_from([0.0, 0.9, 1.2, 2.0]), st.sampled_from([0.0, 0.4, 0.75, 1.0])
 
 
-def lucene(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
+def indexed(texts: list[str], k1: float = 1.2, b: float = 0.75) -> LexicalIndex:
+    rows = (terms(f"p {text}") for text in texts)
+    return LexicalIndex.build(CorpusTerms.of([cut_terms(rows)]), k1, b)
+
+
+def lucene(texts: list[str], query: str, k1: float, b: float) -> list[float]:
     """Score by the formula as Lucene's BM25Similarity documents it, on word lists split at spaces."""
     documents = [["p", *text.split()] for text in texts]
     average = sum(map(len, documents)) / len(documents)
@@ -27,7 +32,7 @@ def lucene(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> li
     for words in documents:
         counts = Counter(words)
         score = 0.0
-        for word in query.split():
+        for word in filter(counts.get, query.split()):
             with_word = sum(word in other for other in documents)
             idf = math.log(1 + (len(documents) - with_word + 0.5) / (with_word + 0.5))
             norm = k1 * (1 - b + b * len(words) / average)
@@ -43,19 +48,34 @@ def test_the_frequency_of_a_term_is_how_many_rows_have_it() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS, st.integers(1, 15))
-def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) -> None:
-    expected = {
-        f"{row:02}": round(score, 6) for row, score in enumerate(lucene(texts, query)) if score > 0
-    }
+@given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS, st.integers(1, 15), K1S, BS)
+def test_scores_and_order_are_lucenes(
+    texts: list[str], query: str, depth: int, k1: float, b: float
+) -> None:
+    scores = lucene(texts, query, k1, b)
+    expected = {f"{row:02}": round(score, 6) for row, score in enumerate(scores) if score > 0}
 
-    (found,) = indexed(texts).search([terms(query)], depth)
+    (found,) = indexed(texts, k1, b).search([terms(query)], depth)
 
     assert [f"{row:02}" for row, _ in found] == [
         chunk_id for chunk_id, _ in ranked(expected, depth)
     ]
     for row, score in found:
         assert math.isclose(score, expected[f"{row:02}"], abs_tol=1.1e-6)
+
+
+@pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4)])
+def test_scores_are_those_of_an_index_that_bm25s_makes_itself(k1: float, b: float) -> None:
+    rows = [["qa", "qa", "qb"], ["qb"], ["qc", "qb", "qd", "qd", "qd"], ["qe"]]
+    theirs = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float64")
+    theirs.index(rows, show_progress=False)
+    expected = theirs.get_scores(["qa", "qb", "qd"])
+
+    (found,) = LexicalIndex.build(cut_terms(rows), k1, b).search([["qa", "qb", "qd"]], 10)
+
+    assert dict(found) == {
+        row: pytest.approx(score, abs=1e-6) for row, score in enumerate(expected) if score
+    }
 
 
 def test_a_corpus_without_a_word_is_an_error() -> None:
