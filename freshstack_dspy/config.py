@@ -510,7 +510,7 @@ RoleModel = Annotated[ModelConfig | None, BeforeValidator(_named)]
 
 A table without a name is `[model]` with other settings; one with a name starts from the defaults.
 """
-Role = Literal["judge", "nuggets", "synthesis", "generator"]
+Role = Literal["judge", "nuggets", "synthesis", "generator", "gold_generator"]
 """Who may have a model of their own, by the section that names it."""
 
 
@@ -558,7 +558,7 @@ class NuggetsConfig(Section):
 
 
 class RoleConfig(Section):
-    """Who does what one role does: `[synthesis]` and `[generator]`."""
+    """Who does what one role does: `[synthesis]`, `[generator]` and `[gold_generator]`."""
 
     model: RoleModel = Field(default=None, exclude_if=_is_none)
     """The model that does."""
@@ -783,6 +783,8 @@ class BuildConfig(Section):
     """Who makes synthetic questions, and the passages and requests of recipe `crux`."""
     generator: RoleConfig = Field(default=RoleConfig(), exclude_if=_is_unset)
     """Who writes the answers of `answer` and the reports of `contexts`."""
+    gold_generator: RoleConfig = Field(default=RoleConfig(), exclude_if=_is_unset)
+    """Who writes the answers from gold chunks; by default the model of `[generator]`."""
     contamination: ContaminationConfig = ContaminationConfig()
     programs: ProgramsConfig = ProgramsConfig()
     trust: TrustConfig = TrustConfig()
@@ -794,16 +796,20 @@ class BuildConfig(Section):
         return self._file
 
     def model_of(self, role: Role | None) -> ModelConfig:
-        """The model of a role; that of `[model]` for None, and where the role names none."""
+        """The model of a role; that of `[model]` for None, and where the role names none.
+
+        The default of `gold_generator` is the model of `generator`.
+        """
         own: ModelConfig | None = getattr(self, role).model if role else None
+        default = self.model_of("generator") if role == "gold_generator" else self.model
         if own is None:
-            return self.model
+            return default
         settings = {name: getattr(own, name) for name in own.model_fields_set}
         if "name" in settings:
             prices = own.prices or (self.prices if own.name == self.model.name else PricesConfig())
             own = own.model_copy(update={"prices": prices})
         else:
-            own = self.model.model_copy(update=settings)
+            own = default.model_copy(update=settings)
         own._section = f"[{role}.model]"  # noqa: SLF001 - of this module
         return own
 

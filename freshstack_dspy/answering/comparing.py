@@ -5,9 +5,10 @@ import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import groupby
 from typing import Any, NamedTuple
 
+from freshstack_dspy.answering.scores import Combination
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.own import program_in_place_of
@@ -80,23 +81,68 @@ def agree(
     answers: Sequence[Answer],
     queries: Mapping[str, Query],
     golds: Mapping[str, Sequence[Answer]],
+    *,
+    combine: Combination = "first",
+    gold_per_call: int | None = None,
 ) -> tuple[list[Agreement], list[AnsweringFailure]]:
-    """Compare every answer with the gold answers, by every comparer; the first one decides."""
-    columns: list[list[RecordAndFailure]] = []
+    """Compare every answer with the gold answers, by every comparer, and combine the verdicts."""
+    columns: list[list[Agreement]] = []
+    failures: list[AnsweringFailure] = []
     for name, threshold in comparers.items():
-        ask = partial(_compared, _comparer(session, name), name, threshold, queries, golds)
+        ask = partial(_compared, _comparer(session, name), name, threshold, queries)
         asks_model = name in ("yes_no", "graded")
+        size = gold_per_call if asks_model else None
+        calls = [call for each in answers for call in _calls(each, golds[each.topic_id], size)]
+        outcomes = session.each("comparison", ask, calls) if asks_model else [*map(ask, calls)]
+        failures += [outcome.failure for outcome in outcomes if outcome.failure is not None]
+        records: Iterable[Agreement] = (outcome.record for outcome in outcomes)
         columns.append(
-            session.each("comparison", ask, answers) if asks_model else [*map(ask, answers)]
+            [
+                max(of_answer, key=_nearest)
+                for _, of_answer in groupby(records, lambda each: (each.run_id, each.query_id))
+            ]
         )
-    agreements = []
-    for outcomes in zip(*columns, strict=False):  # of deferred ones there are fewer
-        scores = {
-            name: score for outcome in outcomes for name, score in outcome.record.scores.items()
-        }
-        agreements.append(outcomes[0].record.model_copy(update={"scores": scores}))
-    failures = [outcome.failure for outcome in chain(*columns) if outcome.failure is not None]
-    return agreements, failures
+    # Deferred ones are missing from a column.
+    verdicts = [_combined(each, combine) for each in zip(*columns, strict=False)]
+    return verdicts, failures
+
+
+class _Call(NamedTuple):
+    """An answer, all gold answers to its query, and the texts of those that it is compared with."""
+
+    answer: Answer
+    gold: Sequence[Answer]
+    references: Sequence[str]
+
+
+def _calls(answer: Answer, gold: Sequence[Answer], size: int | None) -> list[_Call]:
+    """Give what is compared in each call: all gold answers at once, or at most `size` of them."""
+    references = [gold_answer.text for gold_answer in gold if gold_answer.is_answered]
+    if size is None or _known(answer, references, None):
+        return [_Call(answer, gold, references)]
+    starts = range(0, len(references), size)
+    return [_Call(answer, gold, references[start : start + size]) for start in starts]
+
+
+def _nearest(agreement: Agreement) -> tuple[int, float]:
+    """Rank the verdicts of one comparer: agreeing with any gold answer is enough."""
+    rank = {True: 2, None: 1, False: 0}[agreement.agrees]
+    return rank, max(agreement.scores.values(), default=0.0)
+
+
+def _combined(verdicts: Sequence[Agreement], combine: Combination) -> Agreement:
+    """Combine the verdicts of all comparers; what a failed one would have decided has none."""
+    scores = {name: score for verdict in verdicts for name, score in verdict.scores.items()}
+    if combine == "first":
+        return verdicts[0].model_copy(update={"scores": scores})
+    counts = Counter(verdict.agrees for verdict in verdicts)
+    needed = {"any": 1, "majority": len(verdicts) // 2 + 1, "all": len(verdicts)}[combine]
+    possible = counts[True] + counts[None] >= needed
+    agrees = None if possible and counts[True] < needed else possible
+    decisive = next(verdict for verdict in verdicts if verdict.agrees is agrees)
+    call_id = next((verdict.call_id for verdict in verdicts if verdict.call_id), None)
+    reason = f"{counts[True]} of {len(verdicts)} comparers agree; {decisive.reason}"
+    return decisive.model_copy(update={"scores": scores, "reason": reason, "call_id": call_id})
 
 
 def comparer_names() -> tuple[str, ...]:
@@ -138,12 +184,11 @@ def _compared(
     name: str,
     threshold: float,
     queries: Mapping[str, Query],
-    golds: Mapping[str, Sequence[Answer]],
-    answer: Answer,
+    call: _Call,
 ) -> RecordAndFailure:
     """Tell whether an answer agrees with a gold one; the comparer is asked only if needed."""
-    query, gold = queries[answer.topic_id], golds[answer.topic_id]
-    references = [gold_answer.text for gold_answer in gold if gold_answer.is_answered]
+    answer, gold, references = call
+    query = queries[answer.topic_id]
     failed = next((gold_answer for gold_answer in gold if gold_answer.status != "ok"), None)
     verdict, failure = _known(answer, references, failed), None
     if not verdict:

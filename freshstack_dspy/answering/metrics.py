@@ -17,6 +17,7 @@ from freshstack_dspy.answering.reteval import (
     at_depths,
 )
 from freshstack_dspy.answering.scores import (
+    Combination,
     Scores,
     score_agreement,
     score_assignments,
@@ -101,7 +102,9 @@ class AnsweringAccount(Record):
     """How many chunks of each ranking were shown at most; for gold chunks, the largest of these."""
     gold_answers: int
     model: str
-    """The model that wrote the answers."""
+    """The model that wrote the answers from runs."""
+    gold_model: str | None = None
+    """The model that wrote those from gold chunks; None: the same."""
     models: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By step, the models that answered."""
     temperature: float | None
@@ -109,7 +112,13 @@ class AnsweringAccount(Record):
     gold_temperature: float | None
     max_tokens: int | None
     comparers: dict[str, float]
-    """The scores from which on answers agree, by comparer; the first decides."""
+    """The scores from which on answers agree, by comparer."""
+    combine: Combination = "first"
+    """Which of them an answer has to agree by."""
+    chunks_per_call: int | None = None
+    """How many chunks of a context were shown in a call; None: all."""
+    gold_per_call: int | None = None
+    """How many gold answers a model compared an answer with in a call; None: all."""
     scale: Scale
     """The scale of the judge of nuggets."""
     prompts: dict[str, str]
@@ -139,7 +148,7 @@ def answer_metrics(
     return AnswerMetrics(
         answering=answering,
         account=account,
-        agreement=score_agreement(answering.agreements, account.comparers),
+        agreement=score_agreement(answering.agreements, account.comparers, account.combine),
         nuggets=score_assignments(assigned),
         citations=score_citations(cited) if cited else None,
         coverage={run_id: mean_interval(values) for run_id, values in coverages.items()},
@@ -171,9 +180,11 @@ def answering_account(
     k: Sequence[int],
     gold_answers: int,
     comparers: Mapping[str, float] = YES_OR_NO,
+    **parts: Any,
 ) -> AnsweringAccount:
-    """Record how answers were made."""
-    model = session.config.model_of("generator")
+    """Record how answers were made; `parts` are the other options of `answer_from_runs`."""
+    config = session.config
+    model, of_gold = config.model_of("generator"), config.model_of("gold_generator")
     programs = {
         "generator": AnswerGenerator(),
         **{
@@ -195,12 +206,14 @@ def answering_account(
         k=tuple(sorted(set(k))),
         gold_answers=gold_answers,
         model=model.name,
+        gold_model=of_gold.name if of_gold.name != model.name else None,
         models=session.lm.ledger.models(),
         temperature=model.temperature,
-        gold_temperature=SAMPLED_TEMPERATURE if gold_answers > 1 else model.temperature,
+        gold_temperature=SAMPLED_TEMPERATURE if gold_answers > 1 else of_gold.temperature,
         max_tokens=model.max_tokens,
         comparers=dict(comparers),
-        scale=session.config.judge.graded,
+        **parts,
+        scale=config.judge.graded,
         prompts=dict(sorted(prompts_of(predictors).items())),
         queries=len({answer.topic_id for answer in answering.answers}),
     )

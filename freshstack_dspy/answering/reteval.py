@@ -8,11 +8,19 @@ answer is also judged by the nuggets that it supports.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
-from freshstack_dspy.answering.comparing import YES_OR_NO, RecordAndFailure, agree, check_comparers
+from freshstack_dspy.answering.comparing import (
+    YES_OR_NO,
+    RecordAndFailure,
+    agree,
+    check_comparers,
+)
 from freshstack_dspy.answering.judging import assign, judge_citations
+from freshstack_dspy.answering.scores import Combination
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.config import Role
 from freshstack_dspy.errors import CollectionError, FatalModelError, ReplyError
 from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.measures.density import REQUIRED, required_chunks
@@ -88,7 +96,7 @@ class Answering(NamedTuple):
     failures: tuple[AnsweringFailure, ...]
 
 
-def answer_from_runs(
+def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
     session: Session,
     collection: Collection,
     runs: Sequence[Run],
@@ -96,19 +104,27 @@ def answer_from_runs(
     k: Sequence[int] = (10,),
     gold_answers: int = 1,
     comparers: Mapping[str, float] = YES_OR_NO,
+    combine: Combination = "first",
+    chunks_per_call: int | None = None,
+    gold_per_call: int | None = None,
 ) -> Answering:
     """Answer every query from its gold chunks and from the top of every run, and compare.
 
     Args:
-        session: Its `[generator]` answers; its `[judge]` compares, and judges answers by nuggets.
+        session: Its `[generator]` answers, and its `[gold_generator]` from gold chunks; its `[judge]`
+            compares, and judges answers by nuggets.
         collection: The collection with the queries, the gold chunks and the texts.
         runs: Runs over its queries and its corpus, with distinct names.
         k: The most chunks of a ranking that an answer is written from; several values give an
             answer for each, see `at_depths`. For gold chunks the largest value holds.
         gold_answers: How many answers are written from the gold context; several are sampled at
             `SAMPLED_TEMPERATURE`.
-        comparers: Some of `comparer_names()`, each with the score from which on answers agree. The
-            first decides; the scores of the others are reported too.
+        comparers: Some of `comparer_names()`, each with the score from which on answers agree.
+        combine: Which of them an answer has to agree by; the rates of all are reported.
+        chunks_per_call: How many chunks of a context the generator is shown in a call (§2.1: all at
+            once, one by one, or in batches); the answer is the sentences of all calls, each once.
+        gold_per_call: How many gold answers a model compares an answer with in a call; by default
+            all (Figure 3). Agreeing with any of them is enough either way.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
@@ -131,12 +147,20 @@ def answer_from_runs(
         options: Any = {"run_id": run_id, "sample": sample, "temperature": temperature}
         return generator(query, chunks, **options).answer
 
-    show = partial(shown_contexts, program=generator, inputs=passage_inputs)
+    show = partial(
+        shown_contexts, program=generator, inputs=passage_inputs, chunks_per_call=chunks_per_call
+    )
     golds = show(session, collection, {GOLD: gold}, queries, samples=gold_answers)
     contexts = show(session, collection, tops, queries)
     ask = partial(answered, generate)
-    outcomes = session.each("gold_answer", ask, golds) + session.each("answer", ask, contexts)
+    parts = session.each("gold_answer", ask, golds) + session.each("answer", ask, contexts)
     session.stop_if_deferred()
+    outcomes = [
+        _joined([*of_context])
+        for _, of_context in groupby(
+            parts, lambda part: (part.record.run_id, part.record.topic_id, part.record.sample)
+        )
+    ]
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
     asked = sum(outcome.record.status != "not_retrieved" for outcome in outcomes)
     if failures and len(failures) == asked:
@@ -145,7 +169,8 @@ def answer_from_runs(
             f"{failures[0].message}"
         )
     records: list[Answer] = [outcome.record for outcome in outcomes]
-    of_gold, answers = records[: len(golds)], records[len(golds) :]
+    of_gold = [answer for answer in records if answer.run_id == GOLD]
+    answers = [answer for answer in records if answer.run_id != GOLD]
     judged = [*(answer for answer in of_gold if answer.sample == 1), *answers]
 
     nuggets = nuggets_by_query(
@@ -159,7 +184,15 @@ def answer_from_runs(
     by_query: dict[str, list[Answer]] = {}
     for answer in of_gold:
         by_query.setdefault(answer.topic_id, []).append(answer)
-    agreements, uncompared = agree(session, comparers, answers, queries, by_query)
+    agreements, uncompared = agree(
+        session,
+        comparers,
+        answers,
+        queries,
+        by_query,
+        combine=combine,
+        gold_per_call=gold_per_call,
+    )
     session.stop_if_deferred()
     failures += [*unassigned, *uncited, *uncompared]
     return Answering(
@@ -195,20 +228,28 @@ def shown_contexts(
     inputs: Callable[[Query, Sequence[Chunk]], dict[str, Any]],
     *,
     samples: int = 1,
+    chunks_per_call: int | None = None,
 ) -> list[Context]:
-    """Fit as many whole chunks of each top as possible into the model's window."""
-    window = Window(session.config.model_of("generator"), program)
+    """Fit as many whole chunks of each top, or of each part of it, as possible into a window."""
+    role: Role = "gold_generator" if GOLD in tops else "generator"
+    window = Window(session.config.model_of(role), program)
     wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
     chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
     temperature = SAMPLED_TEMPERATURE if samples > 1 else None
     contexts = []
     for run_id, top in tops.items():
         for query_id, ids in top.items():
-            query, ranked = queries[query_id], (chunks[chunk_id] for chunk_id in ids)
-            shown, omitted = window.packed(inputs(query, []), ranked)
+            query, ranked = queries[query_id], [chunks[chunk_id] for chunk_id in ids]
+            size = chunks_per_call or len(ranked) or 1
+            parts = [
+                window.packed(inputs(query, []), ranked[start : start + size])
+                for start in range(0, len(ranked), size)
+            ]
+            omitted = tuple(chunk for _, left_out in parts for chunk in left_out)
             contexts += [
-                Context(run_id, query, shown, tuple(omitted), sample, temperature)
+                Context(run_id, query, part, omitted, sample, temperature)
                 for sample in range(1, samples + 1)
+                for part in [shown for shown, _ in parts if shown] or [[]]
             ]
     return contexts
 
@@ -230,6 +271,28 @@ def answered(make: Callable[[Context], Answer], context: Context) -> RecordAndFa
         step: StepName = "gold_answer" if context.run_id == GOLD else "answer"
         failure = AnsweringFailure.of(answer, step, error)
     return RecordAndFailure(answer.model_copy(update={"omitted": context.omitted}), failure)
+
+
+def _joined(parts: Sequence[RecordAndFailure]) -> RecordAndFailure:
+    """Join the answers from the parts of a context; if one of them failed, there is none."""
+    failed = next((part for part in parts if part.failure is not None), None)
+    if failed is not None or len(parts) == 1:
+        return failed or parts[0]
+    references: list[str] = []
+    citations: dict[str, list[int]] = {}
+    for answer in (part.record for part in parts):
+        for sentence in answer.answer:
+            places = [len(references) + place for place in sentence.citations]
+            citations.setdefault(sentence.text, []).extend(places)
+        references += answer.references
+    joined = {
+        "references": tuple(references),
+        "answer": tuple(
+            CitedSentence(text=text, citations=tuple(places)) for text, places in citations.items()
+        ),
+        "response_length": sum(len(text.split()) for text in citations),
+    }
+    return RecordAndFailure(parts[0].record.model_copy(update=joined))
 
 
 class RunAtDepth(NamedTuple):

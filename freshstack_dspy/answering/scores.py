@@ -8,7 +8,7 @@ and counted.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.compare import Comparison, compare_evaluations
@@ -26,6 +26,8 @@ from freshstack_dspy.records import (
     Record,
 )
 
+Combination = Literal["first", "any", "majority", "all"]
+"""Which comparers an answer has to agree by: the first one, any, more than half of them, or all."""
 NOT_RETRIEVED: Final = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
 
@@ -349,23 +351,26 @@ def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
 
 
 def score_agreement(
-    answers: Iterable[Agreement], comparers: Mapping[str, float] | None = None
+    answers: Iterable[Agreement],
+    comparers: Mapping[str, float] | None = None,
+    combine: Combination = "first",
 ) -> Scores:
     """Compute the agreement rate of each run, which is what its retriever scores.
 
     The rate is the share of queries whose answer from the retrieved chunks agrees with an answer
-    that the same model gave from the gold chunks. An answer without a verdict is left out.
+    from the gold chunks. An answer without a verdict is left out.
 
     Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
     Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
 
     Args:
         answers: One for each run and query.
-        comparers: The scores from which on answers agree, by comparer. The first one decides; the
-            rates of the others are reported under their names.
+        comparers: The scores from which on answers agree, by comparer.
+        combine: Which comparers an answer has to agree by. Where it is the first one, the rates of
+            the others are reported under their names, else those of all.
     """
     scored = []
-    others = dict([*(comparers or {}).items()][1:])
+    others = dict([*(comparers or {}).items()][combine == "first" :])
     for answer in answers:
         if answer.status == NOT_RETRIEVED:
             scored.append(_Scored(answer.run_id, answer.query_id))

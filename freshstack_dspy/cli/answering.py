@@ -32,8 +32,11 @@ def answer(
     config: Path,
     out: Path,
     k: Annotated[list[int] | None, typer.Option("--k", min=1)] = None,
+    chunks_per_call: AtLeastOne | None = None,
     gold_answers: Annotated[int, typer.Option(min=1, max=15)] = 1,
+    gold_per_call: AtLeastOne | None = None,
     comparer: Annotated[list[str] | None, typer.Option(metavar="NAME[=THRESHOLD]")] = None,
+    combine: Literal["first", "any", "majority", "all"] = "first",
     replace: bool = False,
     how: Asking,
     plan: bool = False,
@@ -42,14 +45,20 @@ def answer(
 
     Args:
         runs: Run files, in TREC's format, or of searches with chunk ids.
-        config: TOML file; its [generator] answers, its [judge] compares and judges.
+        config: TOML file; its [generator] answers, its [gold_generator] from gold chunks, its
+            [judge] compares and judges.
         out: Folder of the answers and their judgments.
         k: Chunks that an answer is written from, by default 10; repeatable.
+        chunks_per_call: Chunks that are shown in one call, by default all; the answer is the
+            sentences of all calls.
         gold_answers: Answers from the gold chunks, of which one has to agree; several are drawn at
             temperature 0.5.
+        gold_per_call: Gold answers that the model compares an answer with in one call, by default
+            all.
         comparer: What compares answers: yes_no or graded (the model), exact_match, token_f1, or
-            one of an installed package; the score from which on they agree. Repeatable: the first
-            decides. By default yes_no, and what needs no model.
+            one of an installed package; the score from which on they agree. Repeatable; by default
+            yes_no, and what needs no model.
+        combine: Which comparers an answer has to agree by: the first, any, more than half, or all.
     """
     from freshstack_dspy.measures.searches import read_chunk_run
 
@@ -57,7 +66,14 @@ def answer(
     comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1"])
     loaded = fs.Collection.load(collection)
     read = [read_chunk_run(path) for path in runs]
-    rules: dict[str, Any] = {"k": k or [10], "gold_answers": gold_answers, "comparers": comparers}
+    rules: dict[str, Any] = {
+        "k": k or [10],
+        "gold_answers": gold_answers,
+        "comparers": comparers,
+        "combine": combine,
+        "chunks_per_call": chunks_per_call,
+        "gold_per_call": gold_per_call,
+    }
 
     def answered(session: "Session") -> Any:
         from freshstack_dspy.answering.reteval import answer_from_runs

@@ -62,8 +62,8 @@ class AskingOptions(TypedDict, total=False):
     programs: "Programs | None"
     """By name, programs in place of the recipe's own: modules, import paths, or saved files."""
     models: "Mapping[Role, ModelConfig | LM | str] | None"
-    """By role (`judge`, `nuggets`, `synthesis`, `generator`), models in place of those that the
-    configuration names: a name, a `ModelConfig`, or an LM of DSPy or of `connect`."""
+    """By role (`judge`, `nuggets`, `synthesis`, `generator`, `gold_generator`), models in place of
+    those that the configuration names: a name, a `ModelConfig`, or an LM of DSPy or of `connect`."""
 
 
 class SessionOptions(AskingOptions, total=False):

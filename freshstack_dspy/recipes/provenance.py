@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LABELLING: tuple[Role, ...] = ("judge", "nuggets", "synthesis")
 """The roles whose models shape a collection."""
 WITHOUT_EFFECT = (
-    *("out", "index.path", "cache", "budget", "trust", "prices", "generator"),
+    *("out", "index.path", "cache", "budget", "trust", "prices", "generator", "gold_generator"),
     *(
         f"{table}.{key}"
         for table in ("model", *(f"{role}.model" for role in LABELLING))

@@ -48,7 +48,7 @@ ROLES: Mapping[str, Role] = {
     "assignment": "judge",
     "citation": "judge",
     "comparison": "judge",
-    "gold_answer": "generator",
+    "gold_answer": "gold_generator",
     "answer": "generator",
 }
 """Whose model answers in each step; in all others it is `[model]`."""

@@ -76,14 +76,19 @@ def _scored(metrics: AnswerMetrics) -> Iterator[Page]:
         return Page(title, (*tables, *notes(note, *missing_lines(scores, names))))
 
     account = metrics.account
-    decides, *others = (f"{name} ≥ {least:g}" for name, least in account.comparers.items())
+    each = [f"{name} ≥ {least:g}" for name, least in account.comparers.items()]
+    if account.combine == "first":
+        note = f"agreement is by {each[0]}"
+        note += f"; next to it {', '.join(each[1:])}" if each[1:] else ""
+    else:
+        note = f"agreement is by {account.combine} of {', '.join(each)}"
     yield section(
         "agreement with the answers from the gold chunks, top "
         f"{', '.join(map(str, account.k))} (LLM-retEval)",
         metrics.agreement,
         list(metrics.agreement.measures),
         *("agree", "disagree", "undecided"),
-        note=f"agreement is by {decides}" + (f"; next to it {', '.join(others)}" if others else ""),
+        note=note,
     )
     measured = {"A_strict"}.union(
         *(run.per_query[q] for run in metrics.nuggets.runs for q in run.per_query)

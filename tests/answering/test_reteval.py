@@ -19,7 +19,7 @@ from freshstack_dspy.answering.metrics import (
     answering_account,
     write_answers,
 )
-from freshstack_dspy.answering.reteval import Answering, gold_chunks
+from freshstack_dspy.answering.reteval import Answering, answer_from_runs, gold_chunks
 from freshstack_dspy.answering.scores import score_agreement, score_assignments, score_citations
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import (
@@ -481,4 +481,124 @@ def test_deferred_requests_take_two_rounds(
         ["AnswerQuestion"] * 4,
         ["CompareAnswers", *["JudgeSupportLevel"] * 6],
     ]
+    assert agreed(found)["good", "10"] == (True, "ok")
+
+
+@pytest.mark.parametrize(
+    ("said", "verdicts"),
+    [
+        ("yes", {"first": True, "any": True, "majority": True, "all": False}),
+        ("no", {"first": False, "any": True, "majority": False, "all": False}),
+        (None, {"first": None, "any": True, "majority": None, "all": False}),
+    ],
+)
+def test_verdicts_of_comparers_are_combined(
+    collection: Path, files: list[Path], tmp_path: Path, said: str | None, verdicts: dict[str, Any]
+) -> None:
+    """By token F1 the answers to query 10 agree, by exact match they do not; the model varies."""
+
+    def comparing(_: Any) -> Any:
+        return {"reason": "so", "agrees": said} if said else Said("No.", "content_filter")
+
+    comparers = {"yes_no": 1.0, "exact_match": 1.0, "token_f1": 0.5}
+    combine: Any
+    for combine, agrees in verdicts.items():
+        model = provider(CompareAnswers=comparing)
+        options: Any = {"comparers": comparers, "combine": combine}
+        found = answering(collection, files, model, tmp_path, **options)
+
+        assert agreed(found)["good", "10"] == (agrees, "ok" if agrees is not None else "refused")
+        assert agreed(found)["good", "2"] == (True, "ok")
+        assert agreed(found)["bad", "10"] == (None, "not_retrieved")
+        rates = score_agreement(found.agreements, comparers, combine).measures
+        assert rates == ("agreement", *[*comparers][combine == "first" :])
+
+
+def test_gold_answers_are_compared_one_by_one(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """Three gold answers, each in a call of its own; any that agrees is enough."""
+    texts = [["x."], ["Install it with pip.", "call reset twice."], ["y."]]
+
+    def sampled(inputs: Any) -> Any:
+        sentences = texts[sum(model.calls.values()) % 3] if len(inputs["passages"]) == 1 else ["z."]
+        return {
+            "answerable": True,
+            "sentences": [{"text": text, "citations": [1]} for text in sentences],
+        }
+
+    def comparing(inputs: Any) -> Any:
+        (reference,) = (each["text"] for each in inputs["references"])
+        if reference == "y.":
+            return Said("No.", "content_filter")
+        return {"reason": reference, "agrees": "yes" if reference == agreeing else "no"}
+
+    for agreeing, verdict in (("x.", (True, "ok")), ("z.", (None, "refused"))):
+        model = provider(AnswerQuestion=sampled, CompareAnswers=comparing)
+        options: Any = {"gold_answers": 3, "gold_per_call": 1}
+        folder = tmp_path / agreeing[0]
+        folder.mkdir()
+        text = '[model]\nname = "openai/scripted"\nretries = 0\nconcurrency = 1\n'
+        found = answering(collection, files, model, folder, text=text, **options)
+
+        gold = {each.text for each in found.gold_answers if each.topic_id == "10"}
+        assert len(gold) == 3
+        assert agreed(found)["good", "10"] == verdict
+        assert [each.step for each in found.failures if each.run_id == "good"] == ["comparison"]
+
+
+def test_a_generator_is_shown_a_context_in_parts(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    ids = chunk_ids(Collection.load(collection))
+    paths = ["docs/dial.md", "src/phase.py", "docs/reset.md"]
+    run = write(Collection.load(collection), tmp_path / "long.run", "long", q10=paths)
+    model = provider(AnswerQuestion=answer)
+
+    found = answering(collection, [run], model, tmp_path, chunks_per_call=1)
+
+    (of_10,) = (each for each in found.answers if each.topic_id == "10")
+    shown = [len(asked["passages"]) for asked in model.asked if "passages" in asked]
+    assert set(shown) == {1}
+    assert of_10.references == tuple(ids[path] for path in paths)
+    assert [(each.text, each.citations) for each in of_10.answer] == [
+        ("phase of the moon.", (0,)),
+        ("call reset twice.", (2,)),
+    ]
+    assert of_10.response_length == 7
+    assert agreed(found)["long", "10"] == (True, "ok")
+
+    def twice(inputs: Any) -> Any:
+        if "return day" in inputs["passages"][0]["text"]:
+            return Said("No.", "content_filter")
+        return {"answerable": True, "sentences": [{"text": "So.", "citations": [1]}]}
+
+    (tmp_path / "again").mkdir()
+    found = answering(
+        collection, files, provider(AnswerQuestion=twice), tmp_path / "again", chunks_per_call=1
+    )
+
+    (of_10,) = (each for each in found.answers if (each.run_id, each.topic_id) == ("good", "10"))
+    assert [(each.text, each.citations) for each in of_10.answer] == [("So.", (0, 1))]
+    (failure,) = (each for each in found.failures if each.step == "answer")
+    assert (failure.run_id, failure.query_id, failure.status) == ("bad", "2", "refused")
+
+
+def test_another_model_can_answer_from_the_gold_chunks(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "answer.toml"
+    path.write_text(
+        '[model]\nname = "openai/judge"\nretries = 0\n[generator]\nmodel = "openai/turbo"\n'
+        '[gold_generator]\nmodel = "openai/writer"\n'
+    )
+    loaded, runs_read = Collection.load(collection), [read_run(file) for file in files]
+    with open_session(load_judging(path), provider=provider(), searching=False) as session:
+        found = answer_from_runs(session, loaded, runs_read)
+        account = answering_account(session, loaded, found, k=[10], gold_answers=1)
+
+    assert (account.model, account.gold_model) == ("openai/turbo", "openai/writer")
+    assert account.models["answer"] == ("openai/turbo",)
+    assert account.models["gold_answer"] == ("openai/writer",)
+    assert account.models["comparison"] == ("openai/judge",)
     assert agreed(found)["good", "10"] == (True, "ok")
