@@ -35,12 +35,14 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.records import (
+    OF_THE_QUESTION,
     SCALES,
     TECHNIQUES,
     LanguageCode,
     Scale,
     ScaleName,
     Technique,
+    searched_with,
 )
 from freshstack_dspy.registry import IMPORTED, Registry, is_imported
 from freshstack_dspy.rows import rows_of
@@ -417,13 +419,20 @@ class RetrieverConfig(Section):
     """A retriever that `retrieve --all` runs."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)
-    """The name of the run, and of its file."""
+    """The name of the run, and of its file; followed by `@` and `with`, where that is given."""
+    with_: Technique = Field(default="question", alias="with")
+    """What is searched with, as `retrieve --with`."""
     retriever: str | None = None
     """As `retrieve --retriever`; None: what it is called."""
     fusion: FusionConfig | None = None
     """For `hybrid` and `hybrid+rerank`, in place of `[fusion]`."""
     reranker: RerankerConfig | None = None
     """For `hybrid+rerank`, in place of `[reranker]`."""
+
+    @property
+    def run(self) -> str:
+        """The name of its run."""
+        return searched_with(self.name, self.with_)
 
     @property
     def by(self) -> str:
@@ -655,7 +664,6 @@ class ContaminationConfig(Section):
     """From which similarity on two questions ask nearly the same: Jaccard of their terms."""
 
 
-OF_THE_QUESTION: tuple[Technique, ...] = ("question", "sub_questions", "closed_book_answer")
 _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "crux": {"judge": {"scale": "graded_5"}},
     "nuggets": {"pool": {"techniques": OF_THE_QUESTION}, "nuggets": {"limit": 20}},
@@ -897,7 +905,7 @@ class BuildConfig(Section):
         """What is named twice, or names no table."""
         sources = [corpus.name for corpus in self.corpus]
         own = [embedder.name for embedder in self.embedder]
-        runs = [retriever.name.casefold() for retriever in self.retriever]
+        runs = [retriever.run.casefold() for retriever in self.retriever]
         for table, names in (("corpus", sources), ("embedder", own), ("retriever", runs)):
             if len(set(names)) != len(names):
                 yield f"each [[{table}]] needs a name of its own, not {names}"

@@ -850,7 +850,25 @@ CandidateOrigin = Literal[
 ]
 
 TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
-"""The five pooling techniques: three see the question only, the last two are the oracle's."""
+"""The five pooling techniques, by what is searched with."""
+OF_THE_QUESTION, ORACLES = TECHNIQUES[:3], TECHNIQUES[3:]
+"""Those that see the question only, and those that know the answer."""
+
+
+def searched_with(name: str, technique: Technique) -> str:
+    """Name a run by what it was searched with, if not the question: as `hybrid@nuggets`."""
+    return name if technique == "question" else f"{name}@{technique}"
+
+
+def technique_of(name: str) -> Technique:
+    """What a run was searched with, by its name; also of `hybrid@nuggets@10`, its first 10."""
+    parts = name.split("@")[1:]
+    return next((technique for technique in TECHNIQUES if technique in parts), "question")
+
+
+def is_oracle(name: str) -> bool:
+    """Whether a run was searched with what only those who know the answer have."""
+    return technique_of(name) in ORACLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)

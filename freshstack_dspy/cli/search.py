@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import AtLeastOne, check_out, command, complain, say
+from freshstack_dspy.cli.command import AtLeastOne, Technique, check_out, command, complain, say
 from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.progress import ProgressBars
 
@@ -97,6 +97,7 @@ def retrieve(
     collection: Path,
     *,
     retriever: str | None = None,
+    with_: Annotated[Technique, typer.Option("--with")] = "question",
     k: AtLeastOne = 100,
     embedder: Annotated[str | None, typer.Option(metavar="PATH|MODEL")] = None,
     config: Path | None = None,
@@ -111,6 +112,8 @@ def retrieve(
             By default hybrid, or that of --embedder. package.module:name is one of your own: an
             object, a function from a text to results, or what can be called without arguments and
             gives one.
+        with_: What to search with; with answer and nuggets it is an oracle, reachable with the
+            answer known. The run's name says so, as hybrid@nuggets.
         k: Most results for each query.
         embedder: A sentence-transformers folder, or a model as LiteLLM names it.
         config: TOML file of a build: its [[embedder]], [reranker], [fusion] and [index].
@@ -118,16 +121,18 @@ def retrieve(
             into the folder --out.
     """
     if shortlist is not None:
-        alone = retriever or embedder or config
+        alone = retriever or embedder or config or with_ != "question"
         _retrieve_all(collection, shortlist, out, k, replace=replace, alone=alone)
         return
     from freshstack_dspy.collection.retrieve import own_retriever
     from freshstack_dspy.recipes.corpus import search_models
+    from freshstack_dspy.records import searched_with
     from freshstack_dspy.stored.passages import write_passages
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
     module, _, own = name.rpartition(":")
+    own = searched_with(own, with_)
     run_path, passages_path = out or Path(f"{own}.run"), out or Path(f"{own}.jsonl")
     check_out(run_path, replace=replace)
     if module:
@@ -138,6 +143,7 @@ def retrieve(
         run: Any = fs.retrieve(
             searched,
             own_retriever(name, "--retriever", Path.cwd()) if module else name,
+            with_=with_,
             depth=k,
             models=models,
             fusion=settings.fusion,
@@ -180,8 +186,8 @@ def _warnings_at_end() -> Iterator[None]:
 def _retrieve_all(
     collection: Path, config: Path, out: Path | None, k: int, *, replace: bool, alone: object
 ) -> None:
-    if alone is not None or out is None:
-        takes = "takes no --retriever, --embedder or --config"
+    if alone or out is None:
+        takes = "takes no --retriever, --with, --embedder or --config"
         wrong = "needs --out, a folder" if out is None else takes
         raise typer.BadParameter(f"--all {wrong}")
     with _warnings_at_end(), ProgressBars() as bars:

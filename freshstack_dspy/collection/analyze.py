@@ -29,7 +29,15 @@ from freshstack_dspy.measures.spans import Span, shared, size
 from freshstack_dspy.pages.html import html_fragment
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import DRY_RUN, Importance, Record, SliceName, Spans, Technique
+from freshstack_dspy.records import (
+    DRY_RUN,
+    OF_THE_QUESTION,
+    Importance,
+    Record,
+    SliceName,
+    Spans,
+    Technique,
+)
 from freshstack_dspy.rows import load_pandas
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passages import File
@@ -38,8 +46,6 @@ from freshstack_dspy.stored.record_files import rows
 if TYPE_CHECKING:
     import pandas as pd
 
-BLIND: tuple[Technique, ...] = ("question", "sub_questions", "closed_book_answer")
-"""Techniques that search without the answer, as a retriever could."""
 _SHOWN = 20
 """How many results of a top are listed at most."""
 _OPENING = 200
@@ -509,8 +515,10 @@ class _Analyzer:
     def techniques(self, query: str, nugget: str) -> dict[Technique, int]:
         """The first rank of a chunk that supports a nugget in the list of each blind technique."""
         by_chunk = [self._ranks.get((query, id_), {}) for id_ in self.supports[nugget]]
-        ranks = {name: [ranks[name] for ranks in by_chunk if name in ranks] for name in BLIND}
-        return {name: min(ranks[name]) for name in BLIND if ranks[name]}
+        ranks = {
+            name: [ranks[name] for ranks in by_chunk if name in ranks] for name in OF_THE_QUESTION
+        }
+        return {name: min(ranks[name]) for name in OF_THE_QUESTION if ranks[name]}
 
     def analysis(
         self, query_id: str, run: _Looked, other: _Looked | None, seen: Mapping[str, _Seen]
@@ -611,7 +619,9 @@ def _counted(
                 nuggets=len(missed),
                 lost=sum(other is not None and other.has(*pair, analyzer.rel) for pair in missed),
                 queries=tuple(dict.fromkeys(query for query, _ in missed)),
-                techniques={name: techniques[name] for name in BLIND if name in techniques},
+                techniques={
+                    name: techniques[name] for name in OF_THE_QUESTION if name in techniques
+                },
             )
 
 

@@ -1,4 +1,4 @@
-"""Run a retriever over a collection's corpus with its queries."""
+"""Run a retriever over a collection's corpus with its queries, or with their answers or nuggets."""
 
 import inspect
 import math
@@ -14,7 +14,7 @@ from freshstack_dspy.config import DIMENSIONS, K1, B, FusionConfig, Lexical
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25
-from freshstack_dspy.index.fusion import PAPER_FUSION
+from freshstack_dspy.index.fusion import PAPER_FUSION, fuse_texts
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.storage import Settings
@@ -22,9 +22,16 @@ from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.progress import NoProgress, Progress, one_part, showing
-from freshstack_dspy.records import Query, SliceName
+from freshstack_dspy.records import (
+    ORACLES,
+    TECHNIQUES,
+    Query,
+    SliceName,
+    Technique,
+    searched_with,
+)
 from freshstack_dspy.registry import imported
-from freshstack_dspy.stored.contents import SLICES
+from freshstack_dspy.stored.contents import SLICES, searched
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import CORPUS_FILE
 
@@ -34,6 +41,7 @@ def retrieve(
     collection: StoredCollection | Path | str,
     retriever: str,
     *,
+    with_: Technique = "question",
     depth: int = 100,
     slices: Sequence[SliceName] | None = None,
     models: Models = NO_MODELS,
@@ -48,6 +56,7 @@ def retrieve(
     collection: StoredCollection | Path | str,
     retriever: object,
     *,
+    with_: Technique = "question",
     depth: int = 100,
     slices: Sequence[SliceName] | None = None,
     progress: Progress | bool | None = None,
@@ -56,6 +65,7 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
     collection: StoredCollection | Path | str,
     retriever: Any,
     *,
+    with_: Technique = "question",
     depth: int = 100,
     slices: Sequence[SliceName] | None = None,
     models: Models = NO_MODELS,
@@ -67,6 +77,11 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
 ) -> Run | PassageRun:
     """Retrieve for the queries of a collection.
 
+    With `answer` or `nuggets` the run is an oracle, reachable with the answer known (FreshStack
+    §3.4). The other techniques search with what a model made of the question when the collection
+    was built. Several texts are searched with as the pool was: joined by line breaks, unless its
+    `lists` is "fuse" and the retriever is one of the index.
+
     Args:
         collection: A collection, or the path of its folder.
         retriever: `bm25`, `lsa`, the name of an embedder, `hybrid`, which fuses all of these, or
@@ -75,6 +90,9 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
             "bytes"), or to documents; or a retriever of LangChain, LlamaIndex, Haystack or
             PyTerrier. Its results are placed in the corpus' files; if all are chunks, it is a run
             of chunks.
+        with_: What is searched with: "question", "sub_questions", "closed_book_answer", "answer" or
+            "nuggets". If not the question, the run's name says so: `hybrid@nuggets`. Queries
+            without such a text are left out, with a warning.
         depth: How many chunks for each query. A retriever of your own is given this number
             if it has a parameter k or top_k; else it decides by itself.
         slices: Whose queries; None: every query that has a nugget.
@@ -90,39 +108,70 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.
-        CollectionError: There is no such query, or no chunk has a text; a retriever of your own
-            raises, returns other things or nothing at all, or nothing that is in the corpus.
+        CollectionError: There is no such query or text, or no chunk has a text; a retriever of your
+            own raises, returns other things or nothing at all, or nothing that is in the corpus.
     """
     if isinstance(retriever, str):
         check_retriever(retriever, models)
     collection = StoredCollection.load(collection)
-    queries = queries_of(collection, slices)
+    texts = texts_of(collection, queries_of(collection, slices), with_)
     if not isinstance(retriever, str):
         with showing(progress) as shown:
-            name = name_of(retriever)
-            return retrieve_by(collection, retriever, queries, depth, name, shown)
+            name = searched_with(name_of(retriever), with_)
+            return retrieve_by(collection, retriever, texts, depth, name, shown)
     if retriever == BM25:
         models = models._replace(embedders=(), reranker=None)
     with showing(progress) as shown:
         index = open_index(collection, retriever, models, index_path, shown, k1=k1, b=b)
-        with one_part(shown, "search", lambda: f"{len(queries):,} queries"):
-            return search(index, queries, retriever, depth, fusion)
+        with one_part(shown, "search", lambda: f"{len(texts):,} queries"):
+            run = search(index, texts, retriever, depth, fusion)
+            return Run(searched_with(run.name, with_), run.scores)
+
+
+Texts = Mapping[str, tuple[str, ...]]
+"""By query id, what is searched with: a text, or several whose rankings are fused."""
+
+
+def texts_of(
+    collection: StoredCollection, queries: Sequence[Query], technique: Technique
+) -> dict[str, tuple[str, ...]]:
+    """Give what a technique searches with for each query; warn of queries that it has no text for.
+
+    Raises:
+        CollectionError: There is no such technique, or it has no text for any of these queries.
+    """
+    if technique not in TECHNIQUES:
+        allowed = ", ".join(TECHNIQUES)
+        raise CollectionError(f"nothing to search with is called {technique!r}; allowed: {allowed}")
+    recorded: Any = collection.manifest.config.get("pool") or {}
+    lists = recorded.get("lists", "concatenate")
+    texts = {
+        query_id: searched(by_technique[technique], lists)
+        for query_id, by_technique in collection.texts(queries).items()
+        if technique in by_technique
+    }
+    what, total = f"{technique.replace('_', ' ')} to search with", len(queries)
+    if not texts:
+        made = f"name {technique} in techniques of [pool], and build it again"
+        how = "import it with the answers of its queries" if technique in ORACLES else made
+        raise CollectionError(f"{collection.name}: no query has {what}; {how}")
+    if missing := [query.query_id for query in queries if query.query_id not in texts]:
+        line = f"{len(missing):,} of {total:,} queries have no {what} and are not in the run"
+        warnings.warn(f"{line}, as {missing[0]!r}", stacklevel=3)
+    return texts
 
 
 def search(
     index: HybridIndex,
-    queries: Sequence[Query],
+    texts: Texts,
     retriever: str,
     depth: int,
     fusion: FusionConfig = PAPER_FUSION,
 ) -> Run:
     """Search an index for queries; a run by another fusion than the paper's is called so."""
-    rankings = index.search(retriever, [query.text for query in queries], depth, fusion=fusion)
-    pairs = zip(queries, rankings, strict=True)
-    return Run(
-        name=run_name(retriever, fusion),
-        rankings={query.query_id: tuple(ranking) for query, ranking in pairs},
-    )
+    each = partial(index.search, retriever, depth=depth, fusion=fusion)
+    rankings = fuse_texts(each, list(texts.values()), depth, fusion)
+    return Run(run_name(retriever, fusion), dict(zip(texts, rankings, strict=True)))
 
 
 def run_name(retriever: str, fusion: FusionConfig) -> str:
@@ -134,7 +183,7 @@ def run_name(retriever: str, fusion: FusionConfig) -> str:
 def retrieve_by(
     collection: StoredCollection,
     retriever: Any,
-    queries: Sequence[Query],
+    texts: Texts,
     depth: int,
     name: str,
     progress: Progress,
@@ -143,7 +192,8 @@ def retrieve_by(
 
     It is a run of chunks where all hits are chunks, and one of passages otherwise.
     """
-    hits = run_retriever(retriever, queries, depth, progress)
+    joined = {query_id: "\n".join(parts) for query_id, parts in texts.items()}
+    hits = run_retriever(retriever, joined, depth, progress)
     every = [hit for query_hits in hits.values() for hit in query_hits]
     chunk_ids = collection.corpus.ids
     if all(hit.chunk_id in chunk_ids for hit in every):
@@ -259,11 +309,11 @@ _IDS = ("chunk_id", "id", "docno")
 
 def run_retriever(
     retriever: Any,
-    queries: Sequence[Query],
+    texts: Mapping[str, str],
     depth: int,
     progress: Progress | None = None,
 ) -> dict[str, list[Hit]]:
-    """Search for the text of each query, one after the other; give the best hits by query id.
+    """Search for the text of each query id, one after the other; give the best hits of each.
 
     Raises:
         CollectionError: It is no retriever, raises, returns other things, or nothing for any query.
@@ -272,11 +322,11 @@ def run_retriever(
     search, name = _search_of(retriever, depth), name_of(retriever)
     best: dict[str, list[Hit]] = {}
     rises = []
-    progress.start("search", len(queries))
-    for done, query in enumerate(queries):
-        where = f"at query {query.query_id!r}, after {done} of {len(queries)}"
+    progress.start("search", len(texts))
+    for done, (query_id, text) in enumerate(texts.items()):
+        where = f"at query {query_id!r}, after {done} of {len(texts)}"
         try:
-            results = search(query.text)
+            results = search(text)
             if isinstance(results, Iterator):
                 results = list(results)
         except Exception as error:  # a retriever may raise anything
@@ -287,11 +337,11 @@ def run_retriever(
         except CollectionError as error:
             raise CollectionError(f"{name} returned {error}, {where}") from None
         rises += [second.score - first.score for first, second in pairwise(hits)]
-        best[query.query_id] = sorted(hits, key=lambda hit: -hit.score)[:depth]
+        best[query_id] = sorted(hits, key=lambda hit: -hit.score)[:depth]
         progress.advance("search")
-    progress.finish("search", f"{len(queries):,} queries")
+    progress.finish("search", f"{len(texts):,} queries")
     if not any(best.values()):
-        raise CollectionError(f"{name} returned nothing for any of {len(queries)} queries")
+        raise CollectionError(f"{name} returned nothing for any of {len(texts)} queries")
     if rises and min(rises) >= 0 < max(rises):
         warnings.warn(
             f"the results of {name} come with the lowest score first, and the highest counts as "

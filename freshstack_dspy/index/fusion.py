@@ -9,7 +9,7 @@ in a ranking and r for its rank there from 1, the methods are:
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
@@ -51,6 +51,23 @@ def fuse(
         by_chunk.setdefault(chunk_id, []).append(term)
     scores = {chunk_id: round(math.fsum(parts), _DECIMALS) for chunk_id, parts in by_chunk.items()}
     return ranked(scores, depth)
+
+
+def fuse_texts(
+    search: Callable[[Sequence[str]], Sequence[Sequence[ScoredChunk]]],
+    searches: Sequence[Sequence[str]],
+    depth: int,
+    fusion: FusionConfig,
+) -> list[Sequence[ScoredChunk]]:
+    """Give one ranking for each group of texts: that of its text, or those of its texts fused."""
+    rankings = iter(search([text for texts in searches for text in texts]))
+    fused: list[Sequence[ScoredChunk]] = []
+    for texts in searches:
+        # No retriever has a name with a space, so no weight is meant for one of these.
+        by_text = {f"text {number}": next(rankings) for number, _ in enumerate(texts, 1)}
+        alone = len(by_text) == 1
+        fused.append(by_text["text 1"] if alone else fuse(by_text, depth, fusion))
+    return fused
 
 
 def _weights(names: Mapping[str, object], fusion: FusionConfig) -> dict[str, float]:

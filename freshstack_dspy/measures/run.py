@@ -51,7 +51,8 @@ class Run(Mapping[str, Mapping[str, float]]):
     It is a mapping too, from the query id to the score of each chunk id, the best first.
 
     Args:
-        name: What the retriever is called; the last field of a TREC line.
+        name: What the retriever is called; the last field of a TREC line. `@nuggets` at its end
+            says what was searched with, as `retrieve` writes it.
         rankings: By query id, the scored chunks or the score of each chunk id; an empty ranking is
             a query without results.
 

@@ -27,7 +27,7 @@ from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.recipes.flow import Stages, Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import edited_nuggets
-from freshstack_dspy.recipes.pooling import Searches, blocks, technique_texts, with_seeds
+from freshstack_dspy.recipes.pooling import Searches, blocks, with_seeds
 from freshstack_dspy.recipes.session import SingleCall
 from freshstack_dspy.records import (
     Chunk,
@@ -114,13 +114,7 @@ def pool_chunks(work: Work, made: Contents) -> Contents:
 
 def pool_for(work: Work, made: Contents, queries: Sequence[Query]) -> Contents:
     """Pool chunks for some queries, with what there is to search with."""
-    nuggets_of, expansions_of = nuggets_by_query(made.nuggets), by_query(made.expansions)
-    texts = {
-        one.query_id: technique_texts(
-            one, nuggets_of.get(one.query_id, ()), expansions_of.get(one.query_id, ())
-        )
-        for one in queries
-    }
+    texts = made.texts(queries)
     progress = work.session.progress
     progress.start("pool", 0)
     with span("pool", items=len(texts)):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue
 
 from freshstack_dspy.config import FusionConfig, PoolConfig
-from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
+from freshstack_dspy.index.fusion import PAPER_FUSION, fuse, fuse_texts
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
@@ -24,14 +24,13 @@ from freshstack_dspy.recipes.session import Session, SingleCall
 from freshstack_dspy.records import (
     Candidate,
     Chunk,
-    Expansion,
     Found,
-    Nugget,
     Query,
     ScoredChunk,
     Technique,
     TechniqueRank,
 )
+from freshstack_dspy.stored.contents import searched
 
 Texts = Mapping[str, Mapping[Technique, tuple[str, ...]]]
 """For each query id, what each technique searches with: one text, or one for each part."""
@@ -196,23 +195,6 @@ def _candidate(query_id: str, row: Any, config: PoolConfig) -> Candidate:
     )
 
 
-def technique_texts(
-    query: Query, nuggets: Sequence[Nugget], expansions: Sequence[Expansion]
-) -> dict[Technique, tuple[str, ...]]:
-    """What each technique searches with: sub-questions and nuggets are several texts.
-
-    A technique whose text a model failed to give is left out, and so are doubtful nuggets.
-    """
-    texts: dict[Technique, tuple[str, ...]] = {"question": (query.text,)}
-    if query.answer:
-        texts["answer"] = (query.answer,)
-    for expansion in expansions:
-        texts[expansion.kind] = expansion.texts
-    if wanted := tuple(nugget.text for nugget in nuggets if not nugget.doubtful):
-        texts["nuggets"] = wanted
-    return texts
-
-
 def pool(
     index: HybridIndex, texts: Texts, config: PoolConfig, fusion: FusionConfig = PAPER_FUSION
 ) -> list[Candidate]:
@@ -240,9 +222,10 @@ def pool(
     rankings: dict[str, Rankings] = {query_id: {} for query_id in texts}
     for technique in config.techniques:
         query_ids = [query_id for query_id in texts if technique in texts[query_id]]
-        searches = [searched(texts[query_id][technique], config) for query_id in query_ids]
+        searches = [searched(texts[query_id][technique], config.lists) for query_id in query_ids]
         for retriever in config.retrievers:
-            found = _found(index, retriever, searches, config, fusion)
+            search = functools.partial(index.search, retriever, depth=config.depth, fusion=fusion)
+            found = fuse_texts(search, searches, config.depth, fusion)
             for query_id, ranking in zip(query_ids, found, strict=True):
                 rankings[query_id].setdefault(technique, {})[retriever] = ranking
 
@@ -255,30 +238,6 @@ def pool(
         for query_id, of_query in rankings.items()
         for candidate in _candidates(query_id, of_query, config, fusion, fused)
     ]
-
-
-def searched(texts: tuple[str, ...], config: PoolConfig) -> tuple[str, ...]:
-    """What is searched for, of the texts of a technique."""
-    return texts if config.lists == "fuse" else ("\n".join(texts),)
-
-
-def _found(
-    index: HybridIndex,
-    retriever: str,
-    searches: Sequence[tuple[str, ...]],
-    config: PoolConfig,
-    fusion: FusionConfig,
-) -> list[Sequence[ScoredChunk]]:
-    """One ranking for each query: that of its text, or those of its texts fused."""
-    flat = [text for each in searches for text in each]
-    rankings = iter(index.search(retriever, flat, config.depth, fusion=fusion))
-    found: list[Sequence[ScoredChunk]] = []
-    for each in searches:
-        # No retriever has a name with a space, so no weight is meant for one of these.
-        of_texts = {f"text {number}": next(rankings) for number, _ in enumerate(each, 1)}
-        alone = len(of_texts) == 1
-        found.append(of_texts["text 1"] if alone else fuse(of_texts, config.depth, fusion))
-    return found
 
 
 def _capped(ranking: Sequence[ScoredChunk], index: HybridIndex, per_file: int) -> list[ScoredChunk]:

@@ -19,7 +19,7 @@ from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
 from freshstack_dspy.lm.store import FirstOf, Recorded
 from freshstack_dspy.lm.usage import StepLedger
-from freshstack_dspy.stored.contents import Contents
+from freshstack_dspy.stored.contents import Contents, searched
 from freshstack_dspy.stored.manifest import NO_MODEL, Manifest, Provenance
 from freshstack_dspy.stored.writing import call_ids_of
 
@@ -198,16 +198,12 @@ def _keys_of_numbers(
         return
     from freshstack_dspy.index.models import HostedEmbedder
     from freshstack_dspy.lm.recorder import Access
-    from freshstack_dspy.recipes.flow import by_query
-    from freshstack_dspy.recipes.pooling import searched, technique_texts
 
     chunks = [indexed_text(chunk) for chunk in collection.chunks()]
     texts: list[str] = []
-    nuggets, expansions = by_query(collection.nuggets), by_query(collection.expansions)
-    for query in collection.queries:
-        of_query = nuggets.get(query.query_id, ()), expansions.get(query.query_id, ())
-        for of_technique in technique_texts(query, *of_query).values():
-            texts += searched(of_technique, config.pool)
+    for by_technique in collection.texts(collection.queries).values():
+        for of_technique in by_technique.values():
+            texts += searched(of_technique, config.pool.lists)
     for embedder in hosted:
         yield from HostedEmbedder(embedder, Access("replay")).wanted(chunks, texts)
     if config.reranker is None or config.reranker.model is None:

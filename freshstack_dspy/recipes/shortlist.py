@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from freshstack_dspy.collection.retrieve import (
+    Texts,
     open_index,
     own_retriever,
     queries_of,
     retrieve_by,
     run_name,
     search,
+    texts_of,
 )
 from freshstack_dspy.config import (
     BuildConfig,
@@ -43,6 +45,7 @@ class _Candidate(NamedTuple):
     """One's own, imported; or None."""
     models: Models
     fusion: FusionConfig
+    texts: Texts
 
 
 def retrieve_all(
@@ -76,9 +79,8 @@ def retrieve_all(
     """
     settings = as_config(config, load_judging)
     collection, folder = StoredCollection.load(collection), Path(out)
-    queries = queries_of(collection)
     with ExitStack() as opened:
-        candidates = _candidates(settings, opened, collection.manifest.counts.chunks)
+        candidates = _candidates(settings, opened, collection)
         if not replace:
             _check_free(folder, candidates)
         opened.enter_context(only_writer(folder, "freshstack retrieve"))
@@ -94,19 +96,24 @@ def retrieve_all(
         files = {}
         for each in candidates:
             if index is None or each.own is not None:
-                run = retrieve_by(collection, each.own, queries, depth, each.name, shown)
+                run = retrieve_by(collection, each.own, each.texts, depth, each.name, shown)
             else:
                 searched = index.reranked_by(each.models.reranker, each.models.rerank_depth)
-                run = search(searched, queries, each.by, depth, each.fusion)
+                run = search(searched, each.texts, each.by, depth, each.fusion)
             files[each.name] = _written(folder, run, each.name)
             shown.advance("runs", each.name)
         shown.finish("runs", counted(len(candidates), "run"))
     return files
 
 
-def _candidates(settings: BuildConfig, opened: ExitStack, chunks: int) -> list[_Candidate]:
+def _candidates(
+    settings: BuildConfig, opened: ExitStack, collection: StoredCollection
+) -> list[_Candidate]:
     """Open all that the retrievers need: what is not there is found now."""
-    listed = settings.retriever or _all_of(settings, chunks)
+    listed = settings.retriever or _all_of(settings, collection.manifest.counts.chunks)
+    queries = queries_of(collection)
+    techniques = dict.fromkeys(one.with_ for one in listed)
+    texts = {technique: texts_of(collection, queries, technique) for technique in techniques}
     used = {one.by for one in listed}
     if not used & {HYBRID, RERANKED}:
         named = tuple(one for one in settings.embedder if one.name in used)
@@ -121,7 +128,7 @@ def _candidates(settings: BuildConfig, opened: ExitStack, chunks: int) -> list[_
             alone = settings.model_copy(update={"embedder": (), "reranker": one.reranker})
             of = opened.enter_context(search_models(alone))._replace(embedders=models.embedders)
         fusion = one.fusion or settings.fusion
-        candidates.append(_Candidate(one.name, one.by, own, of, fusion))
+        candidates.append(_Candidate(one.run, one.by, own, of, fusion, texts[one.with_]))
     return candidates
 
 

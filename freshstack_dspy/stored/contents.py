@@ -30,6 +30,7 @@ from freshstack_dspy.records import (
     SkippedFile,
     SliceName,
     StepName,
+    Technique,
 )
 from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, rows
 
@@ -157,6 +158,24 @@ class Contents:
             if label is not None and label >= self.threshold:
                 yield tuple(values)
 
+    def texts(self, queries: Iterable[Query]) -> dict[str, dict[Technique, tuple[str, ...]]]:
+        """Give what each technique searches with, by query: sub-questions and nuggets are several.
+
+        A technique whose text a model failed to give is left out, and so are doubtful nuggets.
+        """
+        texts: dict[str, dict[Technique, tuple[str, ...]]] = {}
+        for query in queries:
+            texts[query.query_id] = {"question": (query.text,)}
+            if query.answer:
+                texts[query.query_id]["answer"] = (query.answer,)
+        for expansion in self.expansions:
+            if expansion.query_id in texts:
+                texts[expansion.query_id][expansion.kind] = expansion.texts
+        for query_id, nuggets in nuggets_by_query(self.nuggets).items():
+            if query_id in texts:
+                texts[query_id]["nuggets"] = tuple(nugget.text for nugget in nuggets)
+        return texts
+
     def labels_of_nuggets(self) -> Labels:
         """Give the label of every judgment."""
         labels: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
@@ -261,6 +280,11 @@ def nuggets_by_query(
         if doubtful or not nugget.doubtful:
             groups.setdefault(nugget.query_id, []).append(nugget)
     return groups
+
+
+def searched(texts: tuple[str, ...], lists: Literal["concatenate", "fuse"]) -> tuple[str, ...]:
+    """Give what is searched with, of the texts of a technique: each of them, or all as one."""
+    return texts if lists == "fuse" else ("\n".join(texts),)
 
 
 def slice_queries(

@@ -22,6 +22,7 @@ from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
     DRY_RUN,
+    ORACLES,
     RELEVANT,
     TECHNIQUES,
     CandidateOrigin,
@@ -356,7 +357,7 @@ def pooling_results(
     return tuple(
         PoolingResult(
             technique=technique,
-            knows="answer" if technique in ("answer", "nuggets") else "question",
+            knows="answer" if technique in ORACLES else "question",
             retriever=retriever or "fusion",
             means=_means(qrels, lists[technique, retriever], parse_measures(measures)),
         )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -24,7 +25,7 @@ from freshstack_dspy.files import read_lines, write_file
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Hit, Place, Unit, merged
-from freshstack_dspy.records import Chunk, Judgment, Spans
+from freshstack_dspy.records import Chunk, Judgment, Spans, technique_of
 from freshstack_dspy.stored.record_files import rows
 
 File = tuple[str, str]
@@ -338,8 +339,11 @@ class Files:
         return PassageRun(run.name, scores)
 
     def read(self, path: Path) -> PassageRun:
-        """Read a file of passages; its name is that of the file."""
-        return self.place_all(read_passages(path, self), path.stem)
+        """Read a file of passages; its name is the `run` of its first line, or that of the file."""
+        hits = read_passages(path, self)
+        lines = (text for _, text in read_lines(path) if text.strip())
+        named = next((_Line.model_validate_json(text).run for text in lines), None)
+        return self.place_all(hits, named or path.stem)
 
 
 def _exact(path: str, named: Iterable[File]) -> list[File]:
@@ -375,6 +379,7 @@ class _Line(BaseModel):
     text: str | None = None
     score: float = Field(allow_inf_nan=False)
     unit: Unit = "bytes"
+    run: str | None = None
 
     @model_validator(mode="after")
     def _has_a_place(self) -> "_Line":
@@ -392,7 +397,8 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
     A line is `{"query_id", "source", "path", "start", "end", "score"}`. `source` may be left out
     where the path alone names one file; `text` may be given in place of the offsets or with them;
     offsets are in bytes of the file, or with `"unit": "chars"` in characters of its text.
-    A result whose path is not known has the path null, and may be found by its text.
+    A result whose path is not known has the path null, and may be found by its text. A `run` names
+    the run; without it, the file does.
 
     Args:
         path: A UTF-8 text file.
@@ -412,7 +418,7 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
                 raise CollectionError(
                     f"{path}:{number}: not a passage: {first_fault(error)}; {_LINE}"
                 ) from None
-            hit = Hit(**line.model_dump(exclude={"query_id"}))
+            hit = Hit(**line.model_dump(exclude={"query_id", "run"}))
             if files and hit.path is not None and (fault := files.fault(hit)):
                 raise CollectionError(f"{path}:{number}: {fault}")
             hits.setdefault(line.query_id, []).append(hit)
@@ -420,14 +426,18 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
 
 
 def write_passages(run: PassageRun, path: Path | str) -> None:
-    """Write passages as JSON Lines, in bytes; those without a place have the path null."""
-    lines = [
-        {"query_id": query_id, **place._asdict(), "score": score}
+    """Write passages as JSON Lines, in bytes; those without a place have the path null.
+
+    A run that was not searched for by the questions says so in each line.
+    """
+    name = {} if technique_of(run.name) == "question" else {"run": run.name}
+    lines: list[dict[str, Any]] = [
+        {**name, "query_id": query_id, **place._asdict(), "score": score}
         for query_id, scores in run.passages.items()
         for place, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     ]
     lines += [
-        {"query_id": query_id, "path": None, "score": score}
+        {**name, "query_id": query_id, "path": None, "score": score}
         for query_id, scores in run.unplaced.items()
         for score in scores
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freshstack_dspy import Collection, read_run
+from freshstack_dspy import Collection, evaluate, read_run
 from freshstack_dspy.index import models
 from freshstack_dspy.stored.passages import read_passages
 from tests.index.pieces import Letters
@@ -186,6 +186,9 @@ def test_a_retriever_of_ones_own_gives_passages(
     assert (
         "search.jsonl exists" in freshstack("retrieve", built, "--retriever", f"{own}:search").err
     )
+    oracle = freshstack("retrieve", built, "--retriever", f"{own}:search", "--with", "answer")
+    renamed = (tmp_path / "search@answer.jsonl").rename(tmp_path / "renamed.jsonl")
+    assert (oracle.code, evaluate(built, renamed).run) == (0, "search@answer")
     one = freshstack("retrieve", built, "--retriever", f"{own}:search", "--k", 1, "--replace")
     assert (one.code, "warning" in one.err) == (0, False)
 

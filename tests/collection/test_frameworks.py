@@ -13,8 +13,6 @@ from freshstack_dspy.records import SourceFile
 from freshstack_dspy.stored.passages import Files
 from tests.formats.loading import needs
 
-from .small import query
-
 PAGE = "# Größe\n\n" + "".join(
     f"Rule {n}: a ring is {n} µm wide.\n\nIt is so.\n\n" for n in range(40)
 )
@@ -22,7 +20,7 @@ DATA = {"docs/page.md": PAGE.encode(), "docs/windows.md": PAGE.replace("\n", "\r
 FILES = Files(
     chunk for path, data in DATA.items() for chunk in chunk_file(SourceFile("lib", path, data), 64)
 )
-QUERIES = [query("1", "Which rule?"), query("2", "a ring of 20")]
+TEXTS = {"1": "Which rule?", "2": "a ring of 20"}
 pytestmark = [pytest.mark.formats, pytest.mark.filterwarnings("ignore")]
 
 
@@ -113,7 +111,7 @@ def test_what_a_framework_finds_in_its_own_chunks_is_placed(
     make: Callable[[list[Path]], Any], paths: list[Path]
 ) -> None:
     """In each file, and with its text, whatever the splitter says of offsets."""
-    found = run_retriever(make(paths), QUERIES, 12)
+    found = run_retriever(make(paths), TEXTS, 12)
 
     places = []
     for hits in found.values():
@@ -143,7 +141,7 @@ def test_a_transformer_of_pyterrier_is_asked_and_may_have_paths() -> None:
         ]
         return pt.model.add_ranks(pd.DataFrame(rows))
 
-    found = run_retriever(pt.apply.generic(find) % 2, QUERIES, 12)
+    found = run_retriever(pt.apply.generic(find) % 2, TEXTS, 12)
 
     for hits in found.values():
         assert [(hit.chunk_id, hit.score) for hit in hits] == [("d2", 1.5), ("d1", 0.5)]
@@ -156,4 +154,4 @@ def test_an_index_is_no_retriever_and_the_message_says_what_is(paths: list[Path]
 
     index = llama_index(paths)._index
     with pytest.raises(CollectionError, match="did you mean its"):
-        run_retriever(index, QUERIES, 12)
+        run_retriever(index, TEXTS, 12)

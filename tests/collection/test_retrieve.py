@@ -5,16 +5,18 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from freshstack_dspy import Collection, HybridIndex, retrieve
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.config import FusionConfig
-from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.records import ScoredChunk
+from freshstack_dspy.stored.contents import nuggets_by_query
 from tests.heard import Heard
 from tests.index.pieces import Letters
 
@@ -170,6 +172,29 @@ def test_k1_and_b_are_those_of_the_build_or_others(collection: Collection, root:
     assert first.scores != flat.scores
     with pytest.raises(IndexingError, match="b from 0 to 1"):
         retrieve(collection, "bm25", index_path=root, b=1.5)
+
+
+def test_queries_without_the_text_that_is_searched_with_are_left_out(
+    collection: Collection, root: Path
+) -> None:
+    def searches(text: str) -> list[tuple[str, float]]:
+        texts.append(text)
+        return [("docs/a.md_0_5", 1.0)]
+
+    texts: list[str] = []
+    with pytest.warns(UserWarning, match=r"2 of 3 queries have no sub questions .* as '123'"):
+        run = retrieve(collection, "hybrid", with_="sub_questions", index_path=root)
+    own = retrieve(collection, searches, with_="nuggets", progress=False)
+
+    assert (run.name, list(run)) == ("hybrid@sub_questions", ["12"])
+    assert own.name == "searches@nuggets"
+    nuggets = nuggets_by_query(collection.nuggets)
+    assert texts == ["\n".join(each.text for each in nuggets[query]) for query in sorted(nuggets)]
+    with pytest.raises(CollectionError, match=r"closed book answer .*; name closed_book_answer in"):
+        retrieve(collection, "hybrid", with_="closed_book_answer", index_path=root)
+    unknown: Any = "hyde"
+    with pytest.raises(CollectionError, match="allowed: question, sub_questions, closed_book"):
+        retrieve(collection, "hybrid", with_=unknown)
 
 
 def test_an_unknown_retriever_is_an_error_before_anything_is_built(

@@ -8,12 +8,11 @@ from pydantic import BaseModel, SecretStr
 
 from freshstack_dspy import BuildConfig, ModelConfig, load_config
 from freshstack_dspy.config import (
-    OF_THE_QUESTION,
     NuggetsConfig,
     QueriesConfig,
 )
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.records import TECHNIQUES
+from freshstack_dspy.records import OF_THE_QUESTION, TECHNIQUES
 
 LEAST = """
 name = "small"

@@ -10,7 +10,6 @@ from freshstack_dspy import BuildConfig, Collection, build, export_collection
 from freshstack_dspy.config import Mode
 from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.formats.validate import validate
-from freshstack_dspy.recipes.pooling import technique_texts
 
 from .conftest import Built
 from .domain import afresh, domain
@@ -97,7 +96,7 @@ def test_a_doubtful_nugget_is_recorded_and_not_searched_with_judged_or_measured(
         "doubtful nuggets, which are not judged | 1"
         in (tmp_path / "collection/README.md").read_text()
     )
-    searched = technique_texts(collection.queries[0], collection.nuggets, ())["nuggets"]
+    searched = collection.texts(collection.queries)[doubtful.query_id]["nuggets"]
     assert doubtful.text not in searched
     sizes = export_collection(collection, "trec", tmp_path / "trec", slices="all").counts["nuggets"]
     assert sizes == len(collection.nuggets) - 1

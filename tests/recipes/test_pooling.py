@@ -1,22 +1,26 @@
 """Pooling, worked out by hand with scripted retrievers, and what its records say of other pools."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy import Chunk, HybridIndex, Nugget, Query, Run
+from freshstack_dspy import Chunk, HybridIndex, Nugget, Query, Run, build
 from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.recipes.pooling import pool, technique_texts
+from freshstack_dspy.recipes.pooling import pool
 from freshstack_dspy.records import Candidate, Expansion, ScoredChunk, Technique, ranked
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.diagnose import depth_curve, leave_one_out, pooled, pooling_results
 from tests.collection.small import judgment, query
 from tests.stored.test_diagnose import nugget, query_slice
+
+from .domain import domain
+from .scripted import ScriptedProvider
 
 QUERY = Query(query_id="7", title="How?", body="It fails.", answer="Call it twice.")
 NUGGETS = [
@@ -65,13 +69,31 @@ def pooled_by_hand(
 
 
 def test_each_technique_searches_with_its_text() -> None:
-    assert technique_texts(QUERY, NUGGETS, [SUB_QUESTIONS, CLOSED_BOOK]) == {
+    contents = Contents(nuggets=NUGGETS, expansions=[SUB_QUESTIONS, CLOSED_BOOK])
+
+    assert contents.texts([QUERY])["7"] == {
         "question": ("How? It fails.",),
         "sub_questions": ("Why?", "When?"),
         "closed_book_answer": ("So.",),
         "answer": ("Call it twice.",),
         "nuggets": ("call it", "twice"),
     }
+
+
+@pytest.mark.parametrize("lists", ["concatenate", "fuse"])
+def test_the_results_of_a_pool_are_those_of_runs_at_its_depth(tmp_path: Path, lists: str) -> None:
+    config = domain(tmp_path, pool={"depth": 3, "top_k": 2, "lists": lists})
+    collection = build(config, provider=ScriptedProvider())
+
+    results = collection.diagnose().results
+
+    assert len(results) == 5 * 3
+    for result in results:
+        retriever = "hybrid" if result.retriever == "fusion" else result.retriever
+        run = collection.retrieve(
+            retriever, with_=result.technique, depth=3, index_path=config.index.path
+        )
+        assert collection.evaluate(run).means == pytest.approx(result.means)
 
 
 def test_scores_are_normalised_over_depth_summed_and_cut_at_top_k() -> None:

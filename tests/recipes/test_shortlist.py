@@ -108,15 +108,17 @@ def test_a_list_names_fusions_rerankers_and_retrievers_of_ones_own(
     }
     tables = [f'[[retriever]]\nname = "{name}"\nretriever = "{by}"\n' for name, by in names.items()]
     tables[0] += other
+    tables.append(f'{tables[1]}with = "nuggets"\n')
     config = configured(tmp_path, models_of(server) + BY_WORDS + "".join(tables))
 
     files = retrieve_all(collection, config, tmp_path / "runs")
 
     assert [path.name for path in files.values()] == [
-        "bm25.run", "rrf.run", "again.run", "mine.run", "cut.jsonl",
+        "bm25.run", "rrf.run", "again.run", "mine.run", "cut.jsonl", "mine@nuggets.run",
     ]  # fmt: skip
     assert {len(of) for of in read_run(files["again"]).rankings.values()} == {1}
     assert read_run(files["rrf"]).name == "rrf"
+    assert read_run(files["mine@nuggets"]).name == "mine@nuggets"
     assert "other" in {body["model"] for body in server.requests}
 
 
