@@ -534,11 +534,21 @@ class OmittedChunk(Record):
     """The model's window was full, or the corpus has no text of it."""
 
 
+class CitedPassage(Record):
+    """A passage that is not a chunk of the collection, and where it is in the corpus."""
+
+    passage_id: str
+    source: str
+    path: str
+    start_byte: int = Field(ge=0)
+    end_byte: int = Field(ge=0)
+
+
 class Answer(Record):
-    """What a generator answered to a query from a run's context, as TREC RAG writes it.
+    """An answer to a query, as TREC RAG writes it: from a run's context, or of the user's system.
 
     One that is not `ok` has no sentences. One that is `ok` and has none says that its context does
-    not answer the query.
+    not answer the query; if it is that of a system, it is empty.
     """
 
     run_id: str
@@ -546,7 +556,12 @@ class Answer(Record):
     topic: str
     """The text of the query."""
     references: tuple[str, ...]
-    """Ids of the chunks that were shown, in their order."""
+    """Ids of the chunks or passages that were shown, in their order; then of those that are cited
+    besides."""
+    passages: tuple[CitedPassage, ...] = Field(default=(), exclude_if=operator.not_)
+    """Those of the references that are not chunks."""
+    outside: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
+    """Those of the references that are not in the corpus, each with the reason."""
     response_length: int = Field(ge=0)
     """Words of the answer."""
     answer: tuple[CitedSentence, ...]

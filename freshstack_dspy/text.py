@@ -7,6 +7,7 @@ import unicodedata
 from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import NamedTuple
 
 from freshstack_dspy.languages import ENGLISH, stems, stop_words
@@ -308,6 +309,21 @@ def _sentence(text: str) -> _Sentence:
 
 def _content(text: str) -> frozenset[str]:
     return frozenset(terms(text)) - _WORDS_OF_ASKING
+
+
+_CITING_END = re.compile(
+    r"[.!?][\"')\]*_`]{0,4}(?:\s?\[\d[\d, ]*\])*\s+(?!\[\d)(?=\S)|\n[ \t]*\n\s*(?=\S)"
+)
+_CODE_BLOCK = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def sentences(markdown: str) -> list[str]:
+    """Cut a text into sentences, each with the citations `[1]` and the code block that follow it."""
+    blocks = [match.span() for match in _CODE_BLOCK.finditer(markdown)]
+    ends = [match.end() for match in _CITING_END.finditer(markdown)]
+    outside = [end for end in ends if not any(start <= end < stop for start, stop in blocks)]
+    cut = (markdown[start:end].strip() for start, end in pairwise([0, *outside, len(markdown)]))
+    return [sentence for sentence in cut if sentence]
 
 
 def denies(text: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Set
 
 from freshstack_dspy.answering.reteval import Answering
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.statistics import Estimate, spearman_rho
 from freshstack_dspy.records import AssignedAnswer, Case, FailureCase, Record, Scale
 
@@ -132,6 +133,7 @@ def failure_cases(
     collection: Collection,
     scale: Scale,
     recalls: Mapping[str, Mapping[str, float]],
+    labels: Mapping[str, NuggetQrels],
 ) -> list[FailureCase]:
     """List the answers on which recall and agreement differ, where labels tell why.
 
@@ -142,6 +144,7 @@ def failure_cases(
         collection: The collection that they are about.
         scale: The scale of the judge of nuggets.
         recalls: By run, query id -> recall; other runs have no cases.
+        labels: By run, the judgments of its own passages, where they are not those of chunks.
     """
     qrels = collection.qrels()
     answers = {(answer.run_id, answer.topic_id): answer for answer in answering.answers}
@@ -156,13 +159,13 @@ def failure_cases(
     cases = []
     for agreement in answering.agreements:
         run_id, query_id = key = agreement.run_id, agreement.query_id
-        answer, judged = answers[key], qrels.judged(query_id)
-        recall = recalls.get(run_id, {}).get(query_id)
+        answer, recall = answers[key], recalls.get(run_id, {}).get(query_id)
         held, gold = supported[key], supported_by_gold[query_id]
         if recall is None or held is None or gold is None:
             continue
         if agreement.status not in ("ok", "no_gold_answer"):
             continue
+        judged = labels.get(run_id, qrels).judged(query_id)
         nuggets = [*judged.labels]
         shown = (judged.supported.get(chunk_id, ()) for chunk_id in answer.references)
         case = case_of(

@@ -136,11 +136,12 @@ def judge_citations(
         reference = answer.references[answer.answer[sentence].citations[citation]]
         judgment = by_pair.get((_sentence_id(answer, sentence), reference))
         label = judgment.label if judgment else None  # without a text, or deferred
+        missing = answer.outside.get(reference, "not judged, for its text is not there")
         return JudgedCitation(
             citationID=citation,
             reference=reference,
             support=_SUPPORT[assignment(label, session.config.judge.graded)],
-            reason=judgment.reason if judgment else "not judged, for its text is not there",
+            reason=judgment.reason if judgment else missing,
             call_id=judgment and judgment.call_id,
             evidence=judgment.evidence if judgment else (),
         )
@@ -149,7 +150,7 @@ def judge_citations(
         JudgedAnswer(
             topic_id=answer.topic_id,
             run_id=answer.run_id,
-            references=answer.references,
+            references=tuple(id_ for id_ in answer.references if id_ not in answer.outside),
             sentences=tuple(
                 JudgedSentence(
                     sentenceID=place,

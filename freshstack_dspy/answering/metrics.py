@@ -1,8 +1,9 @@
 """Answers from runs (LLM-retEval): their metrics, and the folder that they are written to."""
 
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,10 +12,12 @@ from pydantic import Field, ValidationError
 from freshstack_dspy.answering.cases import FoundAndAgrees, failure_cases, found_and_agrees
 from freshstack_dspy.answering.comparing import YES_OR_NO, answer_comparer
 from freshstack_dspy.answering.contexts import coverage_of
+from freshstack_dspy.answering.own_answers import NO_ANSWERS, OwnAnswers
 from freshstack_dspy.answering.reteval import (
     SAMPLED_TEMPERATURE,
     Answering,
     at_depths,
+    place_of,
 )
 from freshstack_dspy.answering.scores import (
     Combination,
@@ -28,7 +31,11 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import decode_records, encode_records, replace_folder
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
-from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.formulas import f1, precision
+from freshstack_dspy.measures.measure import MeasureSource
+from freshstack_dspy.measures.passage_labels import judge_passages
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
@@ -98,6 +105,8 @@ class AnsweringAccount(Record):
     collection: str
     content_hash: str
     runs: tuple[str, ...]
+    systems: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """Those of the runs whose answers were not generated but given."""
     k: tuple[int, ...]
     """How many chunks of each ranking were shown at most; for gold chunks, the largest of these."""
     gold_answers: int
@@ -144,7 +153,16 @@ def answer_metrics(
         measures = [f"{family}@{k}" for family in FAMILIES]
         rankings[run.name] = evaluate(qrels, run, measures)
         recalls[run.name] = rankings[run.name].values(f"{RECALL}@{k}", only_defined=True)
-    cases = failure_cases(answering, collection, account.scale, recalls)
+    labels: dict[str, NuggetQrels] = {}
+    for system in account.systems:
+        answers = [answer for answer in answering.answers if answer.run_id == system]
+        shown = {answer.topic_id: answer for answer in answers if answer.references}
+        if system in rankings or not shown:
+            continue
+        labels[system], ranking = ranking_of(system, shown, collection, qrels)
+        rankings[system] = evaluate(labels[system], ranking, OF_SETS)
+        recalls[system] = rankings[system].values(RECALL, only_defined=True)
+    cases = failure_cases(answering, collection, account.scale, recalls, labels)
     return AnswerMetrics(
         answering=answering,
         account=account,
@@ -161,15 +179,58 @@ def answer_metrics(
                     for agreement in answering.agreements
                     if agreement.run_id == name
                 },
-                measure=next(
-                    measure for measure in rankings[name].measures if measure.startswith(RECALL)
-                ),
+                measure=rankings[name].measures[FAMILIES.index(RECALL)],
                 cases={case.query_id: case.case for case in cases if case.run_id == name},
             )
             for name, recall in recalls.items()
         },
         cases=tuple(cases),
     )
+
+
+def set_precision(ranking: Sequence[str], judged: Judged) -> float:
+    """Compute the share of what was retrieved that is relevant, however many that are."""
+    return precision(ranking, judged, None)
+
+
+def set_f1(ranking: Sequence[str], judged: Judged) -> float:
+    """Compute the harmonic mean of `set_precision` and recall."""
+    return f1(ranking, judged, None)
+
+
+OF_SETS: tuple[MeasureSource, ...] = ("alpha_nDCG", "Coverage", set_precision, RECALL, set_f1)
+"""In the place of `FAMILIES`, for all that a system was shown or cites, which has no cut-off."""
+
+
+def ranking_of(
+    system: str, answers: Mapping[str, Answer], collection: Collection, qrels: NuggetQrels
+) -> tuple[NuggetQrels, Run]:
+    """Give what a system was shown or cites as a run, and the judgments of its passages.
+
+    Args:
+        system: The name of the system.
+        answers: Its answers with references, by query id.
+        collection: The collection.
+        qrels: Its judgments.
+    """
+    qrels = qrels.without(qrels.nuggets.keys() - answers.keys())
+    ranks = {
+        query: {id_: -float(rank) for rank, id_ in enumerate(answer.references)}
+        for query, answer in answers.items()
+    }
+    if not any(answer.passages for answer in answers.values()):
+        return replace(qrels, chunk_ids=None), Run.from_scores(ranks, name=system)
+    files = collection.files
+    placed, unplaced = {}, {}
+    for query, answer in answers.items():
+        places = {passage.passage_id: place_of(passage) for passage in answer.passages}
+        placed[query] = {
+            places.get(id_) or files.place(id_): score
+            for id_, score in ranks[query].items()
+            if id_ not in answer.outside
+        }
+        unplaced[query] = [ranks[query][id_] for id_ in answer.outside]
+    return judge_passages(PassageRun(system, placed, unplaced), qrels, covered=1.0)
 
 
 def answering_account(
@@ -180,6 +241,7 @@ def answering_account(
     k: Sequence[int],
     gold_answers: int,
     comparers: Mapping[str, float] = YES_OR_NO,
+    own: OwnAnswers = NO_ANSWERS,
     **parts: Any,
 ) -> AnsweringAccount:
     """Record how answers were made; `parts` are the other options of `answer_from_runs`."""
@@ -203,6 +265,7 @@ def answering_account(
         collection=collection.manifest.name,
         content_hash=collection.manifest.content_hash,
         runs=tuple(sorted({answer.run_id for answer in answering.answers})),
+        systems=own.systems,
         k=tuple(sorted(set(k))),
         gold_answers=gold_answers,
         model=model.name,

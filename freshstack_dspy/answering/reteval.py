@@ -2,11 +2,12 @@
 
 A retriever is right about a query if the answer that a generator writes from the retrieved chunks
 agrees with the answer that it writes from the gold chunks, which support the query's nuggets. Each
-answer is also judged by the nuggets that it supports.
+answer is also judged by the nuggets that it supports. Answers of systems of one's own are taken as
+they are, and judged in the same way.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from freshstack_dspy.answering.comparing import (
     check_comparers,
 )
 from freshstack_dspy.answering.judging import assign, judge_citations
+from freshstack_dspy.answering.own_answers import NO_ANSWERS, OwnAnswers
 from freshstack_dspy.answering.scores import Combination
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import Role
@@ -26,6 +28,7 @@ from freshstack_dspy.lm.typed import Program
 from freshstack_dspy.measures.density import REQUIRED, required_chunks
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.programs.support_judge import passage_inputs
 from freshstack_dspy.recipes.judge import Window
@@ -37,6 +40,7 @@ from freshstack_dspy.records import (
     AnswerStatus,
     AssignedAnswer,
     Chunk,
+    CitedPassage,
     CitedSentence,
     JudgedAnswer,
     OmittedChunk,
@@ -77,10 +81,11 @@ class Context(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """Answers from runs and from gold chunks; records by run, then query, in the order of ids."""
+    """Answers from runs, of systems and from gold chunks; by run, then query, in the order of ids."""
 
     answers: tuple[Answer, ...]
-    """One for each run and query."""
+    """One for each run and query; then for each system and query, `not_retrieved` where it has
+    none."""
     gold_answers: tuple[Answer, ...]
     """For each query, as many as requested."""
     agreements: tuple[Agreement, ...]
@@ -107,6 +112,7 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
     combine: Combination = "first",
     chunks_per_call: int | None = None,
     gold_per_call: int | None = None,
+    own: OwnAnswers = NO_ANSWERS,
 ) -> Answering:
     """Answer every query from its gold chunks and from the top of every run, and compare.
 
@@ -125,6 +131,7 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
             once, one by one, or in batches); the answer is the sentences of all calls, each once.
         gold_per_call: How many gold answers a model compares an answer with in a call; by default
             all (Figure 3). Agreeing with any of them is enough either way.
+        own: Answers of systems, which are judged and compared as those from runs.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
@@ -137,7 +144,8 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
     by_id = {query.query_id: query for query in collection.queries}
     queries = {query_id: by_id[query_id] for query_id in sorted(qrels.nuggets)}
     gold = {query_id: gold_chunks(qrels.judged(query_id), max(k)) for query_id in queries}
-    tops = _tops(collection, at_depths(runs, k), queries)
+    tops = _tops(collection, at_depths(runs, k), queries, own)
+    given = _for_all(own, queries)
     check_comparers(comparers)
 
     generator = AnswerGenerator()
@@ -170,16 +178,15 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
         )
     records: list[Answer] = [outcome.record for outcome in outcomes]
     of_gold = [answer for answer in records if answer.run_id == GOLD]
-    answers = [answer for answer in records if answer.run_id != GOLD]
+    answers = [*(answer for answer in records if answer.run_id != GOLD), *given]
+    failures += [failure for failure in own.failures if failure.query_id in queries]
     judged = [*(answer for answer in of_gold if answer.sample == 1), *answers]
 
     nuggets = nuggets_by_query(
         nugget for nugget in collection.nuggets if nugget.nugget_id in qrels.labels
     )
     assigned, unassigned = assign(session, judged, queries, nuggets)
-    wanted = {chunk_id for answer in judged for chunk_id in answer.references}
-    chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
-    texts = dict.fromkeys(queries, chunks)
+    texts = dict.fromkeys(queries, cited_texts(collection, judged))
     cited, uncited = judge_citations(session, judged, queries, texts)
     by_query: dict[str, list[Answer]] = {}
     for answer in of_gold:
@@ -205,6 +212,44 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
         gold_citations=tuple(answer for answer in cited if answer.run_id == GOLD),
         failures=tuple(failures),
     )
+
+
+def place_of(passage: CitedPassage) -> Place:
+    """Give the place of a passage in the corpus."""
+    return Place(passage.source, passage.path, passage.start_byte, passage.end_byte)
+
+
+def cited_texts(collection: Collection, answers: Iterable[Answer]) -> dict[str, Chunk]:
+    """Give the chunks and passages that answers refer to, by id, as far as their texts are there."""
+    wanted: set[str] = set()
+    passages: dict[str, CitedPassage] = {}
+    for answer in answers:
+        wanted.update(answer.references)
+        passages |= {passage.passage_id: passage for passage in answer.passages}
+    texts = collection.corpus.chunks(wanted & collection.corpus.ids)
+    for id_, passage in passages.items():
+        source, path, start, end = place = place_of(passage)
+        texts[id_] = Chunk(
+            chunk_id=id_,
+            source=source,
+            path=path,
+            start_byte=start,
+            end_byte=end,
+            text=collection.files.passage(place),
+            tokens=0,
+        )
+    return texts
+
+
+def _for_all(own: OwnAnswers, queries: Mapping[str, Query]) -> list[Answer]:
+    """Give an answer of every system to every query; one that is missing is `not_retrieved`."""
+    answers = {(answer.run_id, answer.topic_id): answer for answer in own.answers}
+    return [
+        answers.get((system, query.query_id))
+        or Context(system, query, ()).answer(status="not_retrieved", call_id=None)
+        for system in own.systems
+        for query in queries.values()
+    ]
 
 
 def gold_chunks(judged: Judged, k: int) -> list[str]:
@@ -316,14 +361,22 @@ def at_depths(runs: Sequence[Run], k: Sequence[int]) -> list[RunAtDepth]:
 
 
 def _tops(
-    collection: Collection, depths: Sequence[RunAtDepth], queries: Mapping[str, Query]
+    collection: Collection,
+    depths: Sequence[RunAtDepth],
+    queries: Mapping[str, Query],
+    own: OwnAnswers,
 ) -> dict[str, dict[str, list[str]]]:
     """Give run name -> query id -> ids of the chunks in its top, the best first."""
-    names = Counter([GOLD, *(run.name for run, _ in depths)])
+    names = Counter([GOLD, *(run.name for run, _ in depths), *own.systems])
     if repeated := next((name for name, count in names.items() if count > 1), None):
         raise CollectionError(
             f"two runs are named {repeated!r} (answers from gold chunks are run {GOLD!r}); give "
-            "each a name of its own, in the last field of its lines"
+            "each a name of its own, in the last field of its lines, or the run_id of its answers"
+        )
+    if own.answers and not any(answer.topic_id in queries for answer in own.answers):
+        raise CollectionError(
+            f"no answer is to one of the {len(queries)} queries of {collection.name} with a "
+            f"supported nugget, as {min(queries)!r}"
         )
     tops = {}
     for run, k in depths:

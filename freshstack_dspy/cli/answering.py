@@ -27,8 +27,9 @@ _COUNTED = {
 @command
 def answer(
     collection: Path,
-    runs: list[Path],
+    runs: list[Path] | None = None,
     *,
+    answers: list[Path] | None = None,
     config: Path,
     out: Path,
     k: Annotated[list[int] | None, typer.Option("--k", min=1)] = None,
@@ -41,10 +42,12 @@ def answer(
     how: Asking,
     plan: bool = False,
 ) -> Outcome | Shown:
-    """Answer from runs and from gold chunks; say how often both agree.
+    """Judge answers: those of your own systems, and those that a model writes from runs.
 
     Args:
         runs: Run files, in TREC's format, or of searches with chunk ids.
+        answers: A file with the answers of a system: query_id, text, and perhaps citations and
+            contexts; JSON Lines, JSON, CSV, Parquet, or in TREC RAG's format. Repeatable.
         config: TOML file; its [generator] answers, its [gold_generator] from gold chunks, its
             [judge] compares and judges.
         out: Folder of the answers and their judgments.
@@ -60,12 +63,16 @@ def answer(
             yes_no, and what needs no model.
         combine: Which comparers an answer has to agree by: the first, any, more than half, or all.
     """
+    from freshstack_dspy.answering.own_answers import NO_ANSWERS, own_answers
     from freshstack_dspy.measures.searches import read_chunk_run
 
     check_out(out, replace=replace, folder=True)
     comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1"])
     loaded = fs.Collection.load(collection)
-    read = [read_chunk_run(path) for path in runs]
+    read = [read_chunk_run(path) for path in runs or ()]
+    if not runs and not answers:
+        raise typer.BadParameter("name run files, or a file of answers with --answers")
+    own = own_answers(loaded, answers) if answers else NO_ANSWERS
     rules: dict[str, Any] = {
         "k": k or [10],
         "gold_answers": gold_answers,
@@ -73,6 +80,7 @@ def answer(
         "combine": combine,
         "chunks_per_call": chunks_per_call,
         "gold_per_call": gold_per_call,
+        "own": own,
     }
 
     def answered(session: "Session") -> Any:
@@ -89,11 +97,11 @@ def answer(
             write_answers,
         )
 
-        answers = answered(session)
-        account = answering_account(session, loaded, answers, **rules)
-    metrics = answer_metrics(answers, account, loaded, read)
-    write_answers(out, answers, account, metrics.cases)
-    return Outcome(metrics.page(out), code=int(bool(answers.failures)))
+        answering = answered(session)
+        account = answering_account(session, loaded, answering, **rules)
+    metrics = answer_metrics(answering, account, loaded, read)
+    write_answers(out, answering, account, metrics.cases)
+    return Outcome(metrics.page(out), code=int(bool(answering.failures)))
 
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:

@@ -425,8 +425,10 @@ def _hit(result: Any) -> Hit:
     if isinstance(result, str):
         return Hit(math.nan, chunk_id=result)
     values = result if isinstance(result, Mapping) else _of_document(result)
+    if isinstance(metadata := values.get("metadata"), Mapping):  # LangChain's, as JSON
+        values = {"path": _first(metadata, _PATHS), "start": metadata.get("start_index"), **values}
     chunk_id, path = _first(values, _IDS), _first(values, ("path", "file_path"))
-    text, unit = _first(values, ("text",)), values.get("unit", "chars")
+    text, unit = _first(values, ("text", "page_content", "content")), values.get("unit", "chars")
     if chunk_id is None and path is None and text is None:
         names = ", ".join(map(str, values)) or "nothing"
         raise CollectionError(f"a dictionary with {names}, without path, text or chunk_id")

@@ -6,7 +6,7 @@ from typing import Any
 
 from freshstack_dspy.answering.cases import CASES
 from freshstack_dspy.answering.contexts import ContextTable
-from freshstack_dspy.answering.metrics import AnswerMetrics
+from freshstack_dspy.answering.metrics import FAMILIES, AnsweringAccount, AnswerMetrics
 from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.usage import grading_own_words
@@ -40,8 +40,7 @@ def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
         "citations": metrics.citations,
     }
     return Page(
-        f"{out}: {counted(len(metrics.answering.answers), 'answer')} from "
-        f"{counted(len(account.runs), 'run')}",
+        f"{out}: {counted(len(metrics.answering.answers), 'answer')} from {_sources(account)}",
         (
             *_scored(metrics),
             *_rankings(metrics),
@@ -66,6 +65,13 @@ def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
             ],
         ),
     )
+
+
+def _sources(account: AnsweringAccount) -> str:
+    """Say from how many runs and systems answers are."""
+    systems = len(account.systems)
+    runs = [counted(number, "run") for number in [len(account.runs) - systems] if number]
+    return " and ".join(runs + ([counted(systems, "system")] if systems else []))
 
 
 def _scored(metrics: AnswerMetrics) -> Iterator[Page]:
@@ -113,8 +119,8 @@ def _rankings(metrics: AnswerMetrics) -> Iterator[Page]:
     if not metrics.rankings:
         return
     measures = next(iter(metrics.rankings.values())).measures
-    if len(metrics.account.k) > 1:  # each run has its own cut-off, which its name says
-        measures = tuple(name.partition("@")[0] for name in measures)
+    if len({each.measures for each in metrics.rankings.values()}) > 1:
+        measures = FAMILIES  # each has its own cut-off, which its name says, or none
     rows: list[tuple[Cell, ...]] = []
     for run in (*metrics.rankings, GOLD):
         if (mean := metrics.coverage.get(run)) is not None:
@@ -122,7 +128,14 @@ def _rankings(metrics: AnswerMetrics) -> Iterator[Page]:
             without = [None] * (len(measures) - len(means))
             rows.append((run, Value(mean.value), mean.groups, *means, *without))
     title = "answerable nuggets that the answers support, next to the rankings"
-    yield Page(title, (Table(("run", "Cov(y)", "answers", *measures), rows, ids=(0,)),))
+    systems = [run for run in metrics.account.systems if run in metrics.rankings]
+    note = (
+        f"of {', '.join(map(cut, systems))}: all that it was shown or cites, without a cut-off"
+        if systems
+        else ""
+    )
+    table = Table(("run", "Cov(y)", "answers", *measures), rows, ids=(0,))
+    yield Page(title, (table, *notes(note)))
 
 
 def _relations(metrics: AnswerMetrics) -> Iterator[Page]:
