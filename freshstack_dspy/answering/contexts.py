@@ -1,24 +1,29 @@
 """Contexts and the reports that are written from them, compared with three bounds (CRUX, Table 1).
 
 The bounds are direct prompting, a report without any context; the oracle result, the report that
-people wrote; and the oracle retrieval, a report from the oracle context Z*.
+people wrote; and the oracle retrieval, a report from the oracle context Z*. Or contexts are drawn at
+random from runs, and their measures are correlated with those of the reports (§4.3, Figure 5).
 """
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
+from typing import NamedTuple
 
 from freshstack_dspy.answering.judging import assign
 from freshstack_dspy.answering.reteval import Context, answered, shown_contexts
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.measures.compare import RankingAgreement, ranking_agreement
-from freshstack_dspy.measures.density import density_of, oracle_context
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.lm.tokens import count_tokens, cut
+from freshstack_dspy.measures.density import density_of, oracle_context, oracle_tokens
 from freshstack_dspy.measures.evaluation import Values, evaluate
+from freshstack_dspy.measures.measure import MeasureSource, parse_measures
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.statistics import Interval, kendall_intervals
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.programs.documents import ReportWriter, writer_inputs
@@ -31,27 +36,57 @@ from freshstack_dspy.records import (
     OmittedChunk,
     Record,
     Scale,
-    ScoredChunk,
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
 
 DIRECT, RESULT, RETRIEVAL = "direct prompting", "oracle result", "oracle retrieval"
 BOUNDS = (DIRECT, RESULT, RETRIEVAL)
-_OF_CONTEXTS = {"Cov(Z)": "StRecall", "alpha_nDCG": "alpha_nDCG", "Den(Z)": "Density"}
-_PAIRS = (("Cov(Z)", "Cov(y)"), ("alpha_nDCG", "Cov(y)"), ("Den(Z)", "Den(y)"))
+CRUX_MEASURES = ("StRecall", "alpha_nDCG", "Density")
+"""What the paper measures contexts by: Cov(Z), the ranked coverage and Den(Z)."""
+OF_REPORTS = ("Cov(y)", "Den(y)")
+_CRUX_NAMES = {"StRecall": "Cov(Z)", "Density": "Den(Z)"}
+
+
+class Sampling(NamedTuple):
+    """Contexts that are drawn at random from the top of each run (CRUX, §4.3)."""
+
+    contexts: int = 16
+    """How many from each run; of three runs, as in the paper, 48."""
+    of: int = 50
+    """How many chunks of the top they are drawn from."""
+    seed: int = 0
+
+    def draw(self, ranking: Sequence[str], k: int, run: str, query_id: str) -> Iterator[list[str]]:
+        """Draw k chunks of a ranking for each context; they stay in its order.
+
+        The draw is a hash of the seed and of what it is for, so another query changes no context.
+        """
+        top = ranking[: self.of]
+        for number in range(1, self.contexts + 1):
+            drawn = {
+                chunk: hashlib.sha256(
+                    json.dumps([self.seed, run, number, query_id, chunk]).encode()
+                ).digest()
+                for chunk in top
+            }
+            chosen = set(sorted(drawn, key=drawn.__getitem__)[:k])
+            yield [chunk for chunk in top if chunk in chosen]
 
 
 class ContextReport(Record):
     """A report y on a query from a context Z, and how much of the sub-questions it answers."""
 
     run_id: str
-    """A run, or one of `BOUNDS`."""
+    """A run, one of `BOUNDS`, or a run with the number of a context drawn from it, as `bm25#3`."""
     query_id: str
     chunk_ids: tuple[str, ...]
     """The context, the best first; empty for direct prompting and the oracle result."""
     omitted: tuple[OmittedChunk, ...] = ()
     """Chunks of the context that the writer was not shown."""
     text: str
+    """What is rated: of a written report, as many tokens as the oracle context has."""
+    cut_from: int | None = None
+    """The tokens of the report that was written, if it was longer."""
     status: AnswerStatus
     reason: str
     """Why there is no report, or no rating."""
@@ -65,15 +100,20 @@ class ContextReport(Record):
 
 @dataclass(frozen=True, repr=False)
 class ContextTable(Shown):
-    """Table 1: the values by query, for each of `BOUNDS` and each run."""
+    """Table 1: the values by query, for each of `BOUNDS` and each run, or each drawn context."""
 
     reports: tuple[ContextReport, ...]
     values: dict[str, Values]
     """By row; the measures are its columns, such as `Cov(Z)`."""
     unjudged: dict[str, float]
     """For each row with contexts, the share of their chunks that has no label."""
-    agreements: tuple[RankingAgreement, ...]
-    """How similarly contexts and reports order the runs; empty below three runs."""
+    correlations: dict[str, dict[str, Interval]]
+    """By measure of the contexts, then by `OF_REPORTS`: Kendall's tau-b of the means over queries of
+    the runs, or of the drawn contexts; empty below three of them."""
+    sampled: bool
+    """Whether the contexts were drawn at random."""
+    threshold: int
+    """From which label on a sub-question is answered (η)."""
     size: str
     """How large a context is, in words."""
     models: dict[str, tuple[str, ...]]
@@ -90,8 +130,11 @@ def evaluate_contexts(
     collection: Collection,
     runs: Sequence[Run],
     *,
+    measures: MeasureSource | Sequence[MeasureSource] = CRUX_MEASURES,
     k: int | None = None,
     tokens: int | None = None,
+    sampling: Sampling | None = None,
+    threshold: int | None = None,
 ) -> ContextTable:
     """Write reports from the contexts of runs, and measure contexts and reports.
 
@@ -101,81 +144,134 @@ def evaluate_contexts(
             None: contexts are measured, and no reports are written.
         collection: The collection with the queries, whose answers are the reports that people wrote.
         runs: The runs, with distinct names.
-        k: How many chunks a context has; None: as many as the query's oracle context.
+        measures: What contexts are measured by, as in `evaluate`.
+        k: How many chunks a context has; None: as many as the query's oracle context, or 10 of
+            those drawn.
         tokens: In place of `k`, how many tokens the chunks have at most.
+        sampling: Draw contexts from each run in place of its top, without the bounds.
+        threshold: The lowest label with which a chunk answers a sub-question, and a report too
+            (the paper's η); None: that of the collection, and that of `[judge]`.
 
     Raises:
+        ConfigError: There is no such measure, or these contexts cannot be drawn.
         BudgetError: The budget is used up; what was answered is recorded.
         CollectionError: No query has a supported nugget, or a run cannot be used.
         DeferredError: In mode `defer`, requests were written to a file.
     """
+    chosen = {_CRUX_NAMES.get(each.name, each.name): each for each in parse_measures(measures)}
+    rated = collection.qrels().labels.keys()  # so that another threshold asks for no more
+    collection, scale = _at_threshold(session, collection, threshold)
     qrels = collection.qrels()
     judged = {query_id: qrels.judged(query_id) for query_id in sorted(qrels.nuggets)}
-    rows = {RETRIEVAL: {query_id: oracle_context(judged[query_id]) for query_id in judged}}
+    oracle = {query_id: oracle_context(judged[query_id]) for query_id in judged}
+    rows = {} if sampling else {RETRIEVAL: oracle}
     for run in sorted(runs, key=lambda run: run.name):
-        if run.name in rows or run.name in BOUNDS:
-            raise CollectionError(f"two rows would be named {run.name!r}; rename the run")
-        rows[run.name] = {
-            query_id: _cut(run.rankings.get(query_id, ()), judged[query_id], k, tokens)
-            for query_id in judged
-        }
-    measures = dict(_OF_CONTEXTS)
-    lengths = {query_id: of_query.tokens or {} for query_id, of_query in judged.items()}
-    shown = [(query, chunk) for row in rows.values() for query, ids in row.items() for chunk in ids]
-    if not all(chunk in lengths[query] for query, chunk in shown):
+        tops = {query_id: run.ids.get(query_id, ()) for query_id in judged}
+        new = (
+            _drawn(run.name, tops, sampling, k or 10)
+            if sampling
+            else {run.name: {q: _cut(top, judged[q], k, tokens) for q, top in tops.items()}}
+        )
+        if taken := (new.keys() & {*rows, *BOUNDS}):
+            raise CollectionError(f"two rows would be named {min(taken)!r}; rename the run")
+        rows |= new
+    contexts = (oracle, *rows.values())
+    if not all(c in (judged[q].tokens or {}) for row in contexts for q in row for c in row[q]):
         if session is not None:
             raise CollectionError(
                 "a chunk of a context has no text to write a report from; add the corpus, or "
                 "measure contexts alone, without a configuration"
             )
-        del measures["Den(Z)"]  # of an import without texts
-    names = [*rows] if session is None else [*BOUNDS, *(run for run in rows if run != RETRIEVAL)]
-    columns: dict[str, dict[str, dict[str, float]]] = {name: {} for name in names}
+        if measures is CRUX_MEASURES:
+            del chosen["Den(Z)"]  # of an import without texts
+    bounds = [] if session is None or sampling else BOUNDS
+    columns: dict[str, dict[str, dict[str, float]]] = {name: {} for name in (*bounds, *rows)}
     unjudged = {}
     for name, row in rows.items():
         scores = {
             query: {chunk: -rank for rank, chunk in enumerate(ids)} for query, ids in row.items()
         }
-        evaluation = evaluate(qrels, Run.from_scores(scores, name=name), [*measures.values()])
-        columns[name] = {column: evaluation.values(measure) for column, measure in measures.items()}
+        evaluation = evaluate(qrels, Run.from_scores(scores, name=name), [*chosen.values()])
+        columns[name] = {
+            column: evaluation.values(measure.name) for column, measure in chosen.items()
+        }
         missing = [chunk not in judged[query].chunks for query, ids in row.items() for chunk in ids]
         unjudged[name] = fmean(missing) if missing else 0.0
-    reports = [] if session is None else _rated(session, collection, judged, rows)
+    reports = (
+        []
+        if session is None
+        else _rated(session, collection, judged, rows, scale, rated | qrels.labels.keys())
+    )
     for report in reports:
-        for column, value in (("Cov(y)", report.coverage), ("Den(y)", report.density)):
+        for column, value in zip(OF_REPORTS, (report.coverage, report.density), strict=True):
             if value is not None:
                 columns[report.run_id].setdefault(column, {})[report.query_id] = value
     values = {name: Values.of(name, of_row) for name, of_row in columns.items()}
+    compared = [name for name in rows if name != RETRIEVAL]
+    size = f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size"
     return ContextTable(
         tuple(reports),
         values,
         unjudged,
-        _agreements(values, [run for run in rows if run != RETRIEVAL]),
-        size=f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size",
+        _correlations(values, compared, [*chosen]),
+        sampled=sampling is not None,
+        threshold=scale.threshold,
+        size=f"{k or 10} chunks drawn from the top {sampling.of}" if sampling else size,
         models=session.lm.ledger.models() if session else {},
         labels_by=collection.labels_by,
     )
 
 
-def _agreements(values: Mapping[str, Values], runs: Sequence[str]) -> tuple[RankingAgreement, ...]:
-    """Compare how measures of contexts and of reports order the runs, if there are at least three."""
-    return tuple(
-        ranking_agreement(
-            *({run: values[run].values(name) for run in runs} for name in pair), names=pair
+def _at_threshold(
+    session: Session | None, collection: Collection, threshold: int | None
+) -> tuple[Collection, Scale]:
+    """Give the collection, and the scale of the reports' ratings, with another threshold of both."""
+    scale = session.config.judge.graded if session is not None else collection.manifest.scale
+    if threshold is None:
+        return collection, scale
+    collection = collection.at_threshold(threshold)
+    if scale.name != collection.manifest.scale.name:
+        raise ConfigError(
+            f"a threshold of {threshold} is for labels on one scale, and {collection.name} is on "
+            f"{collection.manifest.scale.name}, reports would be on {scale.name}; set [judge] scale"
         )
-        for pair in _PAIRS
-        if len(runs) > 2 and all(values[run].values(name) for run in runs for name in pair)
-    )
+    return collection, collection.manifest.scale
 
 
-def _cut(
-    ranking: Sequence[ScoredChunk], judged: Judged, k: int | None, tokens: int | None
-) -> list[str]:
+def _correlations(
+    values: Mapping[str, Values], rows: Sequence[str], measures: Sequence[str]
+) -> dict[str, dict[str, Interval]]:
+    """Correlate measures of contexts with those of reports, if there are three rows that have both."""
+    if len(rows) < 3 or not any("Cov(y)" in values[row].measures for row in rows):
+        return {}
+    tables = {
+        name: {row: values[row].values(name) for row in rows} for name in (*measures, *OF_REPORTS)
+    }
+    pairs = [(measure, other) for measure in measures for other in OF_REPORTS]
+    intervals = kendall_intervals(tables, pairs)
+    return {
+        measure: {other: intervals[measure, other] for other in OF_REPORTS} for measure in measures
+    }
+
+
+def _drawn(
+    run: str, tops: Mapping[str, Sequence[str]], sampling: Sampling, k: int
+) -> dict[str, dict[str, list[str]]]:
+    """Draw the contexts of a run, by the name of the context and the query."""
+    if k > sampling.of:
+        raise ConfigError(f"{k} chunks cannot be drawn from the top {sampling.of}; draw fewer")
+    rows: dict[str, dict[str, list[str]]] = {}
+    for query_id, top in tops.items():
+        for number, ids in enumerate(sampling.draw(top, k, run, query_id), 1):
+            rows.setdefault(f"{run}#{number}", {})[query_id] = ids
+    return rows
+
+
+def _cut(ranking: Sequence[str], judged: Judged, k: int | None, tokens: int | None) -> list[str]:
     """Take the context from a ranking."""
-    ids = [entry.chunk_id for entry in ranking]
     if tokens is not None:
-        return list(judged.within(ids, tokens))
-    return ids[: len(oracle_context(judged)) if k is None else k]
+        return list(judged.within(ranking, tokens))
+    return list(ranking[: len(oracle_context(judged)) if k is None else k])
 
 
 def _rated(
@@ -183,27 +279,35 @@ def _rated(
     collection: Collection,
     judged: Mapping[str, Judged],
     rows: Mapping[str, Mapping[str, Sequence[str]]],
+    scale: Scale,
+    nugget_ids: Set[str],
 ) -> list[ContextReport]:
     """Write every report, and rate it by the answerable sub-questions of its query.
 
-    The reports are in order of row, then query; those that people wrote are taken as they are.
+    A report is cut to as many tokens as the oracle context has (CRUX §4.2); those that people wrote
+    are taken as they are. The reports are in order of row, then query.
     """
     queries = {query.query_id: query for query in collection.queries if query.query_id in judged}
     writer = ReportWriter()
+    longest = {query_id: oracle_tokens(judged[query_id]) for query_id in queries}
+    cut_from: dict[tuple[str, str], int] = {}
 
     def write(context: Context) -> Answer:
-        if context.run_id == RESULT:
-            return context.answer(context.query.answer, call_id=None)
-        reply = writer(context.query, context.chunks)
-        return context.answer(reply.report, call_id=reply.call_id)
+        run_id, query = context.run_id, context.query
+        if run_id == RESULT:
+            return context.answer(query.answer, call_id=None)
+        reply = writer(query, context.chunks)
+        if (tokens := count_tokens(reply.report)) > longest[query.query_id]:
+            cut_from[run_id, query.query_id] = tokens
+        return context.answer(cut(reply.report, longest[query.query_id]), call_id=reply.call_id)
 
-    tops = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
+    bounds = (DIRECT, RESULT) if RETRIEVAL in rows else ()
+    tops = {**{bound: dict.fromkeys(queries, ()) for bound in bounds}, **rows}
     contexts = shown_contexts(session, collection, tops, queries, writer, writer_inputs)
     outcomes = session.each("answer", partial(answered, write), contexts)
     session.stop_if_deferred()
-    measured = {nugget_id for of_query in judged.values() for nugget_id in of_query.labels}
     nuggets = nuggets_by_query(
-        nugget for nugget in collection.nuggets if nugget.nugget_id in measured
+        nugget for nugget in collection.nuggets if nugget.nugget_id in nugget_ids
     )
     answers = [outcome.record for outcome in outcomes]
     assigned, unassigned = assign(session, answers, queries, nuggets)
@@ -213,7 +317,7 @@ def _rated(
     reports = []
     for answer, rated in zip(answers, assigned, strict=True):
         run_id, query_id, density = answer.run_id, answer.topic_id, None
-        coverage = coverage_of(rated, judged[query_id], session.config.judge.graded)
+        coverage = coverage_of(rated, judged[query_id], scale)
         if coverage is not None:
             density = answer_density(coverage, count_tokens(answer.text), judged[query_id])
         reports.append(
@@ -223,6 +327,7 @@ def _rated(
                 chunk_ids=tuple(rows.get(run_id, {}).get(query_id, ())),
                 omitted=answer.omitted,
                 text=answer.text,
+                cut_from=cut_from.get((run_id, query_id)),
                 status=answer.status,
                 reason=reasons.get((run_id, query_id), "") if coverage is None else "",
                 nuggets=rated.nuggets,

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Asking, AtLeastOne, Outcome, check_out, command, judging
+from freshstack_dspy.cli.command import (
+    Asking,
+    AtLeastOne,
+    Measures,
+    Outcome,
+    check_out,
+    command,
+    judging,
+)
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars
@@ -139,8 +147,13 @@ def contexts(
     runs: list[Path],
     *,
     config: Path | None = None,
+    measure: Measures = None,
     k: AtLeastOne | None = None,
     tokens: AtLeastOne | None = None,
+    threshold: AtLeastOne | None = None,
+    samples: Annotated[int | None, typer.Option(min=3)] = None,
+    of: AtLeastOne = 50,
+    seed: int = 0,
     out: Path | None = None,
     replace: bool = False,
     how: Asking,
@@ -152,8 +165,16 @@ def contexts(
         runs: Run files, in TREC's format, or of searches with chunk ids.
         config: TOML file; its [generator] writes a report from each context, its [judge] rates it.
             Without one no model is asked.
-        k: Chunks of a context. By default as many as the oracle context has.
+        measure: What contexts are measured by, e.g. Recall@10; may be repeated. By default StRecall
+            (Cov(Z)), alpha_nDCG and Density.
+        k: Chunks of a context. By default as many as the oracle context has, or 10 of --samples.
         tokens: Or the most tokens that its chunks have.
+        threshold: The lowest grade with which a chunk or report answers (η), by default that of the
+            collection and of [judge].
+        samples: Draw this many contexts from each run at random, and correlate their measures with
+            those of the reports.
+        of: Of so many chunks of the top.
+        seed: The seed of --samples.
     """
     from freshstack_dspy.files import encode_records, write_file
     from freshstack_dspy.measures.searches import read_chunk_run
@@ -161,13 +182,28 @@ def contexts(
     check_out(out, replace=replace)
     if k is not None and tokens is not None:
         raise typer.BadParameter("a context has --k chunks or --tokens tokens, not both")
+    if samples is not None and (config is None or tokens is not None):
+        raise typer.BadParameter("--samples needs --config, and --k in place of --tokens")
     loaded = fs.Collection.load(collection)
     read = [read_chunk_run(path) for path in runs]
 
     def evaluated(session: "Session | None") -> Any:
-        from freshstack_dspy.answering.contexts import evaluate_contexts
+        from freshstack_dspy.answering.contexts import (
+            CRUX_MEASURES,
+            Sampling,
+            evaluate_contexts,
+        )
 
-        return evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
+        return evaluate_contexts(
+            session,
+            loaded,
+            read,
+            measures=measure or CRUX_MEASURES,
+            k=k,
+            tokens=tokens,
+            sampling=Sampling(samples, of, seed) if samples else None,
+            threshold=threshold,
+        )
 
     if plan and config is None:
         raise typer.BadParameter("without --config nothing is asked, so there is no plan")

@@ -115,9 +115,14 @@ def oracle_context(judged: Judged) -> list[str]:
     return [chunk for chunk, label in labels.items() if label == REQUIRED]
 
 
+def oracle_tokens(judged: Judged) -> int:
+    """Count the tokens of the oracle context."""
+    return sum(map(judged.reference.length, oracle_context(judged)))
+
+
 def density_of(covered: int, tokens: int, judged: Judged, w: float = 0.5) -> float:
     """Compute the density of a text from its tokens and the answerable nuggets that it supports."""
-    required = sum(map(judged.reference.length, oracle_context(judged)))
+    required = oracle_tokens(judged)
     if not covered:
         return 0.0
     if tokens == 0 or required == 0:

@@ -414,6 +414,47 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
     return _correlation(first, second, lambda signs: signs.sum(axis=1))  # twice the ranks, centred
 
 
+def kendall_intervals(
+    tables: Mapping[str, Mapping[str, Mapping[str, float]]], pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], Interval]:
+    """Compute Kendall's tau-b of the means of two tables' rows, with its interval over queries.
+
+    In each resample of the queries all means are computed anew. A tau is undefined where all rows
+    of a table are tied, or a row has no value.
+
+    Args:
+        tables: By name, the values by row (such as a run) and query; all have the same rows.
+        pairs: The names of the tables to correlate.
+    """
+    import numpy as np
+
+    places = {name: place for place, name in enumerate(tables)}
+    names = list(next(iter(tables.values())))
+    rows = [[table[name] for name in names] for table in tables.values()]
+    queries = sorted({query for table in rows for row in table for query in row})
+    sums = [[[[row.get(q, 0.0), q in row] for row in table] for table in rows] for q in queries]
+    left, right = np.triu_indices(len(names), 1)
+
+    def taus(drawn: "Array") -> "Array":
+        means = (drawn[..., 0] / drawn[..., 1]).round(12)  # rounding is no order
+        signs = np.sign(means[..., left] - means[..., right])
+        products = signs @ signs.swapaxes(1, 2)
+        untied = np.sqrt(products.diagonal(axis1=1, axis2=2))
+        correlations: Array = products / (untied[:, :, None] * untied[:, None, :])
+        return correlations
+
+    def statistics(drawn: "Array") -> dict[tuple[str, str], "Array"]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            blocks = [
+                taus(drawn[start:stop])
+                for start, stop in _blocks(len(drawn), len(tables) * len(left), 16 * _BLOCK)
+            ]
+        whole = np.concatenate(blocks)
+        return {pair: whole[:, places[pair[0]], places[pair[1]]] for pair in pairs}
+
+    return bootstrap(np.array(sums, dtype=float), statistics)
+
+
 def _correlation(
     first: Mapping[str, float], second: Mapping[str, float], scores: Callable[["Array"], "Array"]
 ) -> Estimate:

@@ -8,11 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from pydantic import ValidationError
+
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import existing_folder
-from freshstack_dspy.records import Chunk
-from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices
+from freshstack_dspy.records import Chunk, Scale
+from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices, slice_queries
 from freshstack_dspy.stored.manifest import (
     CORPUS_FILE,
     Manifest,
@@ -101,6 +104,27 @@ class StoredCollection(Contents):
         collection = cls(**records, threshold=threshold, manifest=manifest, corpus=corpus)
         vars(collection)["_path"] = Path(path)
         return collection
+
+    def at_threshold(self, threshold: int) -> Self:
+        """Give the collection with another lowest label that counts as support (CRUX's η).
+
+        The queries are sliced anew; nothing is written.
+
+        Raises:
+            CollectionError: The scale of the labels does not reach that high.
+        """
+        try:
+            scale = Scale(name=self.manifest.scale.name, threshold=threshold)
+        except ValidationError as error:
+            raise CollectionError(f"{self.name}: {first_fault(error)}") from None
+        changed = replace(
+            self,
+            slices=slice_queries(self.queries, self.nuggets, self.judgments, threshold, self.pool),
+            threshold=threshold,
+            manifest=self.manifest.model_copy(update={"scale": scale}),
+        )
+        vars(changed)["_path"] = self.path
+        return changed
 
     def __hash__(self) -> int:
         """Equal collections have one hash, that of their content."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from freshstack_dspy.answering.cases import CASES
-from freshstack_dspy.answering.contexts import ContextTable
+from freshstack_dspy.answering.contexts import BOUNDS, OF_REPORTS, ContextTable
 from freshstack_dspy.answering.metrics import FAMILIES, AnsweringAccount, AnswerMetrics
 from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.lm.request import BASELINE
@@ -23,9 +24,6 @@ from freshstack_dspy.pages.page import (
 )
 from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.views.scores import GOLD, missing_lines, run_tables
-
-_OF_CONTEXTS = ("Cov(Z)", "alpha_nDCG", "Cov(y)", "Den(Z)", "Den(y)")
-
 
 # Answers from runs
 
@@ -229,7 +227,8 @@ def _asked(models: dict[str, tuple[str, ...]], steps: dict[str, str]) -> Iterato
 def contexts_page(table: ContextTable) -> Page:
     """Give the page of contexts and reports: Table 1 of CRUX."""
     means = {row: values.means for row, values in table.values.items()}
-    names = [name for name in _OF_CONTEXTS if any(name in of for of in means.values())]
+    names = list(dict.fromkeys(name for of_row in means.values() for name in of_row))
+    names.sort(key=OF_REPORTS.__contains__)  # the bounds have these alone, and come first
     unjudged = table.unjudged
 
     def mean(name: str) -> Any:
@@ -239,24 +238,60 @@ def contexts_page(table: ContextTable) -> Page:
     shown = Table.of(
         means, columns | {"unjudged": lambda row: percent(unjudged.get(row))}, ids=(0,)
     )
+    if table.sampled:
+        shown = _spread(means, names)
     return Page(
         f"contexts Z of {table.size}{', reports y' if table.reports else ''}",
-        (shown, *notes(*_context_lines(table))),
-        data={"size": table.size, "means": means, "unjudged": unjudged, "reports": table.reports},
+        (shown, *_correlations(table), *notes(*_context_lines(table))),
+        data={
+            "size": table.size,
+            "threshold": table.threshold,
+            "means": means,
+            "unjudged": unjudged,
+            "correlations": table.correlations,
+            "reports": table.reports,
+        },
         rows=Table.of(means, columns | {"unjudged": unjudged.get}),
     )
 
 
+def _spread(means: dict[str, dict[str, float]], names: list[str]) -> Table:
+    """Show how far the means of many contexts lie apart."""
+    columns = [[of_row[name] for of_row in means.values() if name in of_row] for name in names]
+    rows: list[tuple[Cell, ...]] = [
+        ("lowest", *map(min, columns)),
+        ("mean", *map(fmean, columns)),
+        ("highest", *map(max, columns)),
+    ]
+    return Table((f"of {len(means)}", *names), rows)
+
+
+def _correlations(table: ContextTable) -> Iterator[Table]:
+    if table.correlations:
+        contexts = len(table.values.keys() - {*BOUNDS})
+        what = f"{contexts} {'drawn contexts' if table.sampled else 'runs'}"
+        yield Table(
+            ("measure", *OF_REPORTS),
+            [
+                (measure, *(Value(tau.value, tau.low, tau.high) for tau in taus.values()))
+                for measure, taus in table.correlations.items()
+            ],
+            f"Kendall's τ of the means of {what}, with its 95 % interval over queries",
+        )
+
+
 def _context_lines(table: ContextTable) -> Iterator[str]:
-    for each in table.agreements:
-        tau = each.kendall.reason if each.kendall.value is None else Value(each.kendall.value)
-        yield f"Kendall's τ of {each.first} and {each.second} over the runs: {tau}"
     if omitted := sum(len(report.omitted) for report in table.reports):
         chunks = counted(omitted, "chunk")
         yield f"{chunks} not shown to the writer, for there was no room or no text"
+    if shortened := sum(report.cut_from is not None for report in table.reports):
+        of_all = counted(len(table.reports), "report")
+        yield f"{shortened} of {of_all} were cut to the tokens of the oracle context, as in the paper"
     if failed := sum(report.coverage is None for report in table.reports):
         yield f"{counted(failed, 'report')} without a rating, left out of Cov(y) and Den(y)"
-    yield "unjudged: the share of a context's chunks that has no label, and answers nothing"
+    if not table.sampled:
+        yield "unjudged: the share of a context's chunks that has no label, and answers nothing"
+    yield f"a sub-question is answered from a grade of {table.threshold} on (η)"
     yield from _asked(table.models, {"answer": "reports written", "assignment": "reports rated"})
     if warning := grading_own_words(table.models):
         yield warning

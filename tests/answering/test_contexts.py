@@ -3,8 +3,10 @@
 The scripted writer repeats its passages, and without any says nothing but that it knows nothing.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,16 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import Collection, Run, load_config
-from freshstack_dspy.answering.contexts import ContextTable, answer_density, evaluate_contexts
+from freshstack_dspy.answering.contexts import (
+    ContextTable,
+    Sampling,
+    answer_density,
+    evaluate_contexts,
+)
 from freshstack_dspy.collection.collection import write_collection
+from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.measures.density import oracle_tokens
 from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.recipes.opening import configured, open_session
 from freshstack_dspy.recipes.plan import plan_asking
@@ -49,9 +58,14 @@ def run_of(collection: Collection, name: str, **documents: str) -> Run:
 
 
 def table(
-    folder: Path, collection: Collection, *runs: Run, writer: Any = write, **options: Any
+    folder: Path,
+    collection: Collection,
+    *runs: Run,
+    writer: Any = write,
+    grades: Any = grade,
+    **options: Any,
 ) -> ContextTable:
-    provider: ScriptedProvider = scripted(WriteReport=writer)
+    provider: ScriptedProvider = scripted(WriteReport=writer, GradeAnswerability=grades)
     config = load_config(folder / "build.toml")
     with open_session(config, provider=provider, searching=False) as session:
         return evaluate_contexts(session, collection, runs, **options)
@@ -83,9 +97,9 @@ def test_bounds_and_runs_by_hand(tmp_path: Path, made: Collection) -> None:
     kept = {(one.run_id, one.query_id): len(one.chunk_ids) for one in found.reports}
     assert kept["good", "dam"] == 1  # as many as the oracle context has
     assert kept["good", "bridge"] == 2
-    taus = {(one.first, one.second): one.kendall.value for one in found.agreements}
-    assert taus["Cov(Z)", "Cov(y)"] == 1
-    assert set(taus) == {("Cov(Z)", "Cov(y)"), ("alpha_nDCG", "Cov(y)"), ("Den(Z)", "Den(y)")}
+    assert list(found.correlations) == ["Cov(Z)", "alpha_nDCG", "Den(Z)"]
+    assert found.correlations["Cov(Z)"]["Cov(y)"].value == pytest.approx(1)
+    assert found.correlations["Den(Z)"]["Den(y)"].value == pytest.approx(1)
 
 
 def test_a_context_has_k_chunks_or_so_many_tokens(tmp_path: Path, made: Collection) -> None:
@@ -101,6 +115,90 @@ def made_tokens(collection: Collection, document: str) -> int:
     chunk = collection.chunk(ids(collection, document))
     assert chunk is not None
     return chunk.tokens
+
+
+def test_drawn_contexts_are_those_of_the_seed(tmp_path: Path, made: Collection) -> None:
+    """Three of two runs with other measures; the same again, whatever other queries there are."""
+    runs = [
+        run_of(made, "one", dam="dam/1 dam/2 bridge/1", bridge="bridge/2 bridge/1 dam/1"),
+        run_of(made, "two", dam="bridge/1 dam/2 dam/1", bridge="dam/1 bridge/1 bridge/2"),
+    ]
+    options: Any = {"measures": ["Recall", "P@2"], "k": 2, "sampling": Sampling(3, of=3)}
+    found, again = (table(tmp_path, made, *runs, **options) for _ in range(2))
+    alone = table(tmp_path, made, *(run.without(["dam"]) for run in runs), **options)
+
+    names = [f"{run}#{number}" for run in ("one", "two") for number in (1, 2, 3)]
+    assert list(found.values) == names  # without the bounds
+    assert found.reports == again.reports
+    contexts = {(one.run_id, one.query_id): one.chunk_ids for one in found.reports}
+    assert len(contexts) == len(names) * 2
+    for (name, query_id), chunk_ids in contexts.items():
+        ranking = next(run for run in runs if name.startswith(run.name)).ids[query_id]
+        assert len(chunk_ids) == 2
+        assert list(chunk_ids) == [one for one in ranking if one in chunk_ids]
+    assert len({contexts[name, "dam"] for name in names}) > 2
+    for one in alone.reports:
+        assert one.chunk_ids == (contexts[one.run_id, "bridge"] if one.query_id == "bridge" else ())
+    assert {name: set(taus) for name, taus in found.correlations.items()} == {
+        "Recall": {"Cov(y)", "Den(y)"},
+        "P@2": {"Cov(y)", "Den(y)"},
+    }
+
+
+def test_more_chunks_than_the_top_has_cannot_be_drawn(made: Collection) -> None:
+    with pytest.raises(ConfigError, match="draw fewer"):
+        evaluate_contexts(
+            None, made, [run_of(made, "run", dam="dam/1")], sampling=Sampling(3, of=5)
+        )
+
+
+def test_another_threshold_holds_for_contexts_and_reports(tmp_path: Path, made: Collection) -> None:
+    """The bridge's chunks have 4 instead of 5, and every report has 4 for what it answers."""
+
+    def graded_4(inputs: Inputs) -> Any:
+        return json.loads(json.dumps(grade(inputs)).replace('"grade": 5', '"grade": 4'))
+
+    lower = {5: 4, 0: 0}
+    judgments = [
+        one.model_copy(update={"label": lower[one.label]}) if one.query_id == "bridge" else one
+        for one in made.judgments
+        if one.label is not None
+    ]
+    changed = replace(made, judgments=judgments)
+    run = run_of(made, "run", dam="dam/1", bridge="bridge/1 bridge/2")
+    four, five = (
+        table(tmp_path, changed, run, grades=graded_4, threshold=threshold) for threshold in (4, 5)
+    )
+
+    assert (four.threshold, five.threshold) == (4, 5)
+    assert four.values["run"].values("Cov(Z)") == {"bridge": 1, "dam": 1}
+    assert four.values["run"].values("Cov(y)") == {"bridge": 1, "dam": 1}
+    assert five.values["run"].values("Cov(Z)") == {"dam": 1}  # nothing answers on the bridge
+    assert five.values["run"].values("Cov(y)") == {"dam": 0}
+    with pytest.raises(CollectionError, match="above the highest label"):
+        table(tmp_path, made, run, threshold=6)
+
+
+def test_a_report_is_cut_to_the_tokens_of_the_oracle_context(
+    tmp_path: Path, made: Collection
+) -> None:
+    """The answer stands behind the cut, so that it is not rated; people's own report stays whole."""
+    long = "Nothing is known of it. " * 20
+
+    def at_the_end(inputs: Inputs) -> Any:
+        return {"report": long + write(inputs)["report"]}
+
+    run = run_of(made, "run", dam="dam/1", bridge="bridge/2 bridge/1")
+    found = table(tmp_path, made, run, writer=at_the_end)
+
+    reports = {one.query_id: one for one in found.reports if one.run_id == "run"}
+    judged = made.qrels().judged("dam")
+    assert count_tokens(reports["dam"].text) == oracle_tokens(judged)
+    assert (long + reports["dam"].text).startswith(reports["dam"].text)
+    assert (reports["dam"].cut_from or 0) > count_tokens(long)
+    assert found.values["run"].means["Cov(y)"] == 0
+    assert found.values["oracle result"].means["Cov(y)"] == 1
+    assert "6 of 8 reports were cut" in page_text(found.page())
 
 
 def test_density_of_a_report_is_by_the_oracle_context(made: Collection) -> None:

@@ -4,12 +4,12 @@ import random
 import re
 from collections.abc import Iterable
 from itertools import product
-from math import fsum
+from math import fsum, isnan
 from statistics import fmean
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap as scipy_bootstrap
 from scipy.stats import kendalltau, nct, spearmanr, t
@@ -20,6 +20,7 @@ from freshstack_dspy.measures.statistics import (
     adjust,
     bootstrap,
     detectable_difference,
+    kendall_intervals,
     kendall_tau,
     macro_interval,
     mean_interval,
@@ -176,6 +177,42 @@ def test_tau_b_and_rho_are_scipys(pairs: list[tuple[int, int]]) -> None:
     else:
         assert tau == pytest.approx(kendalltau(one, other).statistic)
         assert rho == pytest.approx(spearmanr(one, other).statistic)
+
+
+@given(
+    values=st.lists(
+        st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=2, max_size=2),
+        min_size=4,
+        max_size=6,
+    )
+)
+@settings(max_examples=20)
+def test_the_interval_of_a_tau_is_one_of_resampled_means(values: list[list[list[int]]]) -> None:
+    """Some rows of two tables with three queries; each resample's tau is that of scipy."""
+    tables = {
+        name: {
+            f"row {place}": dict(zip("abc", map(float, row[which]), strict=True))
+            for place, row in enumerate(values)
+        }
+        for which, name in enumerate(("x", "y"))
+    }
+    (interval,) = kendall_intervals(tables, [("x", "y")]).values()
+    means = [[fmean(row.values()) for row in table.values()] for table in tables.values()]
+    expected = kendalltau(*means).statistic
+
+    if isnan(expected):
+        assert interval.value is None
+        return
+    assert interval.value == pytest.approx(expected)
+    taus = []
+    for drawn in product("abc", repeat=3):
+        of_draw = [
+            [fmean(row[query] for query in drawn) for row in table.values()]
+            for table in tables.values()
+        ]
+        taus.append(kendalltau(*of_draw).statistic)
+    if interval.low is not None and interval.high is not None:
+        assert np.nanmin(taus) - 1e-9 <= interval.low <= interval.high <= np.nanmax(taus) + 1e-9
 
 
 def test_values_that_differ_by_rounding_are_tied() -> None:
