@@ -23,6 +23,7 @@ from .errors import FreshstackError as FreshstackError
 from .formats.format import Format as Format
 from .formats.format import export_collection as export_collection
 from .formats.triples import triples as triples
+from .index.fusion import fuse_runs as fuse_runs
 from .index.hybrid import HybridIndex as HybridIndex
 from .lm.client import connect as connect
 from .lm.store import ReplyStore as ReplyStore

@@ -24,7 +24,7 @@ _GROUPS: dict[str, list[Any]] = {
         *(build.refresh, build.rejudge, build.rechunk),
         *(sources.synthesize, sources.decontextualize),
     ],
-    "Search": [search.index, search.search, search.retrieve, search.topics],
+    "Search": [search.index, search.search, search.retrieve, search.fuse, search.topics],
     "Measure": [
         *(measure.evaluate, measure.compare, measure.analyze, measure.steps),
         *(answering.answer, answering.contexts, answering.score),

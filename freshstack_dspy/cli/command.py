@@ -242,6 +242,12 @@ def slices_named(given: list[str] | None) -> "Slices":
     return named  # type: ignore[no-any-return]
 
 
+def names_of(runs: Sequence[Path]) -> list[str]:
+    """Name runs by their files; those of one name by their paths."""
+    names = [path.name for path in runs]
+    return [path.name if names.count(path.name) == 1 else str(path) for path in runs]
+
+
 def name_in(names: Callable[[], Sequence[str]]) -> Any:
     """Give an option that takes a name among ours and those of installed packages."""
 

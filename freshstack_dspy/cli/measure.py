@@ -25,6 +25,7 @@ from freshstack_dspy.cli.command import (
     check_out,
     command,
     complain,
+    names_of,
     say,
     slices_named,
     to_type,
@@ -109,7 +110,7 @@ def _measured(judgments: Path, runs: Sequence[Path], how: Measuring, **rules: An
     groupings = [_grouping(collection, qrels, name) for name in dict.fromkeys(how.by or ())]
     rules |= {"unknown_ids": how.unknown_ids, "covered": how.covered}
     evaluations: dict[str, Evaluation] = {}
-    paths = dict(zip(_names(runs), runs, strict=False))
+    paths = dict(zip(names_of(runs), runs, strict=False))
     if len(paths) < len(runs):
         twice = next(path for path in runs if runs.count(path) > 1)
         raise ConfigError(f"{twice}: the run is named twice; name each run once")
@@ -156,12 +157,6 @@ def _judgments(
     identity = {**qrels.about.identity, "excluded": excluded}
     about = qrels.about.model_copy(update={"path": path, "identity": identity})
     return collection, replace(qrels, about=about), excluded
-
-
-def _names(runs: Sequence[Path]) -> list[str]:
-    """Name runs by their files; those of one name by their paths."""
-    names = [path.name for path in runs]
-    return [path.name if names.count(path.name) == 1 else str(path) for path in runs]
 
 
 @contextmanager
@@ -351,7 +346,7 @@ def analyze(
         loaded, run, against, measure=measure, covered=covered, limit=limit, query_id=query
     )
     if against is not None:
-        names: dict[str, str] = dict(zip(("run", "against"), _names([run, against]), strict=True))
+        names: dict[str, str] = dict(zip(("run", "against"), names_of([run, against]), strict=True))
         analysis = analysis.model_copy(update=names)
     hints = [Text(loaded.labels_by)]
     if query is None:
@@ -414,7 +409,7 @@ def report(
     with _warnings_printed():
         found = fs.report(
             collection,
-            dict(zip(_names(paths), paths, strict=True)),
+            dict(zip(names_of(paths), paths, strict=True)),
             measure or FRESHSTACK_MEASURES,
             labels=labels or (),
             answers=answers,

@@ -1,4 +1,4 @@
-"""`freshstack index`, `search`, `retrieve`, `topics`."""
+"""`freshstack index`, `search`, `retrieve`, `fuse`, `topics`."""
 
 import json
 import re
@@ -6,12 +6,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import AtLeastOne, Technique, check_out, command, complain, say
+from freshstack_dspy.cli.command import (
+    AtLeastOne,
+    Technique,
+    check_out,
+    command,
+    complain,
+    names_of,
+    say,
+)
 from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.progress import ProgressBars
 
@@ -216,6 +224,51 @@ def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
     if retriever in ("bm25", "lsa") or ":" in retriever:
         return settings.model_copy(update={"embedder": (), "reranker": None})
     return settings
+
+
+@command
+def fuse(
+    runs: list[Path],
+    *,
+    out: Path,
+    method: Literal["normalised_sum", "rrf", "weighted"] | None = None,
+    weight: Annotated[list[str] | None, typer.Option(metavar="RUN=NUMBER")] = None,
+    k: AtLeastOne = 100,
+    name: str | None = None,
+    replace: bool = False,
+) -> None:
+    """Fuse run files of any systems into one; no collection is needed.
+
+    Args:
+        runs: Two run files or more, in TREC's format.
+        method: normalised_sum (the default), rrf, or weighted (the default with --weight).
+        weight: The weight of a run by the name of its file, as bm25.run=2; others weigh 1.
+        k: Most results of each run that count, and of the fused one, for each query.
+        name: Of the fused run, in its last column; by default the method.
+    """
+    from pydantic import ValidationError
+
+    from freshstack_dspy.config import FusionConfig
+    from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.faults import first_fault
+
+    check_out(out, replace=replace)
+    if wrong := [each for each in weight or () if "=" not in each]:
+        raise typer.BadParameter(f"--weight {wrong[0]}: write it as RUN=NUMBER")
+    weights = {run: number for run, _, number in (each.rpartition("=") for each in weight or ())}
+    values = {"method": method or ("weighted" if weight else "normalised_sum"), "weights": weights}
+    try:
+        fusion = FusionConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(first_fault(error)) from None
+    if len(names := names_of(runs)) > len(set(names)):
+        raise ConfigError(f"a run is named twice: {', '.join(names)}")
+    with _warnings_at_end():
+        fused = fs.fuse_runs(dict(zip(names, runs, strict=True)), fusion, depth=k, name=name)
+    fs.write_run(fused, out)
+    say(
+        f"{out}: {counted(len(fused), 'query', 'queries')} by {fused.name} of {' and '.join(names)}"
+    )
 
 
 @command

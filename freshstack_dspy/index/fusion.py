@@ -9,10 +9,13 @@ in a ranking and r for its rank there from 1, the methods are:
 """
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from freshstack_dspy.config import FusionConfig
-from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.errors import CollectionError, IndexingError
+from freshstack_dspy.measures.run import PassageRun, Run, RunSource, to_run
 from freshstack_dspy.records import ScoredChunk, ranked
 
 PAPER_FUSION = FusionConfig(method="normalised_sum")
@@ -68,6 +71,58 @@ def fuse_texts(
         alone = len(by_text) == 1
         fused.append(by_text["text 1"] if alone else fuse(by_text, depth, fusion))
     return fused
+
+
+def fuse_runs(
+    runs: Mapping[str, RunSource] | Sequence[RunSource],
+    fusion: FusionConfig = PAPER_FUSION,
+    *,
+    depth: int = 100,
+    name: str | None = None,
+) -> Run:
+    """Fuse the runs of any systems, query by query; no collection and no judgments are needed.
+
+    A query that a run lacks is fused from the others, with a warning that counts them.
+
+    Args:
+        runs: Two runs or more by the names that `fusion.weights` has; without names, by their own.
+            Each is a `Run`, a file in TREC's format, or {query: {id: score}}.
+        fusion: The method, and the weights of `weighted`.
+        depth: How many results of each run count, and how many the fused run has, for each query.
+        name: Of the fused run; None: that of the method.
+
+    Raises:
+        CollectionError: A run cannot be read or has passages, two have one name, they have no query
+            in common, or a weight is for none of them.
+        IndexingError: All weights are 0.
+    """
+    named = list(runs.items()) if isinstance(runs, Mapping) else [("", each) for each in runs]
+    read = [(key, to_run(each, f"run {n}")) for n, (key, each) in enumerate(named, 1)]
+    by_name = {key or run.name: run for key, run in read if isinstance(run, Run)}
+    if passages := [key or run.name for key, run in read if isinstance(run, PassageRun)]:
+        raise CollectionError(f"{passages[0]} is a run of passages; only runs of chunks are fused")
+    if len(by_name) < len(read):
+        ((twice, _),) = Counter(key or run.name for key, run in read).most_common(1)
+        raise CollectionError(f"two runs are called {twice!r}; give them as {{name: run}}")
+    if len(by_name) < 2:
+        raise CollectionError(f"a fusion needs two runs, not {len(by_name)}")
+    if unknown := sorted(fusion.weights.keys() - by_name):
+        raise CollectionError(f"no run is named {unknown[0]!r}; there are: {', '.join(by_name)}")
+    queries = dict.fromkeys(query for run in by_name.values() for query in run.rankings)
+    lacking = {key: len(queries) - len(run) for key, run in by_name.items()}
+    if not set(queries).intersection(*by_name.values()):
+        raise CollectionError(f"{', '.join(by_name)} have no query in common")
+    if counts := ", ".join(f"{key} {number:,}" for key, number in lacking.items() if number):
+        warnings.warn(f"of {len(queries):,} queries these runs lack some: {counts}", stacklevel=2)
+    return Run(
+        name or fusion.method,
+        {
+            query: fuse(
+                {key: run.rankings.get(query, ()) for key, run in by_name.items()}, depth, fusion
+            )
+            for query in queries
+        },
+    )
 
 
 def _weights(names: Mapping[str, object], fusion: FusionConfig) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""`freshstack index`, `search` and `retrieve`: what they print, and what is an error."""
+"""`freshstack index`, `search`, `retrieve` and `fuse`: what they print, and what is an error."""
 
 import json
 import sys
@@ -228,3 +228,19 @@ def test_a_shortlist_is_one_command(
     assert "runs/lsa.run" in kept.err
     assert "--replace" in kept.err
     assert freshstack(*words, "--out", "runs", "--replace").code == 0
+
+
+def test_run_files_of_any_systems_are_fused_by_the_names_of_their_files(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "a.run").write_text("1 Q0 x 1 2.0 indri\n1 Q0 y 2 1.0 indri\n")
+    (tmp_path / "b.run").write_text("1 Q0 y 1 9.0 indri\n1 Q0 z 2 8.0 indri\n")
+    words = ("fuse", "a.run", "b.run", "--out", "fused.run", "--replace")
+
+    done = freshstack(*words, "--weight", "a.run=0.5", "--name", "ours", "--k", 2)
+
+    assert done.out == "fused.run: 1 query by ours of a.run and b.run\n"
+    assert (tmp_path / "fused.run").read_text() == "1 Q0 y 1 1.0 ours\n1 Q0 x 2 0.5 ours\n"
+    for weight, fault in (("a=1", "there are: a.run, b.run"), ("a.run=-1", "weights.'a.run'")):
+        assert fault in freshstack(*words, "--weight", weight).err
+    assert "a run is named twice" in freshstack("fuse", "a.run", *words[1:]).err

@@ -1,14 +1,16 @@
 """Fusion by hand, by property, and against ranx 0.3.21."""
 
 import math
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy import Run, fuse_runs, write_run
 from freshstack_dspy.config import FusionConfig, FusionMethod
-from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.records import ScoredChunk
 
@@ -141,3 +143,34 @@ def test_weights_that_are_all_0_are_an_error() -> None:
 
     with pytest.raises(IndexingError, match="bm25, lsa all weigh 0"):
         fuse(rankings(bm25=BM25, lsa=LSA), 10, fusion)
+
+
+WEIGHTED = FusionConfig(method="weighted", weights={"bm25": 0.5, "lsa": 1, "other": 0.25})
+
+
+@pytest.mark.parametrize("fusion", [by("normalised_sum"), WEIGHTED, by("rrf")])
+def test_runs_are_fused_query_by_query(tmp_path: Path, fusion: FusionConfig) -> None:
+    """In every form; a query that some lack is fused from the others."""
+    write_run(Run("bm25", {"1": BM25}), tmp_path / "bm25.run")
+    others = {"lsa": Run("any", {"1": LSA}), "other": {"1": NEGATIVE, "2": LSA}}
+
+    with pytest.warns(UserWarning, match="of 2 queries these runs lack some: bm25 1, lsa 1"):
+        run = fuse_runs({"bm25": tmp_path / "bm25.run", **others}, fusion, name="ours")
+
+    assert run.name == "ours"
+    assert run.scores["1"] == pytest.approx(BY_RANX[fusion.method])
+    assert run.ids["2"] == ("c", "f", "a", "g")
+
+
+@pytest.mark.parametrize(
+    ("runs", "weights", "fault"),
+    [
+        ([Run("a", {"1": BM25})], {}, "needs two runs, not 1"),
+        ([Run("a", {"1": BM25}), Run("a", {"1": LSA})], {}, "two runs are called 'a'"),
+        ([{"1": BM25}, {"2": LSA}], {}, "no query in common"),
+        ({"a": {"1": BM25}, "b": {"1": LSA}}, {"c": 2}, "no run is named 'c'; there are: a, b"),
+    ],
+)
+def test_runs_that_cannot_be_fused(runs: Any, weights: dict[str, float], fault: str) -> None:
+    with pytest.raises(CollectionError, match=fault):
+        fuse_runs(runs, FusionConfig(method="weighted", weights=weights))
