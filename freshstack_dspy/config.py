@@ -44,7 +44,7 @@ from freshstack_dspy.records import (
     Technique,
     searched_with,
 )
-from freshstack_dspy.registry import IMPORTED, Registry, is_imported
+from freshstack_dspy.registry import IMPORTED, Registry, is_imported, name_of
 from freshstack_dspy.rows import rows_of
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -590,6 +590,27 @@ class CruxConfig(Section):
     """Leave out reports with fewer words."""
 
 
+def _pool_retriever(value: Any, info: ValidationInfo) -> Any:
+    """Take a name, a run file, or in Python a retriever."""
+    if not isinstance(value, str):
+        if info.mode == "json" or value is None:
+            raise ValueError("is the name of a retriever, of an object to import, or of a run file")
+        return value
+    return Path(value) if "/" in value or value.endswith((".run", ".jsonl")) else value
+
+
+def _pool_retriever_name(value: Any) -> str:
+    """What a retriever of a pool is called: a run file by its file name, on every machine alike."""
+    if isinstance(value, Path):
+        return value.name
+    return value if isinstance(value, str) else name_of(value)
+
+
+PoolRetriever = Annotated[
+    Any, BeforeValidator(_pool_retriever), PlainSerializer(_pool_retriever_name)
+]
+
+
 class PoolConfig(Section):
     """Which chunks are judged."""
 
@@ -600,15 +621,36 @@ class PoolConfig(Section):
     per_file: int | None = Field(default=None, ge=1)
     """How many of them may be from one file; None: any number."""
     techniques: tuple[Technique, ...] = TECHNIQUES
-    retrievers: tuple[str, ...] = ("bm25", "lsa")
+    retrievers: tuple[PoolRetriever, ...] = ("bm25", "lsa")
+    """Names of the index's, and one's own: an object to import, as `mine.search:qdrant`; a run file,
+    which counts for the technique `question`; or, in Python, what `retrieve` takes."""
     lists: Literal["concatenate", "fuse"] = "concatenate"
     """Whether the sub-questions, and the nuggets, of a query are one text to search with (the
     paper), or each is searched with and their rankings are fused."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the retrievers are called."""
+        return tuple(map(_pool_retriever_name, self.retrievers))
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """One's own retrievers by name: a path, the name of an object to import, or an object."""
+        named = zip(self.names, self.retrievers, strict=True)
+        return {name: one for name, one in named if not isinstance(one, str) or is_imported(one)}
+
     def _faults(self) -> Iterator[str]:
-        for key, values in (("techniques", self.techniques), ("retrievers", self.retrievers)):
+        for key, values in (("techniques", self.techniques), ("retrievers", self.names)):
             if not values or len(set(values)) != len(values):
                 yield f"{key} takes at least one name, each once, not {list(values)}"
+        files = [one.name for one in self.retrievers if isinstance(one, Path)]
+        if files and "question" not in self.techniques:
+            yield f'retrievers: {files[0]} is a run, and counts for the technique "question" alone'
+        if len(files) == len(self.names) and self.techniques != ("question",):
+            yield (
+                "retrievers are runs alone, which count for the question; write techniques = "
+                '["question"], or name another retriever'
+            )
         if self.top_k > self.depth:
             yield f"top_k ({self.top_k}) cannot be larger than depth ({self.depth})"
 
@@ -911,10 +953,14 @@ class BuildConfig(Section):
                 yield f"each [[{table}]] needs a name of its own, not {names}"
         words = RETRIEVERS[:2] if self.index.lexical == "bm25s" else ("bm25",)
         retrievers = [*words, *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
+        mine = self.pool.own
+        if taken := sorted(mine.keys() & {*RETRIEVERS, *own, "fusion"}):
+            yield f"pool.retrievers: {taken[0]!r} is the name of another; set its __name__"
+        pooled = [name for name in self.pool.names if name not in mine]
         checked: list[tuple[str, Iterable[str], list[str]]] = [
             ("queries.sources", self.queries.sources, sources),
-            ("pool.retrievers", self.pool.retrievers, retrievers),
-            ("fusion.weights", self.fusion.weights, retrievers),
+            ("pool.retrievers", pooled, retrievers),
+            ("fusion.weights", self.fusion.weights, [*retrievers, *mine]),
         ]
         for each in self.retriever:
             named = [] if is_imported(each.by) else [each.by]

@@ -26,6 +26,11 @@ def is_imported(name: object) -> bool:
     return isinstance(name, str) and re.match(IMPORTED, name) is not None
 
 
+def name_of(thing: Any) -> str:
+    """What a function or an object is called: its own name, or that of its class."""
+    return str(getattr(thing, "__name__", type(thing).__name__))
+
+
 def imported(name: str, what: str, folder: Path | None = None) -> Any:
     """Import an object by its name; modules next to a configuration are found in its `folder`.
 

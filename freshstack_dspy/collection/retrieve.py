@@ -30,7 +30,7 @@ from freshstack_dspy.records import (
     Technique,
     searched_with,
 )
-from freshstack_dspy.registry import imported
+from freshstack_dspy.registry import imported, name_of
 from freshstack_dspy.stored.contents import SLICES, searched
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import CORPUS_FILE
@@ -319,36 +319,63 @@ def run_retriever(
         CollectionError: It is no retriever, raises, returns other things, or nothing for any query.
     """
     progress = progress or NoProgress()
-    search, name = _search_of(retriever, depth), name_of(retriever)
+    search, name = search_of(retriever, depth), name_of(retriever)
     best: dict[str, list[Hit]] = {}
-    rises = []
+    order = Order()
     progress.start("search", len(texts))
     for done, (query_id, text) in enumerate(texts.items()):
         where = f"at query {query_id!r}, after {done} of {len(texts)}"
-        try:
-            results = search(text)
-            if isinstance(results, Iterator):
-                results = list(results)
-        except Exception as error:  # a retriever may raise anything
-            fault = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise CollectionError(f"{name} raised {fault}, {where}") from error
-        try:
-            hits = hits_of(results)
-        except CollectionError as error:
-            raise CollectionError(f"{name} returned {error}, {where}") from None
-        rises += [second.score - first.score for first, second in pairwise(hits)]
-        best[query_id] = sorted(hits, key=lambda hit: -hit.score)[:depth]
+        best[query_id] = best_hits(search, text, depth, name, where, order)
         progress.advance("search")
     progress.finish("search", f"{len(texts):,} queries")
     if not any(best.values()):
         raise CollectionError(f"{name} returned nothing for any of {len(texts)} queries")
-    if rises and min(rises) >= 0 < max(rises):
-        warnings.warn(
-            f"the results of {name} come with the lowest score first, and the highest counts as "
-            "the best: where scores are distances, return them negated, or without scores",
-            stacklevel=2,
-        )
+    order.warn_if_reversed(name)
     return best
+
+
+class Order:
+    """Whether a retriever's results come with the lowest score first, as distances do."""
+
+    def __init__(self) -> None:
+        self._rises: set[bool] = set()
+
+    def see(self, hits: Sequence[Hit]) -> None:
+        """Look at the results of one search."""
+        steps = (second.score - first.score for first, second in pairwise(hits))
+        self._rises.update(step > 0 for step in steps if step)
+
+    def warn_if_reversed(self, name: str) -> None:
+        """Warn of scores that only rise."""
+        if self._rises == {True}:
+            warnings.warn(
+                f"the results of {name} come with the lowest score first, and the highest counts as "
+                "the best: where scores are distances, return them negated, or without scores",
+                stacklevel=2,
+            )
+
+
+def best_hits(
+    search: Callable[[str], Any], text: str, depth: int, name: str, where: str, order: Order
+) -> list[Hit]:
+    """Search for one text; give the best hits, the best first.
+
+    Raises:
+        CollectionError: The retriever raises, or returns other things; it says `where`.
+    """
+    try:
+        results = search(text)
+        if isinstance(results, Iterator):
+            results = list(results)
+    except Exception as error:  # a retriever may raise anything
+        fault = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise CollectionError(f"{name} raised {fault}, {where}") from error
+    try:
+        hits = hits_of(results)
+    except CollectionError as error:
+        raise CollectionError(f"{name} returned {error}, {where}") from None
+    order.see(hits)
+    return sorted(hits, key=lambda hit: -hit.score)[:depth]
 
 
 def own_retriever(name: str, what: str, folder: Path) -> Any:
@@ -365,12 +392,7 @@ def own_retriever(name: str, what: str, folder: Path) -> Any:
     return retriever()
 
 
-def name_of(retriever: Any) -> str:
-    """What a retriever is called: its own name, or that of its class."""
-    return str(getattr(retriever, "__name__", type(retriever).__name__))
-
-
-def _search_of(retriever: Any, depth: int) -> Callable[[str], Any]:
+def search_of(retriever: Any, depth: int) -> Callable[[str], Any]:
     """Give the function from a text to results that a retriever has, with its number of results."""
     if isinstance(retriever, type):
         raise CollectionError(f"{name_of(retriever)} is a class; give an object of it")

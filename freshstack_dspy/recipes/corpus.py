@@ -428,7 +428,7 @@ def check_retrievers(config: BuildConfig, chunks: int) -> None:
     Raises:
         IndexingError: They are too many for `lsa`.
     """
-    if "lsa" in config.pool.retrievers and chunks > MOST_CHUNKS:
+    if "lsa" in config.pool.names and chunks > MOST_CHUNKS:
         raise IndexingError(
             f"pool.retrievers names lsa, which is for at most {MOST_CHUNKS:,} chunks, and there are "
             f'{chunks:,}; write under [pool]: retrievers = ["bm25"], or the name of an [[embedder]]'

@@ -374,6 +374,8 @@ class FreshStack(dspy.Module):
         if not synthetic:
             with file_named(config.file):
                 work.reading = read_questions(queries, progress, answered=self.needs_answers)
+        if session.mode != "replay" or session.dry:
+            _ = corpus.own  # what is wrong with them shows now
         _ = corpus.corpus  # cut
         if session.mode != "replay":
             _ = corpus.index  # what is wrong with it shows before anything is paid for
@@ -383,6 +385,8 @@ class FreshStack(dspy.Module):
             work.reading, work.little_overlap = check_overlap(
                 queries, work.reading, corpus.index, progress
             )
+        if session.mode != "replay":
+            corpus.try_own(Contents().texts(work.reading.queries))
         return with_inputs(work, made, sampled(work.reading.queries, work.most))
 
     async def aforward(self, query: Query, index: HybridIndex) -> dspy.Prediction:

@@ -380,8 +380,9 @@ def dry_session(
         config = config.model_copy(update={"queries": queries})
     if config.embedder or config.reranker:
         # What hosted models would find is not known; those without one are used in their place.
-        own = [name for name in config.pool.retrievers if name in ("bm25", "lsa")] or ["bm25"]
-        pool = config.pool.model_copy(update={"retrievers": tuple(own)})
+        known = {"bm25", "lsa", *config.pool.own}
+        own = [config.pool.own.get(name, name) for name in config.pool.names if name in known]
+        pool = config.pool.model_copy(update={"retrievers": tuple(own or ["bm25"])})
         index = config.index.model_copy(update={"path": config.index.path / "plans"})
         update = {"pool": pool, "embedder": (), "reranker": None, "index": index}
         config = config.model_copy(update=update)
@@ -407,7 +408,7 @@ def dry_session(
         )
         stack.callback(lm.client.close)
         stack.enter_context(in_bulk(lm))
-        yield Session(
+        session = Session(
             config,
             "replay",
             lm,
@@ -416,6 +417,8 @@ def dry_session(
             recipe=recipe_maker(config, recipe, programs or {}),
             programs=programs or {},
         )
+        session.dry = True
+        yield session
 
 
 def _missing_key(model: ModelConfig, recorded: FirstOf) -> str | None:

@@ -14,11 +14,20 @@ from freshstack_dspy.index.fusion import PAPER_FUSION, fuse, fuse_texts
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
+from freshstack_dspy.lm.store import FirstOf
 from freshstack_dspy.recipes.corpus import (
     ChunkedCorpora,
     check_retrievers,
     chunk_corpora,
     index_corpora,
+)
+from freshstack_dspy.recipes.own_retrievers import (
+    OwnRetriever,
+    Placing,
+    Records,
+    open_retriever,
+    raise_if_not_recorded,
+    recorded_identities,
 )
 from freshstack_dspy.recipes.session import Session, SingleCall
 from freshstack_dspy.records import (
@@ -36,6 +45,8 @@ Texts = Mapping[str, Mapping[Technique, tuple[str, ...]]]
 """For each query id, what each technique searches with: one text, or one for each part."""
 Rankings = dict[Technique, dict[str, Sequence[ScoredChunk]]]
 """What was found for one query, by technique and retriever."""
+OwnRankings = Mapping[str, Mapping[tuple[str, Technique], Sequence[Sequence[ScoredChunk]]]]
+"""What one's own retrievers found, by name, query and technique: a ranking for each text."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Rest = TypeVar("Rest")
@@ -122,31 +133,108 @@ class Searches:
             return self._over.chunks_by_id(chunk_ids)
         return self.corpus.chunks.chunks(chunk_ids)
 
+    @functools.cached_property
+    def own(self) -> Mapping[str, OwnRetriever]:
+        """One's own retrievers of the pool, opened now if they were not before."""
+        config = self._session.config
+        return {
+            name: open_retriever(name, source, config.pool.depth, config.file.parent)
+            for name, source in config.pool.own.items()
+        }
+
+    @functools.cached_property
+    def _identities(self) -> Mapping[str, str]:
+        """What distinguishes one's own retrievers; a replay looks it up, and opens none."""
+        session, sources = self._session, self._session.config.pool.own
+        if (
+            sources
+            and isinstance(session, Session)
+            and session.mode == "replay"
+            and not session.dry
+        ):
+            corpus, folder = self.corpus.chunks.sums.searched, session.config.file.parent
+            return recorded_identities(FirstOf(*session.replies), corpus, sources, folder)
+        return {name: retriever.identity for name, retriever in self.own.items()}
+
+    @functools.cached_property
+    def _placing(self) -> Placing:
+        return Placing(self.chunk_ids, self.chunks)
+
+    @functools.cached_property
+    def _records(self) -> Records:
+        session = self._session
+        if not isinstance(session, Session):
+            return Records()
+        corpus = self.corpus.chunks.sums.searched
+        return Records(corpus, session.earlier_search, session.keep_search, session.progress)
+
+    def try_own(self, texts: Texts) -> None:
+        """Have one's own retrievers search for what is there before anything is paid for.
+
+        Raises:
+            CollectionError: One raises, or finds nothing, or nothing that is in the corpus.
+        """
+        if self.own:
+            self._own_rankings(texts)
+
+    def _own_rankings(self, texts: Texts) -> OwnRankings:
+        """What one's own retrievers find; in a plan, those of which it is recorded."""
+        session, config = self._session, self._session.config.pool
+        found: dict[str, dict[tuple[str, Technique], list[Sequence[ScoredChunk]]]] = {}
+        for name, retriever in self.own.items():
+            places = [
+                ((query_id, technique), text)
+                for technique in config.techniques
+                for query_id, of_query in texts.items()
+                if technique in of_query and retriever.only in (None, technique)
+                for text in searched(of_query[technique], config.lists)
+            ]
+            asked = [(query_id, text) for (query_id, _), text in places]
+            rankings: list[list[ScoredChunk]] | None
+            if retriever.recorded and isinstance(session, Session) and session.dry:
+                rankings = retriever.recorded_before(asked, config.depth, self._records)
+            else:
+                rankings = retriever.search(asked, config.depth, self._placing, self._records)
+            if rankings is not None:
+                found[name] = {}
+                for (place, _), ranking in zip(places, rankings, strict=True):
+                    found[name].setdefault(place, []).append(ranking)
+            retriever.check()
+        return found
+
     def pool(self, texts: Texts) -> list[Candidate]:
         """Pool chunks for many queries; see `pool`."""
         session = self._session
         if not isinstance(session, Session):
-            return pool(self.index, texts, session.config.pool, session.config.fusion)
+            own, config = self._own_rankings(texts), session.config
+            return pool(self.index, texts, config.pool, config.fusion, own)
         pooled = (self._pool(session, dict(block)) for block in blocks(texts.items()))
         return list(chain.from_iterable(pooled))
 
     def _pool(self, session: Session, texts: Texts) -> list[Candidate]:
         config = session.config
         requests = {key: self._request(session, searched) for key, searched in texts.items()}
-        found = {key: session.recorded_search(request) for key, request in requests.items()}
-        missing = {key: texts[key] for key, value in found.items() if value is None}
-        if missing:
-            pooled: dict[str, list[JsonValue]] = {query_id: [] for query_id in missing}
-            for one in pool(self.index, missing, config.pool, config.fusion):
-                pooled[one.query_id].append(_row(one, config.pool))
-            for query_id, value in pooled.items():
-                session.record_search(requests[query_id], value)
-            found |= pooled
-        return [
-            _candidate(query_id, row, config.pool)
-            for query_id, rows in found.items()
-            for row in cast("list[Any]", rows)
-        ]
+        recorded = {key: session.recorded_search(request) for key, request in requests.items()}
+        candidates = {
+            query_id: [_candidate(query_id, row, config.pool) for row in cast("list[Any]", rows)]
+            for query_id, rows in recorded.items()
+            if rows is not None
+        }
+        if missing := {key: texts[key] for key in texts if key not in candidates}:
+            settings = config.pool
+            if session.mode == "replay" and not session.dry:
+                raise_if_not_recorded(settings.own)
+            own = self._own_rankings(missing)
+            if unknown := settings.own.keys() - own.keys():  # in a plan, others stand in for them
+                names = [name for name in settings.names if name not in unknown] or ["bm25"]
+                settings = settings.model_copy(update={"retrievers": tuple(names)})
+            candidates |= {query_id: [] for query_id in missing}
+            for one in pool(self.index, missing, settings, config.fusion, own):
+                candidates[one.query_id].append(one)
+            for query_id in () if unknown else missing:
+                rows = [_row(one, settings) for one in candidates[query_id]]
+                session.record_search(requests[query_id], rows)
+        return [one for query_id in texts for one in candidates[query_id]]
 
     def _request(
         self, session: Session, texts: Mapping[Technique, tuple[str, ...]]
@@ -162,6 +250,8 @@ class Searches:
         }
         if config.languages:
             settings["languages"] = [*config.languages]
+        if self._identities:
+            settings["own"] = dict(self._identities)
         in_order = [json.dumps([name, *texts[name]]) for name in sorted(texts)]
         return SearchRequest(
             corpus=self.corpus.chunks.sums.searched, settings=settings, texts=sha256_of(in_order)
@@ -170,7 +260,7 @@ class Searches:
 
 def _row(one: Candidate, config: PoolConfig) -> JsonValue:
     """A candidate as it is recorded: techniques and retrievers by their numbers."""
-    techniques, retrievers = config.techniques.index, config.retrievers.index
+    techniques, retrievers = config.techniques.index, config.names.index
     return [
         one.chunk_id,
         [[techniques(by.technique), by.rank] for by in one.pooled_by],
@@ -182,7 +272,7 @@ def _row(one: Candidate, config: PoolConfig) -> JsonValue:
 
 def _candidate(query_id: str, row: Any, config: PoolConfig) -> Candidate:
     chunk_id, pooled_by, ranked_below, found_by, lost_without = row
-    techniques, retrievers = config.techniques, config.retrievers
+    techniques, retrievers = config.techniques, config.names
     return Candidate(
         query_id=query_id,
         chunk_id=chunk_id,
@@ -196,7 +286,11 @@ def _candidate(query_id: str, row: Any, config: PoolConfig) -> Candidate:
 
 
 def pool(
-    index: HybridIndex, texts: Texts, config: PoolConfig, fusion: FusionConfig = PAPER_FUSION
+    index: HybridIndex,
+    texts: Texts,
+    config: PoolConfig,
+    fusion: FusionConfig = PAPER_FUSION,
+    own: OwnRankings | None = None,
 ) -> list[Candidate]:
     """Pool chunks for many queries at once.
 
@@ -212,6 +306,7 @@ def pool(
             of the index's.
         fusion: How the retrievers' rankings become one; by default by the sum of their
             normalised scores, as in the paper.
+        own: What retrievers that are not the index's found, for the techniques they count for.
 
     Returns:
         The candidates, by query in the given order, then by chunk id.
@@ -222,11 +317,19 @@ def pool(
     rankings: dict[str, Rankings] = {query_id: {} for query_id in texts}
     for technique in config.techniques:
         query_ids = [query_id for query_id in texts if technique in texts[query_id]]
-        searches = [searched(texts[query_id][technique], config.lists) for query_id in query_ids]
-        for retriever in config.retrievers:
-            search = functools.partial(index.search, retriever, depth=config.depth, fusion=fusion)
+        for retriever in config.names:
+            search: Any = functools.partial(
+                index.search, retriever, depth=config.depth, fusion=fusion
+            )
+            asked = query_ids
+            if own is not None and retriever in own:
+                places = own[retriever]
+                asked = [query_id for query_id in query_ids if (query_id, technique) in places]
+                flat = [ranking for query_id in asked for ranking in places[query_id, technique]]
+                search = functools.partial(lambda found, _texts: found, flat)
+            searches = [searched(texts[query_id][technique], config.lists) for query_id in asked]
             found = fuse_texts(search, searches, config.depth, fusion)
-            for query_id, ranking in zip(query_ids, found, strict=True):
+            for query_id, ranking in zip(asked, found, strict=True):
                 rankings[query_id].setdefault(technique, {})[retriever] = ranking
 
     def fused(by_retriever: Mapping[str, Sequence[ScoredChunk]]) -> Sequence[ScoredChunk]:
@@ -262,13 +365,14 @@ def _candidates(
     """The chunks that are pooled for a query, with every rank that tells why."""
     ranks: dict[str, list[TechniqueRank]] = {}
     found_by: dict[str, list[tuple[Technique, str, int]]] = {}
-    pooled_without: dict[str, set[str]] = {retriever: set() for retriever in config.retrievers}
+    pooled_without: dict[str, set[str]] = {retriever: set() for retriever in config.names}
     for technique, by_retriever in rankings.items():
         for rank, (chunk_id, _) in enumerate(fused(by_retriever), 1):
             ranks.setdefault(chunk_id, []).append(TechniqueRank(technique=technique, rank=rank))
         for retriever, ranking in by_retriever.items():
             for rank, (chunk_id, _) in enumerate(ranking, 1):
                 found_by.setdefault(chunk_id, []).append((technique, retriever, rank))
+        for retriever in config.names:  # also those that do not search for this technique
             others = {name: each for name, each in by_retriever.items() if name != retriever}
             if _weighs(others, fusion):
                 rest = fused(others)[: config.top_k]
@@ -284,7 +388,7 @@ def _candidates(
                 for technique, retriever, rank in found_by[chunk_id]
             ),
             lost_without=tuple(
-                name for name in config.retrievers if chunk_id not in pooled_without[name]
+                name for name in config.names if chunk_id not in pooled_without[name]
             ),
         )
         for chunk_id, of_chunk in sorted(ranks.items())

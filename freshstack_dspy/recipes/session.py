@@ -90,6 +90,8 @@ class Session:
         self.settings = config
         """The configuration as it was given; `config` has what its server says of its context too."""
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
+        self.dry = False
+        """Whether it is of a plan: nothing is sent, and what is recorded is passing."""
         self._make_recipe = recipe
         given = lm.client.provider
         self._provider = None if given is config.model.provider else given
@@ -99,6 +101,7 @@ class Session:
         self.progress = progress or NoProgress()
         self._done: dict[str, str] = {}
         self._searches: dict[str, str] = {}
+        self._kept: set[str] = set()
 
     @functools.cached_property
     def _made(self) -> tuple[Any, dict[str, str]]:
@@ -310,6 +313,20 @@ class Session:
             return None
         self._searches[found.key] = content_hash(found)
         return found.value
+
+    def earlier_search(self, request: SearchRequest) -> JsonValue | None:
+        """What a retriever of one's own returned before; None: ask it. No replay needs it."""
+        anew = self.mode == "rerecord" and not self.lm.client.access.failed
+        if anew and request.key not in self._kept:
+            return None
+        found = FirstOf(*self.replies).entry(request.key)
+        return found.value if isinstance(found, SearchResult) else None
+
+    def keep_search(self, request: SearchRequest, value: JsonValue) -> None:
+        """Record what a retriever of one's own returned."""
+        if self.replies.store is not None and self.mode != "replay":
+            self.replies.store.put(receive_search(request, value))
+            self._kept.add(request.key)
 
     def record_search(self, request: SearchRequest, value: JsonValue) -> None:
         """Record what a search returned; a replay elsewhere then does not search again."""

@@ -83,13 +83,14 @@ def _is_own(config: BuildConfig, options: SessionOptions) -> bool:
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     given = given or any(getattr(settings, name, None) for name in ("lm", "adapter"))
     own = config.programs.named or is_imported(config.recipe.program) or config.recipe.state
+    searched = any(not isinstance(one, Path) for one in config.pool.own.values())
     others = config.embedder or config.reranker or config.queries.source not in SOURCES
-    return bool(given or own or others)
+    return bool(given or own or searched or others)
 
 
 def _inputs(config: BuildConfig) -> str | None:
     """Hash all that a build depends on but replies; None if the build must say what is wrong."""
-    labels = [*config.trust.labels, config.nuggets.edited]
+    labels = [*config.trust.labels, config.nuggets.edited, *config.pool.own.values()]
     try:
         read, skipped, licences = look(config, NoProgress())
         return sha256_of(

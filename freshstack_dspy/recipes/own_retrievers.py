@@ -1,0 +1,335 @@
+"""Retrievers of one's own in the pool: asked or read, their results placed, recorded, and counted.
+
+A retriever is known by its name and its identity: the hash of a run file; the attribute `version` of
+an object, or else the hash of the source that it was made by. What it found for a text is recorded by
+both, so that a build that is run again goes on where it stopped, and asks again where either changed.
+"""
+
+import hashlib
+import inspect
+import math
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from freshstack_dspy.collection.retrieve import Order, best_hits, own_retriever, search_of
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.lm.request import SearchRequest, sha256_of, text_hash
+from freshstack_dspy.lm.store import Recorded
+from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.measures.run import is_passages, read_run
+from freshstack_dspy.measures.spans import Hit
+from freshstack_dspy.progress import NoProgress, Progress
+from freshstack_dspy.records import Chunk, ScoredChunk, Technique, ranked
+from freshstack_dspy.stored.passages import Files, read_passages
+
+Text = tuple[str, str]
+"""A query id and a text that is searched for."""
+Ask = Callable[[Text, str], list[Hit]]
+"""From a text, and where in the work that is, to the best hits."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Where what retrievers of one's own find is recorded, and who is notified."""
+
+    corpus: str = ""
+    """The digest of its chunks."""
+    earlier: Callable[[SearchRequest], JsonValue | None] = lambda _: None
+    keep: Callable[[SearchRequest, JsonValue], None] = lambda *_: None
+    progress: Progress = field(default_factory=NoProgress)
+
+    def request(self, retriever: "OwnRetriever", depth: int, text: Text) -> SearchRequest:
+        """The search of one text by one retriever."""
+        settings: dict[str, JsonValue] = {
+            "own": {retriever.name: retriever.identity},
+            "depth": depth,
+        }
+        return SearchRequest(corpus=self.corpus, settings=settings, texts=sha256_of([text[1]]))
+
+
+class Placing:
+    """Places hits in the chunks of a corpus; a passage stands for the chunks that it shares bytes with."""
+
+    def __init__(self, chunk_ids: Set[str], chunks: Callable[[], Iterable[Chunk]]) -> None:
+        self._chunk_ids, self._chunks = chunk_ids, chunks
+
+    @cached_property
+    def _files(self) -> Files:
+        return Files(self._chunks())
+
+    def place(self, hits: Sequence[Hit], depth: int) -> tuple[list[ScoredChunk], list[Hit]]:
+        """Give the best chunks, each with the score of its best hit, and the hits without a place."""
+        scores: dict[str, float] = {}
+        lost = []
+        for hit in hits:
+            if not (chunk_ids := self._at(hit)):
+                lost.append(hit)
+            for chunk_id in chunk_ids:
+                scores[chunk_id] = max(hit.score, scores.get(chunk_id, hit.score))
+        return ranked(scores, depth), lost
+
+    def _at(self, hit: Hit) -> Sequence[str]:
+        if hit.chunk_id is not None and hit.chunk_id in self._chunk_ids:
+            return (hit.chunk_id,)
+        if hit.path is None and hit.text is None:
+            return ()
+        place = self._files.find(hit)
+        return () if place is None else self._files.chunks_at(place)
+
+    def why(self, hit: Hit) -> str:
+        """Say why a hit has no place."""
+        return self._files.why_unplaced(hit)
+
+
+@dataclass
+class Account:
+    """What a retriever returned for the texts of one search."""
+
+    texts: int = 0
+    empty: int = 0
+    """Texts without a result."""
+    results: int = 0
+    lost: int = 0
+    """Results without a place in the corpus."""
+    why: str = ""
+    """Why the first of them has none."""
+
+
+@dataclass
+class OwnRetriever:
+    """A retriever of one's own that is open."""
+
+    name: str
+    identity: str
+    ask: Ask
+    only: Technique | None = None
+    """The technique that it counts for; None: all."""
+    recorded: bool = True
+    """Whether what it finds is recorded for the next build; a run file is a record itself."""
+    workers: int = 1
+    order: Order = field(default_factory=Order)
+    account: Account = field(default_factory=Account)
+    checked: bool = False
+    hint: str = ""
+    """What to say where it returns nothing at all."""
+
+    def search(
+        self, texts: Sequence[Text], depth: int, placing: Placing, records: Records
+    ) -> list[list[ScoredChunk]]:
+        """Search for texts, in one thread unless the retriever has an attribute `concurrency`.
+
+        Raises:
+            CollectionError: It raises, or returns what it may not; what it found so far is recorded.
+        """
+        lock, done = threading.Lock(), 0
+        self.account = Account()
+
+        def one(text: Text) -> list[ScoredChunk]:
+            nonlocal done
+            request = records.request(self, depth, text)
+            value: Any = records.earlier(request) if self.recorded else None
+            if value is None or not value["chunks"]:  # its index may have been mended since
+                value = self._asked(text, depth, placing, f"after {done} of {len(texts)}")
+                if self.recorded:
+                    records.keep(request, value)
+            with lock:
+                done += 1
+                self._enter(value)
+            records.progress.advance("retrievers")
+            return _ranking(value)
+
+        records.progress.start("retrievers", len(texts))
+        found = map_in_order(one, texts, workers=self.workers)
+        records.progress.finish("retrievers", self.note)
+        return found
+
+    def recorded_before(
+        self, texts: Sequence[Text], depth: int, records: Records
+    ) -> list[list[ScoredChunk]] | None:
+        """What it found for texts before; None where it has to be asked for one of them."""
+        values = [records.earlier(records.request(self, depth, text)) for text in texts]
+        return None if None in values else [_ranking(value) for value in values]
+
+    def _asked(self, text: Text, depth: int, placing: Placing, done: str) -> Any:
+        where = f"at query {text[0]!r}, {done}"
+        hits = self.ask(text, where)
+        if wrong := [hit for hit in hits if not math.isfinite(hit.score)]:
+            raise CollectionError(
+                f"{self.name} returned the score {wrong[0].score}, {where}; scores are finite"
+            )
+        chunks, lost = placing.place(hits, depth)
+        value: dict[str, Any] = {"chunks": [[*each] for each in chunks], "results": len(hits)}
+        return value | ({"lost": len(lost), "why": placing.why(lost[0])} if lost else {})
+
+    def _enter(self, value: Mapping[str, Any]) -> None:
+        account = self.account
+        account.texts += 1
+        account.empty += value["results"] == 0
+        account.results += value["results"]
+        account.lost += value.get("lost", 0)
+        account.why = account.why or value.get("why", "")
+
+    @property
+    def note(self) -> str:
+        """How much it found."""
+        account = self.account
+        note = f"{self.name}: {account.results:,} results for {account.texts:,} texts"
+        return note + (f", none for {account.empty:,}" if account.empty else "")
+
+    def check(self) -> None:
+        """Warn of results outside the corpus, once; nothing where it has not searched yet.
+
+        Raises:
+            CollectionError: All are, or there are none.
+        """
+        account = self.account
+        if self.checked or not account.texts:
+            return
+        self.checked = True
+        if not account.results:
+            raise CollectionError(
+                f"{self.name} returned nothing for any of {account.texts} texts{self.hint}"
+            )
+        if account.lost:
+            message = (
+                f"{account.lost:,} of {account.results:,} results of {self.name} cannot be placed "
+                f"in a file of the corpus; the first: {account.why}"
+            )
+            if account.lost == account.results:
+                raise CollectionError(message)
+            warnings.warn(message, stacklevel=2)
+        self.order.warn_if_reversed(self.name)
+
+
+def open_retriever(name: str, source: Any, depth: int, folder: Path) -> OwnRetriever:
+    """Open a retriever: read a run file, or import an object by its name, found in `folder` too.
+
+    Raises:
+        CollectionError: The file cannot be read, or the object is no retriever.
+        ConfigError: There is no such module or object.
+    """
+    if isinstance(source, Path):
+        identity, hits = _read(source)
+        return OwnRetriever(
+            name,
+            identity,
+            lambda text, _: hits.get(text[0], [])[:depth],
+            only="question",
+            recorded=False,
+            hint=f"; its queries are {', '.join(map(repr, sorted(hits)[:3]))}, …",
+        )
+    module = None
+    if isinstance(source, str):
+        module = source.partition(":")[0]
+        source = own_retriever(source, "pool.retrievers:", folder)
+    search, order = search_of(source, depth), Order()
+    return OwnRetriever(
+        name,
+        identity_of(source, module),
+        lambda text, where: best_hits(search, text[1], depth, name, where, order),
+        workers=getattr(source, "concurrency", 1),
+        order=order,
+    )
+
+
+def _read(path: Path) -> tuple[str, Mapping[str, list[Hit]]]:
+    """Read a run of chunks or passages, with the hash of the file; the best hits first."""
+    if is_passages(path):
+        hits = read_passages(path)
+    else:
+        run = read_run(path).scores
+        hits = {
+            query_id: [Hit(score, chunk_id=chunk_id) for chunk_id, score in scores.items()]
+            for query_id, scores in run.items()
+        }
+    identity = hashlib.sha256(path.read_bytes()).hexdigest()
+    return identity, {id_: sorted(each, key=lambda hit: -hit.score) for id_, each in hits.items()}
+
+
+def identity_of(retriever: Any, module: str | None = None) -> str:
+    """What distinguishes a retriever: its `version`, or else a hash of the source that made it.
+
+    `module` is the one it was imported from.
+    """
+    version = getattr(retriever, "version", None)
+    if version is not None and not callable(version):
+        return str(version)
+    kind = retriever if inspect.isroutine(retriever) else type(retriever)
+    try:
+        source = inspect.getsource(sys.modules[module or kind.__module__])
+    except (OSError, TypeError, KeyError):
+        try:  # typed into a notebook
+            source = inspect.getsource(kind)
+        except (OSError, TypeError):
+            source = ""
+    return text_hash(f"{kind.__module__}:{kind.__qualname__} {source}")[:16]
+
+
+def _ranking(value: Any) -> list[ScoredChunk]:
+    return [ScoredChunk(chunk_id, score) for chunk_id, score in value["chunks"]]
+
+
+def recorded_identities(
+    recorded: Recorded, corpus: str, sources: Mapping[str, Any], folder: Path
+) -> dict[str, str]:
+    """The identities of one's own retrievers, by name, whose pools are recorded for a corpus.
+
+    A run file that is there counts as it is. Nothing is imported unless several versions are
+    recorded.
+
+    Raises:
+        CollectionError: None is recorded.
+        ConfigError: Several are, and a retriever cannot be imported to tell which it is.
+    """
+    known = {
+        name: _read(source)[0]
+        for name, source in sources.items()
+        if isinstance(source, Path) and source.exists()
+    }
+    if len(known) == len(sources):
+        return known
+    versions: list[dict[str, str]] = []
+    for _, data in recorded.lines(b'"own":{'):
+        request = from_json(data).get("request", {})
+        own = request.get("settings", {}).get("own")
+        if (request.get("corpus"), "pool" in request.get("settings", {})) != (corpus, True):
+            continue
+        if own.keys() == sources.keys() and own not in versions:
+            versions.append(own)
+    fitting = [own for own in versions if known.items() <= own.items()]
+    if len(fitting) > 1:
+        for name, source in sources.items():
+            if name not in known and not isinstance(source, Path):
+                known[name] = open_retriever(name, source, 1, folder).identity
+        fitting = [own for own in fitting if known.items() <= own.items()]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(sources)
+    if fitting:
+        raise ConfigError(
+            f"the replies hold pools by {len(fitting)} versions of {names}; replay from a bundle "
+            "that has one of them alone, with another cache.path"
+        )
+    raise_if_not_recorded(sources)
+    return known
+
+
+def raise_if_not_recorded(sources: Mapping[str, Any]) -> None:
+    """Raise a CollectionError where a replay lacks a pool, unless run files can be read for it."""
+    if missing := [
+        name for name, one in sources.items() if not isinstance(one, Path) or not one.exists()
+    ]:
+        raise CollectionError(
+            f"no pool by {', '.join(missing)} with what else is named is recorded for these questions "
+            "and this corpus, and a replay does not search with retrievers of your own; build it in "
+            "mode live, where they are"
+        )
