@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.retrieve import hits_of, name_of
+from freshstack_dspy.collection.retrieve import hits_of
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.measures.run import UNPLACED
 from freshstack_dspy.measures.spans import Hit
@@ -31,6 +31,7 @@ from freshstack_dspy.records import (
     CitedSentence,
     Query,
 )
+from freshstack_dspy.registry import name_of
 from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows, rows_of
 from freshstack_dspy.text import sentences
 
