@@ -22,17 +22,27 @@ from freshstack_dspy.progress import ProgressBars
 
 
 @command
-def init(path: Path = Path("build.toml")) -> None:
+def init(
+    path: Path | None = None,
+    *,
+    topic: Literal["langchain", "yolo", "laravel", "angular", "godot"] | None = None,
+) -> None:
     """Write a commented example of a configuration.
 
     Args:
-        path: File to write.
+        path: File to write; by default build.toml, or TOPIC.toml.
+        topic: One of the FreshStack paper's, with its tags, repositories and settings.
     """
     from freshstack_dspy.files import write_file
 
+    path = path or Path(f"{topic or 'build'}.toml")
     check_out(path)
-    write_file(path, Path(__file__).with_name("example.toml").read_bytes())
-    say(f"{path} written; name your questions and your corpus in it, then: freshstack plan {path}")
+    written = f"topics/{topic}.toml" if topic else "example.toml"
+    write_file(path, (Path(__file__).parent / written).read_bytes())
+    what = (
+        "the folder of your dump of Stack Overflow" if topic else "your questions and your corpus"
+    )
+    say(f"{path} written; name {what} in it, then: freshstack plan {path}")
 
 
 @command

@@ -23,6 +23,12 @@ def test_init_writes_an_example_and_never_over_a_file(freshstack: Command, tmp_p
     assert (tmp_path / "mine.toml").read_text() == "changed"
 
 
+def test_init_writes_a_topic_of_the_paper(freshstack: Command, tmp_path: Path) -> None:
+    assert freshstack("init", "--topic", "godot").code == 0
+    assert "godotengine/godot-docs" in (tmp_path / "godot.toml").read_text()
+    assert "'laravel', 'angular'" in freshstack("init", "--topic", "rails").err
+
+
 def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Path) -> None:
     done = freshstack("build", config)
     collection = Collection.load(tmp_path / "collection")
