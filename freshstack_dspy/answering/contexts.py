@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean
 from typing import NamedTuple
 
 from freshstack_dspy.answering.judging import assign
@@ -18,7 +17,14 @@ from freshstack_dspy.answering.reteval import Context, answered, shown_contexts
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.tokens import count_tokens, cut
-from freshstack_dspy.measures.density import density_of, oracle_context, oracle_tokens
+from freshstack_dspy.measures.density import (
+    ChunkKind,
+    density_of,
+    mean_redundancy,
+    oracle_context,
+    oracle_tokens,
+    redundancy,
+)
 from freshstack_dspy.measures.evaluation import Values, evaluate
 from freshstack_dspy.measures.measure import MeasureSource, parse_measures
 from freshstack_dspy.measures.qrels import Judged
@@ -105,8 +111,9 @@ class ContextTable(Shown):
     reports: tuple[ContextReport, ...]
     values: dict[str, Values]
     """By row; the measures are its columns, such as `Cov(Z)`."""
-    unjudged: dict[str, float]
-    """For each row with contexts, the share of their chunks that has no label."""
+    chunks: dict[str, dict[ChunkKind, float]]
+    """For each row with contexts, the shares of required, redundant, unsupporting and unjudged
+    chunks, as means over the queries."""
     correlations: dict[str, dict[str, Interval]]
     """By measure of the contexts, then by `OF_REPORTS`: Kendall's tau-b of the means over queries of
     the runs, or of the drawn contexts; empty below three of them."""
@@ -186,7 +193,7 @@ def evaluate_contexts(
             del chosen["Den(Z)"]  # of an import without texts
     bounds = [] if session is None or sampling else BOUNDS
     columns: dict[str, dict[str, dict[str, float]]] = {name: {} for name in (*bounds, *rows)}
-    unjudged = {}
+    kinds = {}
     for name, row in rows.items():
         scores = {
             query: {chunk: -rank for rank, chunk in enumerate(ids)} for query, ids in row.items()
@@ -195,8 +202,7 @@ def evaluate_contexts(
         columns[name] = {
             column: evaluation.values(measure.name) for column, measure in chosen.items()
         }
-        missing = [chunk not in judged[query].chunks for query, ids in row.items() for chunk in ids]
-        unjudged[name] = fmean(missing) if missing else 0.0
+        kinds[name] = mean_redundancy(redundancy(ids, judged[query]) for query, ids in row.items())
     reports = (
         []
         if session is None
@@ -212,7 +218,7 @@ def evaluate_contexts(
     return ContextTable(
         tuple(reports),
         values,
-        unjudged,
+        kinds,
         _correlations(values, compared, [*chosen]),
         sampled=sampling is not None,
         threshold=scale.threshold,

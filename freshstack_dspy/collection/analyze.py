@@ -16,6 +16,7 @@ from freshstack_dspy.collection.evaluating import runs_of
 from freshstack_dspy.collection.explain import find_query
 from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.density import ChunkKind, mean_redundancy, redundancy
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate, read_run_of
 from freshstack_dspy.measures.measure import Measure, MeasureSource, parse_measure
 from freshstack_dspy.measures.passage_labels import (
@@ -235,6 +236,9 @@ class Analysis(Record, Shown):
     """How many were looked at: all that have nuggets."""
     nuggets: int
     """The nuggets of all these queries."""
+    top: dict[ChunkKind, float]
+    """The shares of required, redundant and other chunks in the top, as means over the queries with
+    a score and results; empty for runs of passages and for grades without nuggets."""
     kinds: tuple[KindCount, ...]
     """The kinds of miss over all queries, in the order of `KINDS`; the kinds that there are."""
     groups: tuple[GroupKinds, ...]
@@ -335,6 +339,7 @@ def analyze(
         measured=len(new.evaluation.per_query),
         total=len(order),
         nuggets=sum(map(len, seen.values())),
+        top=analyzer.redundancy(new),
         kinds=tuple(_counted(analyzer, new, old, {query: seen[query] for query in order})),
         groups=tuple(_by_group(collection, seen)),
         queries=tuple(analyzer.analysis(query, new, old, seen[query]) for query in listed),
@@ -431,6 +436,15 @@ class _Analyzer:
             for query, ranking in rankings.items()
         }
         return _Looked(evaluation, labels, rankings, tops, isinstance(loaded, PassageRun))
+
+    def redundancy(self, run: _Looked) -> dict[ChunkKind, float]:
+        """Give the mean shares of the kinds of chunks in the tops of a run."""
+        if run.of_passages or self.qrels.plain:
+            return {}
+        return mean_redundancy(
+            redundancy(run.tops[query], self.qrels.judged(query, self.measure.rel))
+            for query in self.qrels.nuggets
+        )
 
     def seen(self, run: _Looked, query: str) -> dict[str, _Seen]:
         """Give a run's result for each nugget of a query."""

@@ -6,13 +6,20 @@ Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-fo
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Literal, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import Judged
 
 REQUIRED = 3
 """CRUX's label of what is in the required subset."""
+ChunkKind = Literal["required", "partly_redundant", "redundant", "unsupporting", "unjudged"]
+"""What a chunk of a ranking is, next to the required subset: CRUX's labels 3, 2 and 1; judged, and
+without support for any nugget; or not judged."""
+_KINDS: dict[int, ChunkKind] = {REQUIRED: "required", 2: "partly_redundant", 1: "redundant"}
 
 
 def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> dict[int, int]:
@@ -82,6 +89,46 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
     chunks = sorted(rated) if candidates is None else list(candidates)
     ratings = [[by_chunk.get(chunk) for by_chunk in judged.labels.values()] for chunk in chunks]
     return {chunks[at]: label for at, label in required_subset(ratings, judged.rel).items()}
+
+
+def redundancy(ranking: Sequence[str], judged: Judged) -> dict[ChunkKind, float]:
+    """Compute how much of a ranking is required and how much is redundant, as shares of its chunks.
+
+    Chunks that support a nugget have the label of `required_chunks`, chosen among all such chunks by
+    id; one whose label a missing rating leaves open is `partly_redundant`. The shares add up to 1;
+    an empty ranking has none.
+
+    Source: CRUX, section 3.2 and Table 4; its labels are those of `required_subset`.
+    """
+    if judged.newly_found is not None:
+        raise CollectionError(
+            "which chunks are required and which are redundant is known of the collection's own "
+            "chunks, and this is a run of passages"
+        )
+    labels = required_chunks(judged, sorted(judged.supported))
+    kinds: Counter[ChunkKind] = Counter(
+        _KINDS[labels.get(chunk, 2)]
+        if chunk in judged.supported
+        else "unsupporting"
+        if chunk in judged.chunks
+        else "unjudged"
+        for chunk in ranking
+    )
+    return {kind: kinds[kind] / len(ranking) for kind in get_args(ChunkKind) if ranking}
+
+
+def mean_redundancy(shares: Iterable[Mapping[ChunkKind, float]]) -> dict[ChunkKind, float]:
+    """Give the means of the `redundancy` of several rankings; empty ones do not count."""
+    rankings = [of_ranking for of_ranking in shares if of_ranking]
+    kinds = get_args(ChunkKind) if rankings else ()
+    return {kind: fmean(of_ranking[kind] for of_ranking in rankings) for kind in kinds}
+
+
+def share_of(
+    ranking: Sequence[str], judged: Judged, k: int | None = None, *, kind: ChunkKind
+) -> float | None:
+    """Compute the share of one kind of chunk in the top k; see `redundancy`. None if it is empty."""
+    return redundancy(ranking, judged).get(kind)
 
 
 def density(

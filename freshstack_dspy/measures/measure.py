@@ -16,7 +16,7 @@ from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures import formulas
-from freshstack_dspy.measures.density import density
+from freshstack_dspy.measures.density import density, share_of
 from freshstack_dspy.measures.passage_labels import byte_iou, byte_precision, byte_recall
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.registry import Registry
@@ -121,6 +121,9 @@ FAMILIES: dict[str, Family] = {
     "ByteRecall": Family(byte_recall, cutoff="optional"),
     "ByteIoU": Family(byte_iou, cutoff="optional"),
     "Density": Family(density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional"),
+    "Required": Family(partial(share_of, kind="required"), cutoff="optional"),
+    "PartlyRedundant": Family(partial(share_of, kind="partly_redundant"), cutoff="optional"),
+    "Redundant": Family(partial(share_of, kind="redundant"), cutoff="optional"),
 }
 """The families by the name that is printed."""
 OTHER_FAMILIES = Registry(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 from freshstack_dspy.answering.cases import CASES
 from freshstack_dspy.answering.contexts import BOUNDS, OF_REPORTS, ContextTable
@@ -11,6 +11,7 @@ from freshstack_dspy.answering.metrics import FAMILIES, AnsweringAccount, Answer
 from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.usage import grading_own_words
+from freshstack_dspy.measures.density import ChunkKind, mean_redundancy
 from freshstack_dspy.pages.page import (
     Cell,
     Page,
@@ -20,9 +21,9 @@ from freshstack_dspy.pages.page import (
     counted,
     cut,
     notes,
-    percent,
 )
 from freshstack_dspy.pages.shown import page_of
+from freshstack_dspy.views.measures import redundancy_table
 from freshstack_dspy.views.scores import GOLD, missing_lines, run_tables
 
 # Answers from runs
@@ -229,29 +230,37 @@ def contexts_page(table: ContextTable) -> Page:
     means = {row: values.means for row, values in table.values.items()}
     names = list(dict.fromkeys(name for of_row in means.values() for name in of_row))
     names.sort(key=OF_REPORTS.__contains__)  # the bounds have these alone, and come first
-    unjudged = table.unjudged
 
     def mean(name: str) -> Any:
         return lambda row: means[row].get(name)
 
     columns: dict[str, Any] = {"context": str, **{name: mean(name) for name in names}}
-    shown = Table.of(
-        means, columns | {"unjudged": lambda row: percent(unjudged.get(row))}, ids=(0,)
-    )
-    if table.sampled:
-        shown = _spread(means, names)
+    shown = _spread(means, names) if table.sampled else Table.of(means, columns, ids=(0,))
+    chunks = {"mean": mean_redundancy(table.chunks.values())} if table.sampled else table.chunks
     return Page(
         f"contexts Z of {table.size}{', reports y' if table.reports else ''}",
-        (shown, *_correlations(table), *notes(*_context_lines(table))),
+        (
+            shown,
+            *redundancy_table(chunks, "context"),
+            *_correlations(table),
+            *notes(*_context_lines(table)),
+        ),
         data={
             "size": table.size,
             "threshold": table.threshold,
             "means": means,
-            "unjudged": unjudged,
+            "chunks": table.chunks,
             "correlations": table.correlations,
             "reports": table.reports,
         },
-        rows=Table.of(means, columns | {"unjudged": unjudged.get}),
+        rows=Table.of(
+            means,
+            columns
+            | {
+                kind: lambda row, kind=kind: table.chunks.get(row, {}).get(kind)
+                for kind in get_args(ChunkKind)
+            },
+        ),
     )
 
 
@@ -289,8 +298,6 @@ def _context_lines(table: ContextTable) -> Iterator[str]:
         yield f"{shortened} of {of_all} were cut to the tokens of the oracle context, as in the paper"
     if failed := sum(report.coverage is None for report in table.reports):
         yield f"{counted(failed, 'report')} without a rating, left out of Cov(y) and Den(y)"
-    if not table.sampled:
-        yield "unjudged: the share of a context's chunks that has no label, and answers nothing"
     yield f"a sub-question is answered from a grade of {table.threshold} on (η)"
     yield from _asked(table.models, {"answer": "reports written", "assignment": "reports rated"})
     if warning := grading_own_words(table.models):

@@ -45,7 +45,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.card import card_page
 from freshstack_dspy.stored.contents import listed
-from freshstack_dspy.views.measures import mean_cells
+from freshstack_dspy.views.measures import mean_cells, redundancy_table
 
 _LONGEST = 160
 _TECHNIQUES: dict[Technique, str] = {
@@ -195,6 +195,7 @@ def analysis_page(analysis: Analysis, query_id: str | None = None) -> Page:
         (
             Text(_summary(analysis)),
             *_kinds(analysis),
+            *redundancy_table({analysis.run: analysis.top}, "top"),
             *_groups(analysis),
             *_worst(analysis),
             *queries,

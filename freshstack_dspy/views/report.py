@@ -65,6 +65,7 @@ from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
 from freshstack_dspy.views.measures import (
     evaluation_page,
     group_page,
+    redundancy_table,
 )
 
 _WORST = 10
@@ -466,7 +467,9 @@ def _losses(report: Report) -> Page:
     by_group = [
         replace(page, anchor=f"by-{number}", folded=True) for number, page in enumerate(pages, 1)
     ]
-    parts = [picture, *by_group, _folded(analysis.page(), "missed")]
+    tops = {name: each.top for name, each in report.analyses.items()}
+    table = redundancy_table(tops, f"top, by {analysis.measure}")
+    parts = [picture, *table, *by_group, _folded(analysis.page(), "missed")]
     return _section("losses", question, answer, parts)
 
 

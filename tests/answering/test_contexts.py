@@ -93,7 +93,10 @@ def test_bounds_and_runs_by_hand(tmp_path: Path, made: Collection) -> None:
         "half": 0.5,
         "none": 0,
     }
-    assert found.unjudged == {"oracle retrieval": 0, "good": 0, "half": 1 / 3, "none": 2 / 2}
+    unjudged = {row: shares["unjudged"] for row, shares in found.chunks.items()}
+    assert unjudged == {"oracle retrieval": 0, "good": 0, "half": 1 / 4, "none": 2 / 2}
+    required = {row: shares["required"] for row, shares in found.chunks.items()}
+    assert required == {"oracle retrieval": 1, "good": 1, "half": 1 / 4, "none": 0}
     kept = {(one.run_id, one.query_id): len(one.chunk_ids) for one in found.reports}
     assert kept["good", "dam"] == 1  # as many as the oracle context has
     assert kept["good", "bridge"] == 2

@@ -11,6 +11,8 @@ from freshstack_dspy import NuggetQrels
 from freshstack_dspy.answering.contexts import answer_coverage
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.density import (
+    oracle_context,
+    redundancy,
     required_chunks,
     required_subset,
 )
@@ -135,6 +137,52 @@ def test_it_is_the_formula_of_the_paper_in_terms_of_coverage(
     tokens = sum(judged.tokens[chunk] for chunk in oracle)
     share = value("Cov", ranking, judged) or 0
     assert found == pytest.approx(((share / context) * tokens) ** w if ranking else 0)
+
+
+GRADED = Judged(
+    {
+        "n0": {"a": 5, "b": 1, "c": 3, "f": 2, "g": 4, "h": 1},
+        "n1": {"b": 3, "c": 4, "f": 3, "h": 0},
+        "n2": {"d": 3, "e": 5, "f": 1, "g": 1},
+    },
+    3,
+)
+"""The ratings of `test_by_hand`, by letter: c and d are required, f is wholly redundant; h answers nothing."""
+
+
+def test_by_hand_redundancy() -> None:
+    """`b` lacks a rating, so it is wholly redundant only once it has one."""
+    assert redundancy("cdafh" + "xyz", GRADED) == {
+        "required": 2 / 8,
+        "partly_redundant": 1 / 8,
+        "redundant": 1 / 8,
+        "unsupporting": 1 / 8,
+        "unjudged": 3 / 8,
+    }
+    assert value("Required@3", "cad", GRADED) == pytest.approx(2 / 3)
+    assert value("PartlyRedundant", "cad", GRADED) == pytest.approx(1 / 3)
+    rated = {nugget: {"b": 0, "a": 0, **by_chunk} for nugget, by_chunk in GRADED.labels.items()}
+    assert value("Redundant@2", "bc", GRADED) == 0
+    assert value("Redundant@2", "bc", Judged(rated, 3)) == 1 / 2
+    assert redundancy("", GRADED) == {}
+
+
+@given(judgments, strategies.rankings)
+def test_the_shares_of_a_ranking_add_up_to_1(judged: Judged, ranking: list[str]) -> None:
+    """Those of chunks that support something add up to precision, and required ones to P**."""
+    shares = redundancy(ranking, judged)
+    if not ranking:
+        assert shares == {}
+        return
+    assert math.fsum(shares.values()) == pytest.approx(1)
+    supporting = [name for name in ranking if name in judged.supported]
+    of_support = (shares["required"], shares["partly_redundant"], shares["redundant"])
+    assert math.fsum(of_support) == pytest.approx(len(supporting) / len(ranking))
+    assert 1 - shares["unjudged"] == pytest.approx(value("Judged", ranking, judged))
+    oracle = oracle_context(judged)
+    assert shares["required"] == pytest.approx(len({*oracle} & {*ranking}) / len(ranking))
+    if oracle:
+        assert value("Required", oracle, judged) == 1
 
 
 RATED = {"n1": {"a": 5}, "n2": {"a": 3}, "n3": {"a": 4, "b": 5}, "n4": {"b": 3}, "n5": {"a": 2}}
