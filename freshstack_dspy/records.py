@@ -160,6 +160,8 @@ SCALES: dict[ScaleName, ScaleDefinition] = {
 
 DEPENDS = "depends on what is unjudged"
 """The verdict on a difference of runs that their judged chunks alone do not show."""
+MATTERS = 0.02
+"""The smallest difference of means that matters to a decision, where nothing else is said."""
 DRY_RUN = "dry run: labels by a word counter"
 """What stands in place of a conclusion where the embedded baseline made labels."""
 

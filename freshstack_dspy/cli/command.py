@@ -226,6 +226,7 @@ HELP = {
     "by": "Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, difficulty, "
     "origin, language, cross_language, query, a column of the questions' table, or a CSV or TSV "
     "file of query_id and group; may be repeated.",
+    "matters": "The smallest difference of means that matters to a decision between two runs.",
     "covered": "With runs of passages: the share of the evidence for a nugget, above 0, that a passage "
     "must hold to support it.",
     "unknown_ids": "What to do if a run has chunk ids that the corpus lacks.",

@@ -32,11 +32,13 @@ from freshstack_dspy.cli.command import (
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page, Text
+from freshstack_dspy.records import MATTERS
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.evaluation import Evaluation, Grouped, QueryGroups
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
+Matters = Annotated[float, typer.Option(metavar="DIFFERENCE")]
 
 _LISTED, _LISTED_QUERIES = 20, 5
 """How many groups and queries are listed, if not said."""
@@ -204,6 +206,7 @@ def evaluate(
     limit: AtLeastOne | None = None,
     conventions: Conventions = "ours",
     fail_under: Annotated[list[str] | None, typer.Option(metavar="MEASURE=BOUND")] = None,
+    matters: Matters = MATTERS,
     form: Form | None = None,
 ) -> Outcome:
     """Evaluate runs on a collection, or on qrels.
@@ -216,7 +219,7 @@ def evaluate(
     from freshstack_dspy.measures.compare import best_of, compare_evaluations
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
     from freshstack_dspy.records import DRY_RUN
-    from freshstack_dspy.views.measures import evaluation_page, unjudged_parts
+    from freshstack_dspy.views.measures import decision_parts, evaluation_page, unjudged_parts
 
     bounds = [_bound(each) for each in fail_under or ()]
     measures = [*(how.measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
@@ -228,8 +231,15 @@ def evaluate(
     groups = {name: measured.grouped(run, limit) for name, run in evaluations.items()}
     page = evaluation_page(evaluations, groups, paths)
     if len(evaluations) > 1:
-        comparison = compare_evaluations(evaluations, baseline=best_of(evaluations))
-        page = replace(page, parts=(*unjudged_parts(comparison, paths), *page.parts))
+        comparison = compare_evaluations(
+            evaluations,
+            baseline=best_of(evaluations),
+            matters=matters,
+            family=math.comb(len(evaluations), 2),
+        )
+        led = (*decision_parts(comparison), *unjudged_parts(comparison, paths))
+        data = {**page.data, "decisions": comparison.decisions}
+        page = replace(page, parts=(*led, *page.parts), data=data)
     gate = f"--fail-under; {DRY_RUN}" if measured.qrels.dry_run else "--fail-under"
     faults = [
         f"{name}: {measure} is {mean:.6g}, below {bound:.6g} ({gate})"
@@ -263,6 +273,7 @@ def compare(
     *,
     how: Measuring,
     baseline: Path | None = None,
+    matters: Matters = MATTERS,
     limit: AtLeastOne | None = None,
     fail_on_regression: bool = False,
     form: Form | None = None,
@@ -291,7 +302,9 @@ def compare(
     measured = _measured(judgments, runs, how)
     names = {path: name for name, path in measured.paths.items()}
     comparison = compare_evaluations(
-        measured.evaluations, baseline=None if baseline is None else names[baseline]
+        measured.evaluations,
+        baseline=None if baseline is None else names[baseline],
+        matters=matters,
     )
     listed = None if form == "json" else _LISTED
     groups = {
@@ -392,6 +405,7 @@ def report(
     answers: Path | None = None,
     measure: Measures = None,
     exclude_contaminated: Share | None = None,
+    matters: Matters = MATTERS,
     replace: bool = False,
 ) -> None:
     """Write a report: may I trust it, which retriever, where does it lose, what next.
@@ -414,6 +428,7 @@ def report(
             labels=labels or (),
             answers=answers,
             exclude_contaminated=exclude_contaminated,
+            matters=matters,
         )
     found.save(out)
     say(str(out))

@@ -21,6 +21,7 @@ from freshstack_dspy.measures.evaluation import (
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, read_qrels
 from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.records import MATTERS
 from freshstack_dspy.stored.contents import NuggetsName, Slices
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_baseline
@@ -90,6 +91,7 @@ def compare(
     measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     baseline: str | None = None,
+    matters: float = MATTERS,
     slices: Slices = None,
     nuggets: NuggetsName = "supported",
     **rules: Unpack[Rules],
@@ -101,6 +103,7 @@ def compare(
         runs: Two or more, as a list or by name.
         measures: By name.
         baseline: The name of a run.
+        matters: The smallest difference of means that matters to the decisions, above 0.
         slices: For a collection.
         nuggets: For a collection.
         **rules: See `Rules`.
@@ -112,7 +115,7 @@ def compare(
     source = _source(qrels)
     runs = runs_of(source, runs)
     chosen = _chosen(source, slices, nuggets)
-    return measures_.compare(chosen, runs, measures, baseline=baseline, **rules)
+    return measures_.compare(chosen, runs, measures, baseline=baseline, matters=matters, **rules)
 
 
 def qrels_of_file(path: Path) -> NuggetQrels:

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.measures.decision import (
+    Blocked,
+    Decision,
+    check_matters,
+    decide,
+)
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
+    Evaluation,
     Rules,
     Values,
     evaluate,
     read_run_of,
 )
-from freshstack_dspy.measures.measure import MeasureSource
+from freshstack_dspy.measures.measure import MeasureSource, cutoff_of
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.measures.statistics import (
@@ -37,7 +44,7 @@ from freshstack_dspy.measures.statistics import (
 )
 from freshstack_dspy.pages.page import counted, p_value
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import DEPENDS, DRY_RUN, Record
+from freshstack_dspy.records import DEPENDS, DRY_RUN, MATTERS, Record
 from freshstack_dspy.rows import load_pandas
 
 if TYPE_CHECKING:
@@ -155,6 +162,8 @@ class Comparison(Record, Shown):
     """How many p-values were adjusted, all those of `differences` together."""
     means: dict[str, dict[str, float]]
     """By run and measure, over all queries of the run that have a value."""
+    decisions: tuple[Decision, ...]
+    """For each pair, by the first measure."""
     differences: tuple[RunDifference, ...]
     """By measure, then in the order of the runs."""
     agreements: tuple[RankingAgreement, ...]
@@ -216,6 +225,7 @@ def compare(
     measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     baseline: str | None = None,
+    matters: float = MATTERS,
     **rules: Unpack[Rules],
 ) -> Comparison:
     """Evaluate runs and compare them; arguments and errors are those of `freshstack_dspy.compare`."""
@@ -229,7 +239,7 @@ def compare(
         name: evaluate(judgments, run, measures, judged_only=True, **rules)
         for name, run in named_runs(judgments, runs).items()
     }
-    return compare_evaluations(evaluations, baseline=baseline)
+    return compare_evaluations(evaluations, baseline=baseline, matters=matters)
 
 
 def best_of(evaluations: Mapping[str, Values]) -> str | None:
@@ -261,7 +271,11 @@ def named_runs(
 
 
 def compare_evaluations(
-    evaluations: Mapping[str, Values], *, baseline: str | None = None
+    evaluations: Mapping[str, Values],
+    *,
+    baseline: str | None = None,
+    matters: float = MATTERS,
+    family: int | None = None,
 ) -> Comparison:
     """Compare the values of runs, every two on the queries that have a value in both.
 
@@ -272,7 +286,11 @@ def compare_evaluations(
 
     Values of the judged chunks alone, if there are any, are tested in the same way, as a second
     family. Where its verdict is another, the verdict is `depends on what is unjudged`.
+
+    The first measure decides between the runs of each pair; see `decide`. Where these values chose
+    the baseline, `family` is the number of all pairs that it was chosen from.
     """
+    check_matters(matters)
     if len(evaluations) < 2:
         raise ConfigError(f"a comparison needs two runs, not {len(evaluations)}")
     if baseline is not None and baseline not in evaluations:
@@ -323,11 +341,37 @@ def compare_evaluations(
         baseline=baseline,
         tests=tests,
         means={run: dict(values.means) for run, values in evaluations.items()},
+        decisions=tuple(
+            decide(
+                each.measure,
+                (each.run, each.against),
+                list(each.per_query.values()),
+                matters=matters,
+                pairs=family or len(pairs),
+                blocked=_blocked(evaluations, each),
+                about=evaluations[each.run].about,
+            )
+            for each in differences
+            if each.measure == measures[0]
+        ),
         differences=tuple(differences),
         agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
         dry_run=dry_run,
         evaluations=dict(evaluations),
     )
+
+
+def _blocked(evaluations: Mapping[str, Values], difference: RunDifference) -> Blocked | None:
+    """Say why these values decide nothing, if so; the strongest reason."""
+    runs = [evaluations[difference.run], evaluations[difference.against]]
+    if any(run.dry_run for run in runs):
+        return "dry run"
+    if any(run.about.uncalibrated for run in runs):
+        return "not calibrated"
+    if difference.verdict == DEPENDS:
+        return "unjudged"
+    mostly = {k for run in runs if isinstance(run, Evaluation) for k in run.mostly_unjudged}
+    return "unjudged" if cutoff_of(difference.measure) in mostly else None
 
 
 class _Tested(NamedTuple):

@@ -230,6 +230,12 @@ chunk ids of one query's ranking, the best first, and its judgments (`Judged`), 
 None; the measure then has the function's name."""
 
 
+def cutoff_of(name: str) -> Cutoff | None:
+    """Give what follows the @ in the name of a measure, if anything; also of a user's function."""
+    _, _, at = name.rpartition("@") if "@" in name else ("", "", "")
+    return int(at) if at.isdecimal() else at or None
+
+
 def parse_measure(name: MeasureSource) -> Measure:
     """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 

@@ -271,6 +271,11 @@ class About(Record):
     """A line on which part of the collection was left out; empty if nothing was."""
     labels_by: str = ""
     """Who made the labels, in a line."""
+    uncalibrated: str = ""
+    """Why labels by a model cannot be trusted yet; empty where people agree with them enough, and
+    for labels that no model made."""
+    dollars: float | None = None
+    """What a question of the collection cost, in US dollars; None if that is unknown."""
     identity: dict[str, Any] = Field(default_factory=dict)
     """What the JSON output says about the judgments."""
     path: Path | None = None

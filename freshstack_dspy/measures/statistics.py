@@ -214,13 +214,13 @@ class RareSum(NamedTuple):
     high: float
 
 
-def rare_sum(changes: Sequence[float], largest: float) -> RareSum:
+def rare_sum(changes: Sequence[float], largest: float, *, tail: float = (1 - LEVEL) / 2) -> RareSum:
     """Bound a sum of rare changes, taken as Poisson counts of the sizes that were seen.
 
     With y the sum of the changes and v the sum of their squares, the ends are
 
-        v / 2y times the .025 quantile of χ² with 2y² / v degrees of freedom
-        (v + m²) / 2(y + m) times the .975 quantile with 2(y + m)² / (v + m²) degrees
+        v / 2y times the `tail` quantile of χ² with 2y² / v degrees of freedom
+        (v + m²) / 2(y + m) times the 1 - `tail` quantile with 2(y + m)² / (v + m²) degrees
 
     where m is the largest possible change, which may have been missed once.
 
@@ -230,12 +230,11 @@ def rare_sum(changes: Sequence[float], largest: float) -> RareSum:
     from scipy.special import chdtri
 
     def end(total: float, squares: float, tail: float) -> float:
-        if not total:
+        if not squares:
             return 0.0
         return float(chdtri(2 * total**2 / squares, tail)) * squares / (2 * total)
 
     total, squares = math.fsum(changes), math.fsum(change**2 for change in changes)
-    tail = (1 - LEVEL) / 2
     return RareSum(
         end(total, squares, 1 - tail), total, end(total + largest, squares + largest**2, tail)
     )

@@ -18,6 +18,7 @@ overflow-wrap:break-word}
 .fs p,.fs ul{margin:.5em 0;max-width:48em}.fs a{color:var(--link)}
 .fs .note,.fs small,.fs caption,.fs figcaption{color:var(--soft);font-size:.87em}
 .fs .warning{color:var(--warn);font-weight:600}
+.fs .decision{background:var(--shade);border-left:4px solid var(--link);padding:.5em .9em}
 .fs .scroll{overflow-x:auto;margin:.8em 0}
 .fs table{border-collapse:collapse;background:none;margin:0}
 .fs caption{text-align:left;padding:.2em 0;caption-side:top}

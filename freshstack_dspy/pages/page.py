@@ -120,12 +120,13 @@ class Text:
     Attributes:
         spans: A text, or its pieces.
         kind: `plain`; `note` of what one may skip; `warning` of what one must not; `item` of a
-            list; `excerpt` of words from a document and `code` to be typed, whose lines are kept.
+            list; `decision` of what a page leads to; `excerpt` of words from a document and `code` to
+            be typed, whose lines are kept.
         indent: How deep an entry is in its list.
     """
 
     spans: str | Span | tuple[str | Span | Value, ...]
-    kind: Literal["plain", "note", "warning", "item", "excerpt", "code"] = "plain"
+    kind: Literal["plain", "note", "warning", "item", "decision", "excerpt", "code"] = "plain"
     indent: int = 0
 
     def __iter__(self) -> Iterator[Span]:

@@ -19,11 +19,13 @@ from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices, slice
 from freshstack_dspy.stored.manifest import (
     CORPUS_FILE,
     Manifest,
+    dollars_per_query,
     is_dry_run,
     labels_by,
     makers,
     read_manifest,
     read_sums,
+    uncalibrated,
 )
 from freshstack_dspy.stored.record_files import RECORD_FILES
 
@@ -240,6 +242,8 @@ class StoredCollection(Contents):
             query_ids=frozenset(query.query_id for query in self.queries),
             left_out=self.left_out(slices, nuggets),
             labels_by=self.labels_by,
+            uncalibrated=uncalibrated(self.manifest),
+            dollars=dollars_per_query(self.manifest),
             path=self.path,
             identity={
                 "collection": self.name,

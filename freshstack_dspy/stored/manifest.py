@@ -241,6 +241,18 @@ def trust_line(manifest: Manifest) -> str:
     return manifest.trust.line if manifest.trust else NOT_MEASURED
 
 
+def uncalibrated(manifest: Manifest) -> str:
+    """Say why labels by a model cannot be trusted yet; empty where they can, or no model made any."""
+    trusted = manifest.trust is not None and manifest.trust.calibrated
+    return "" if trusted or not makers(manifest) else trust_line(manifest)
+
+
+def dollars_per_query(manifest: Manifest) -> float | None:
+    """What asking for a query's replies first cost, in US dollars; None where no price is known."""
+    dollars = sum(usage.cost + usage.cached_cost for usage in manifest.ledger.values())
+    return dollars / manifest.counts.queries if dollars and manifest.counts.queries else None
+
+
 def labels_by(manifest: Manifest) -> str:
     """Say in one line who made the labels, and how far they agree with people."""
     models = makers(manifest)

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.measures.compare import Comparison, RunDifference
+from freshstack_dspy.measures.compare import Comparison, RunDifference, best_of
 from freshstack_dspy.measures.density import ChunkKind
 from freshstack_dspy.measures.evaluation import Evaluation, Grouped, PassageNotes, Values
-from freshstack_dspy.measures.measure import Cutoff, parse_measure
+from freshstack_dspy.measures.measure import Cutoff, cutoff_of
 from freshstack_dspy.measures.qrels import About
 from freshstack_dspy.measures.statistics import Interval
 from freshstack_dspy.pages.page import (
@@ -115,7 +115,7 @@ def mean_cells(
 ) -> Iterator[Cell]:
     """Give means as cells: the value, its interval, and which share of its top is unjudged."""
     for name, mean in means.items():
-        k = parse_measure(name).cutoff if unjudged else None
+        k = cutoff_of(name)
         share = (f"unjudged {percent(unjudged[k])}",) if k in unjudged and k is not None else ()
         yield (interval(mean, form), *share)
 
@@ -295,7 +295,7 @@ def _rows(runs: Mapping[str, Evaluation], groups: Groups) -> Table:
         (
             *(each.run, runs[each.run].run, by, each.label, each.average, each.queries, measure),
             *(mean.value, mean.low, mean.high),
-            each.unjudged.get(parse_measure(measure).cutoff or 0),
+            each.unjudged.get(cutoff_of(measure) or 0),
         )
         for by, each in listed
         for measure, mean in each.means.items()
@@ -328,6 +328,7 @@ def comparison_page(
     }
     first, lettered = next(iter(runs.values())), {name: f"{letters[name]} {name}" for name in runs}
     parts: list[Text | Table | Page] = [
+        *decision_parts(comparison),
         *unjudged_parts(comparison, paths),
         *_means(
             {lettered[name]: run for name, run in runs.items()},
@@ -415,6 +416,21 @@ def _exceptions(comparison: Comparison, letters: Mapping[str, str]) -> Iterator[
         yield f"standard error of p, as permutations were sampled: up to {largest:.2g}"
 
 
+def decision_parts(comparison: Comparison) -> Iterator[Text]:
+    """Give the decisions: against the baseline, or of the run with the highest mean against others."""
+    runs = comparison.evaluations
+    middle = comparison.baseline or best_of(runs)
+    shown = [each for each in comparison.decisions if middle in (each.run, each.against)]
+    by_reason = names_by((each.reason, each.headline) for each in shown)
+    for reason, (headline, *_) in by_reason.items():
+        yield Text(
+            (Span(headline[:1].upper() + headline[1:], "strong"), f": {reason}."), "decision"
+        )
+    commands = (each.command for each in shown if each.blocked != "unjudged")
+    for command in dict.fromkeys(filter(None, commands)):
+        yield Text(("to decide it: ", Span(command, "code")))
+
+
 def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterator[Text]:
     """Name the differences that depend on unjudged chunks, and the command that judges them."""
     depends = [each for each in comparison.differences if each.verdict == DEPENDS]
@@ -424,7 +440,7 @@ def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterato
     if depends:
         names = {name for difference in depends for name in (difference.against, difference.run)}
         files = [path for name, path in paths.items() if name in names]
-        cutoffs = [parse_measure(each.measure).k for each in depends]
+        cutoffs = [cutoff_of(each.measure) for each in depends]
         about = next(iter(comparison.evaluations.values())).about
         yield Text(("to judge it: ", judging_command(about, files, cutoffs)))
 

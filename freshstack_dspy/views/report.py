@@ -37,7 +37,7 @@ from freshstack_dspy.measures.evaluation import (
     grouped,
     read_run_of,
 )
-from freshstack_dspy.measures.measure import MeasureSource, parse_measure, parse_measures
+from freshstack_dspy.measures.measure import MeasureSource, cutoff_of, parse_measures
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.statistics import FEWEST
 from freshstack_dspy.pages.html import html_document
@@ -58,11 +58,12 @@ from freshstack_dspy.pages.page import (
 )
 from freshstack_dspy.pages.pictures import Dot, bars_picture, columns_picture, dots_picture
 from freshstack_dspy.pages.shown import Shown, page_of
-from freshstack_dspy.records import DEPENDS, DRY_RUN, HumanLabel
+from freshstack_dspy.records import DEPENDS, DRY_RUN, MATTERS, HumanLabel
 from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.diagnose import Diagnosis, diagnose
 from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
 from freshstack_dspy.views.measures import (
+    decision_parts,
     evaluation_page,
     group_page,
     redundancy_table,
@@ -128,6 +129,7 @@ def report(
     labels: Sequence[HumanLabel] | Sequence[Path | str] | Path | str = (),
     answers: Path | str | None = None,
     exclude_contaminated: float | None = None,
+    matters: float = MATTERS,
 ) -> Report:
     """Put together what is known of a collection and of runs on it, for one page.
 
@@ -139,6 +141,7 @@ def report(
         answers: The folder that `freshstack answer` wrote of these runs.
         exclude_contaminated: Leave out of means and comparisons the queries of whose nuggets the
             model knows this share without the corpus.
+        matters: The smallest difference of means that matters to the decisions, above 0.
 
     Raises:
         CollectionError: As for `evaluate`, `agree` and `correct`; or the answers cannot be read, or
@@ -158,7 +161,7 @@ def report(
             name: evaluate(qrels, run.without(excluded), measures, judged_only=several)
             for name, run in given.items()
         }
-    comparison = compare_evaluations(evaluations) if len(evaluations) > 1 else None
+    comparison = compare_evaluations(evaluations, matters=matters) if len(evaluations) > 1 else None
     agreement = correction = None
     if labels:
         people = pair_labels(labels)
@@ -269,6 +272,8 @@ def report_page(report: Report) -> Page:
     parts: list[Part] = []
     if report.dry_run:
         parts.append(Text(f"{DRY_RUN}. Nothing on this page says which is better.", "warning"))
+    if report.comparison is not None:
+        parts += decision_parts(report.comparison)
     for section in sections:
         answer = section.parts[0]
         assert isinstance(answer, Text)
@@ -295,7 +300,7 @@ def _words(report: Report) -> Iterator[str]:
         )
     if report.best is not None:
         measure = report.evaluations[report.best].measures[0]
-        if meaning := _MEANINGS.get(parse_measure(measure).family):
+        if meaning := _MEANINGS.get(measure.partition("@")[0]):
             yield f"{measure}: {meaning}"
 
 
@@ -418,7 +423,7 @@ def _verdict(each: RunDifference) -> str:
 def _means(report: Report, measure: str) -> Picture:
     dots = []
     for name, evaluation in report.evaluations.items():
-        share = evaluation.unjudged_shares.get(parse_measure(measure).cutoff or 0)
+        share = evaluation.unjudged_shares.get(cutoff_of(measure) or 0)
         note = "" if share is None else f"{percent(share)} unjudged"
         mean = interval(evaluation.intervals[measure])
         dots.append(Dot(name, mean, note, hollow=(share or 0) > 0.5))

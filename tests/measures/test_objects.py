@@ -42,6 +42,7 @@ def test_a_function_is_a_measure() -> None:
     assert evaluate(QRELS, OTHER, first_is_full).means == {"first_is_full": 1.0}
     compared = compare(QRELS, [RUN, OTHER], [first_is_full, "P@1"])
     assert [each.interval.value for each in compared.differences] == [1.0, 0.0]
+    assert compared.page().parts
     with pytest.raises(ConfigError, match="two measures are called '<lambda>'"):
         evaluate(QRELS, RUN, [lambda _ranking, _judged: 1.0, lambda _ranking, _judged: 0.0])
 

@@ -1,0 +1,137 @@
+"""What the values of two runs decide."""
+
+import math
+import random
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.measures import compare
+from freshstack_dspy.measures.compare import compare_evaluations
+from freshstack_dspy.measures.decision import decide, questions_needed
+from freshstack_dspy.measures.evaluation import Values
+from freshstack_dspy.measures.qrels import About
+
+PAIR = ("new", "old")
+
+
+def alternating(mean: float, spread: float, queries: int) -> list[float]:
+    """An even number of values with this mean, and this far from it."""
+    return [mean + spread * (-1) ** place for place in range(queries)]
+
+
+def test_the_interval_by_hand() -> None:
+    decision = decide("nDCG@10", PAIR, alternating(0.06, 0.05, 16))
+    # s = .05 * sqrt(16 / 15), and the .975 quantile of t with 15 degrees of freedom is 2.13145
+    half = 2.13145 * 0.05 * math.sqrt(16 / 15) / 4
+    assert decision.difference == pytest.approx(0.06)
+    assert decision.low == pytest.approx(0.06 - half, abs=1e-6)
+    assert decision.high == pytest.approx(0.06 + half, abs=1e-6)
+    assert (decision.outcome, decision.ship, decision.command) == ("ship", "new", "")
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "queries", "outcome", "ship"),
+    [
+        (0.06, 0.05, 100, "ship", "new"),
+        (-0.06, 0.05, 100, "ship", "old"),
+        (0.0, 0.05, 100, "no difference that matters", None),
+        (0.0, 0.0, 185, "no difference that matters", None),
+        (0.0, 0.0, 184, "cannot tell yet", None),  # a rare difference may just not be among them
+        (0.0, 0.3, 100, "cannot tell yet", None),
+        (0.03, 0.05, 20, "cannot tell yet", None),  # better, and perhaps not by what matters
+        (0.5, 0.05, 8, "no decision", None),
+    ],
+)
+def test_outcomes(mean: float, spread: float, queries: int, outcome: str, ship: str | None) -> None:
+    decision = decide("nDCG@10", PAIR, alternating(mean, spread, queries))
+    assert (decision.outcome, decision.ship) == (outcome, ship)
+    assert bool(decision.command) == (outcome in ("cannot tell yet", "no decision"))
+
+
+def test_what_would_tell() -> None:
+    values = alternating(0.0, 0.3, 100)
+    decision = decide("nDCG@10", PAIR, values, about=About(dollars=0.05))
+    spread = stdev(values)
+    needed = math.ceil(((1.959964 + 1.281552) * spread / 0.02) ** 2 + 1.959964**2 / 2)
+    assert decision.more_queries == needed - 100
+    assert decision.dollars == pytest.approx(0.05 * (needed - 100))
+    same = decide("nDCG@10", PAIR, [0.0] * 100)
+    assert same.high == pytest.approx(-math.log(0.025) / 100)  # Poisson: none seen
+    assert same.more_queries == 85
+    near = decide("nDCG@10", PAIR, alternating(0.02, 0.05, 200))
+    assert (near.outcome, near.more_queries) == ("cannot tell yet", None)
+    assert questions_needed(10.0, 0.001) is None
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=10, max_size=60), st.floats(0.001, 0.5), st.integers(1, 50)
+)
+def test_more_pairs_and_a_stricter_difference_never_decide_more(
+    values: list[float], matters: float, pairs: int
+) -> None:
+    alone = decide("nDCG@10", PAIR, values, matters=matters)
+    among = decide("nDCG@10", PAIR, values, matters=matters, pairs=pairs)
+    swapped = decide("nDCG@10", PAIR, [-value for value in values], matters=matters)
+    if among.outcome != "cannot tell yet":
+        assert among.outcome == alone.outcome
+    assert swapped.outcome == alone.outcome
+    assert (swapped.ship == alone.ship) == (alone.ship is None)
+    if alone.ship is not None:
+        assert abs(fmean(values)) > matters
+    if alone.outcome == "no difference that matters":
+        assert abs(fmean(values)) < matters
+
+
+def runs(**about: Any) -> dict[str, Values]:
+    draws = random.Random(1)
+    base = {f"q{n}": draws.random() / 2 for n in range(60)}
+    better = {query: value + 0.2 + draws.gauss(0, 0.05) for query, value in base.items()}
+    worse = {query: value - 0.001 for query, value in base.items()}
+    named = {"base": base, "better": better, "worse": worse}
+    return {
+        name: Values.of(name, {"nDCG@10": values, "AP": base}, **about)
+        for name, values in named.items()
+    }
+
+
+def test_a_comparison_decides_by_its_first_measure() -> None:
+    comparison = compare_evaluations(runs(), baseline="base")
+    assert [(each.run, each.measure, each.outcome) for each in comparison.decisions] == [
+        ("better", "nDCG@10", "ship"),
+        ("worse", "nDCG@10", "no difference that matters"),
+    ]
+    assert {each.pairs for each in comparison.decisions} == {2}
+    assert len(compare_evaluations(runs()).decisions) == 3
+
+
+@pytest.mark.parametrize(
+    ("about", "blocked"),
+    [
+        ({"dry_run": True}, "dry run"),
+        ({"about": About(uncalibrated="agreement with people: not measured")}, "not calibrated"),
+    ],
+)
+def test_labels_that_decide_nothing(about: dict[str, Any], blocked: str) -> None:
+    decisions = compare_evaluations(runs(**about)).decisions
+    assert {each.blocked for each in decisions} == {blocked}
+    assert {each.outcome for each in decisions} == {"no decision"}
+    assert all(each.command for each in decisions)
+
+
+def test_rankings_that_are_mostly_unjudged_decide_nothing() -> None:
+    qrels = {f"q{n}": {"a": 1} for n in range(20)}
+    judged = {query: {"a": 1.0} for query in qrels}
+    unjudged = {query: {f"x{n}": 2.0 for n in range(9)} | {"a": 1.0} for query in qrels}
+    (decision,) = compare(qrels, {"new": judged, "old": unjudged}, "nDCG@10").decisions
+    assert decision.blocked == "unjudged"
+
+
+@pytest.mark.parametrize("matters", [0.0, -0.1, math.inf, math.nan])
+def test_a_difference_that_cannot_matter(matters: float) -> None:
+    with pytest.raises(ConfigError, match="matters"):
+        compare_evaluations(runs(), matters=matters)
