@@ -39,6 +39,9 @@ from .programs.answers import QuestionDecomposer as QuestionDecomposer
 from .programs.documents import PassageDecontextualizer as PassageDecontextualizer
 from .programs.documents import QuerySynthesizer as QuerySynthesizer
 from .programs.nuggetizer import Nuggetizer as Nuggetizer
+from .programs.reranking import ListwiseReranker as ListwiseReranker
+from .programs.reranking import PointwiseReranker as PointwiseReranker
+from .programs.reranking import SetwiseReranker as SetwiseReranker
 from .programs.support_judge import SupportJudge as SupportJudge
 from .programs.without_answers import ImportanceRater as ImportanceRater
 from .programs.without_answers import NuggetUpdater as NuggetUpdater

@@ -6,7 +6,7 @@ import json
 import operator
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from importlib.metadata import distributions
 from pathlib import Path
@@ -119,7 +119,7 @@ def _is_none(value: object) -> bool:
 
 def _is_unset(value: object) -> bool:
     """Tell defaults that are not written down, so that manifests without them are equal."""
-    return value in (RoleConfig(), "bm25s", APPROXIMATE_ABOVE)
+    return value in (RoleConfig(), "bm25s", APPROXIMATE_ABOVE, "cross_encoder")
 
 
 class QueriesConfig(Section):
@@ -289,8 +289,20 @@ class ChunkingConfig(Section):
 
 
 FusionMethod = Literal["normalised_sum", "rrf", "weighted"]
-RETRIEVERS = ("bm25", "lsa", "hybrid", "hybrid+rerank")
+RETRIEVERS = ("bm25", "lsa", "hybrid")
 """The names of retrievers that every index has or that are made of others."""
+RERANKED = "+rerank"
+"""The end of the name of a retriever whose first results are reranked."""
+
+
+def base_of(retriever: str) -> str:
+    """The retriever whose results another reranks, or itself."""
+    return retriever.removesuffix(RERANKED)
+
+
+def reranked_names(names: Sequence[str], reranker: object) -> list[str]:
+    """Retrievers, and with a reranker each of them reranked."""
+    return [*names, *(f"{name}{RERANKED}" for name in names if reranker is not None)]
 
 
 Lexical = Literal["bm25s", "lance"]
@@ -362,23 +374,22 @@ class ProviderConfig(Section):
 class SearchModelConfig(ProviderConfig):
     """A model that embeds or reranks: one of LiteLLM's, or one in a folder."""
 
-    model: str | None = None
-    """As LiteLLM calls it: `openai/text-embedding-3-small`, `cohere/rerank-v3.5`."""
     path: Path | None = None
-    """Or the folder of a sentence-transformers model or cross-encoder."""
+    """The folder of a sentence-transformers model or cross-encoder, in place of `model`."""
     price: NotNegative | None = None
     """US dollars per million tokens, where LiteLLM's table of prices has none or is wrong."""
     concurrency: int = Field(default=8, ge=1, le=256)
 
-    def _faults(self) -> Iterator[str]:
-        if (self.model is None) == (self.path is None):
-            yield "name either model, of LiteLLM, or path, a sentence-transformers folder"
+
+_MODEL_OR_PATH = "name either model, of LiteLLM, or path, a sentence-transformers folder"
 
 
 class EmbedderConfig(SearchModelConfig):
     """A model that gives each chunk a vector; its name is that of the retriever."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)
+    model: str | None = None
+    """As LiteLLM calls it: `openai/text-embedding-3-small`."""
     dimensions: int | None = Field(default=None, ge=2, le=8192)
     """The length of the vectors, where the model can shorten them."""
     query_prefix: str = ""
@@ -390,16 +401,10 @@ class EmbedderConfig(SearchModelConfig):
     """Most texts in one request."""
 
     def _faults(self) -> Iterator[str]:
-        yield from super()._faults()
+        if (self.model is None) == (self.path is None):
+            yield _MODEL_OR_PATH
         if self.name in RETRIEVERS:
             yield f"name is {self.name!r}, which is taken; call it otherwise"
-
-
-class RerankerConfig(SearchModelConfig):
-    """A model that scores the first chunks of the hybrid retriever anew: `hybrid+rerank`."""
-
-    depth: int = Field(default=50, ge=1, le=1000)
-    """How many chunks are scored for each text; no others are found."""
 
 
 class FusionConfig(Section):
@@ -413,37 +418,6 @@ class FusionConfig(Section):
     def _faults(self) -> Iterator[str]:
         if self.weights and self.method != "weighted":
             yield f'weights are for method = "weighted", not {self.method!r}'
-
-
-class RetrieverConfig(Section):
-    """A retriever that `retrieve --all` runs."""
-
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)
-    """The name of the run, and of its file; followed by `@` and `with`, where that is given."""
-    with_: Technique = Field(default="question", alias="with")
-    """What is searched with, as `retrieve --with`."""
-    retriever: str | None = None
-    """As `retrieve --retriever`; None: what it is called."""
-    fusion: FusionConfig | None = None
-    """For `hybrid` and `hybrid+rerank`, in place of `[fusion]`."""
-    reranker: RerankerConfig | None = None
-    """For `hybrid+rerank`, in place of `[reranker]`."""
-
-    @property
-    def run(self) -> str:
-        """The name of its run."""
-        return searched_with(self.name, self.with_)
-
-    @property
-    def by(self) -> str:
-        """What it runs."""
-        return self.retriever or self.name
-
-    def _faults(self) -> Iterator[str]:
-        if self.fusion and not self.by.startswith("hybrid"):
-            yield f"fusion is for hybrid and hybrid+rerank, and this is {self.by!r}"
-        if self.reranker and self.by != "hybrid+rerank":
-            yield f"reranker is for hybrid+rerank, and this is {self.by!r}"
 
 
 Mode = Literal["live", "replay", "defer", "rerecord"]
@@ -519,8 +493,103 @@ RoleModel = Annotated[ModelConfig | None, BeforeValidator(_named)]
 
 A table without a name is `[model]` with other settings; one with a name starts from the defaults.
 """
-Role = Literal["judge", "nuggets", "synthesis", "generator", "gold_generator"]
+Role = Literal["judge", "nuggets", "synthesis", "generator", "gold_generator", "reranker"]
 """Who may have a model of their own, by the section that names it."""
+
+
+RerankMethod = Literal["cross_encoder", "listwise", "setwise", "pointwise", "mmr"]
+_HOSTED = ("model", "path", "price", *ProviderConfig.model_fields)
+_OF_METHOD: dict[str, tuple[str, ...]] = {
+    "cross_encoder": _HOSTED,
+    "listwise": ("model", "window", "step"),
+    "setwise": ("model", "window", "top_k"),
+    "pointwise": ("model",),
+    "mmr": ("vectors", "mmr_lambda"),
+}
+"""The keys of `[reranker]` that not every method takes."""
+
+
+class RerankerConfig(SearchModelConfig):
+    """What reranks the first chunks of a retriever: `NAME+rerank`."""
+
+    depth: int = Field(default=50, ge=1, le=1000)
+    """How many chunks are reranked for each text; no others are found."""
+    method: RerankMethod = Field(default="cross_encoder", exclude_if=_is_unset)
+    """`cross_encoder`: a model in a folder or of LiteLLM's rerank scores each chunk. `listwise`,
+    `setwise`, `pointwise`: a chat model orders, chooses or grades them. `mmr`: vectors of the index,
+    and no model."""
+    model: str | ModelConfig | None = None
+    """For `cross_encoder` as LiteLLM calls it, `cohere/rerank-v3.5`. For a chat model its name or a
+    table with the keys of `[model]`; None: `[model]`."""
+    window: int | None = Field(default=None, ge=2, le=100, exclude_if=_is_none)
+    """Chunks in one call; by default 20 for `listwise`, 4 for `setwise`."""
+    step: int | None = Field(default=None, ge=1, le=100, exclude_if=_is_none)
+    """For `listwise`: by how many chunks the window moves; by default half the window."""
+    top_k: int | None = Field(default=None, ge=1, le=1000, exclude_if=_is_none)
+    """For `setwise`: how many of the best are looked for; by default 10."""
+    vectors: str | None = Field(default=None, exclude_if=_is_none)
+    """For `mmr`: `lsa`, the default, or the name of an embedder."""
+    mmr_lambda: float | None = Field(default=None, ge=0, le=1, exclude_if=_is_none)
+    """For `mmr`: 1 ranks by similarity to the query alone, 0 by novelty alone; by default 0.7."""
+
+    @property
+    def asks_chat(self) -> bool:
+        """Whether a chat model reranks, by a program."""
+        return self.method in ("listwise", "setwise", "pointwise")
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _chat_model(cls, value: Any, info: ValidationInfo) -> Any:
+        return (
+            value if info.data.get("method", "cross_encoder") == "cross_encoder" else _named(value)
+        )
+
+    def _faults(self) -> Iterator[str]:
+        allowed = {"depth", "method", *_OF_METHOD[self.method]}
+        if others := sorted(self.model_fields_set - allowed):
+            hint = "; it belongs into [reranker.model]" * (self.asks_chat and others[0] in _HOSTED)
+            yield (
+                f"method {self.method} has no key {others[0]}{hint}; allowed here: "
+                f"{', '.join(sorted(allowed))}"
+            )
+        if self.method == "cross_encoder":
+            if isinstance(self.model, ModelConfig):
+                yield 'model is a table, which goes with method = "listwise", "setwise" or "pointwise"'
+            if (self.model is None) == (self.path is None):
+                yield f"{_MODEL_OR_PATH}, or a method that needs none: listwise, setwise, pointwise, mmr"
+        if self.step and self.step > (self.window or 20):
+            yield f"step ({self.step}) cannot be larger than window ({self.window or 20})"
+
+
+class RetrieverConfig(Section):
+    """A retriever that `retrieve --all` runs."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)
+    """The name of the run, and of its file; followed by `@` and `with`, where that is given."""
+    with_: Technique = Field(default="question", alias="with")
+    """What is searched with, as `retrieve --with`."""
+    retriever: str | None = None
+    """As `retrieve --retriever`; None: what it is called."""
+    fusion: FusionConfig | None = None
+    """For `hybrid` and `hybrid+rerank`, in place of `[fusion]`."""
+    reranker: RerankerConfig | None = None
+    """For `NAME+rerank`, in place of `[reranker]`."""
+
+    @property
+    def run(self) -> str:
+        """The name of its run."""
+        return searched_with(self.name, self.with_)
+
+    @property
+    def by(self) -> str:
+        """What it runs."""
+        return self.retriever or self.name
+
+    def _faults(self) -> Iterator[str]:
+        if self.fusion and base_of(self.by) != "hybrid":
+            yield f"fusion is for hybrid and hybrid+rerank, and this is {self.by!r}"
+        if self.reranker and base_of(self.by) == self.by:
+            yield f"reranker is for a retriever NAME{RERANKED}, and this is {self.by!r}"
 
 
 class BudgetConfig(Section):
@@ -742,6 +811,8 @@ class ProgramsConfig(Section):
     support_judge: ProgramConfig | None = None
     comparer: ProgramConfig | None = None
     """The program of `yes_no` comparisons of answers (LLM-retEval)."""
+    reranker: ProgramConfig | None = None
+    """The program of a `[reranker]` that asks a chat model."""
 
     @property
     def named(self) -> dict[str, ProgramConfig]:
@@ -850,7 +921,7 @@ class BuildConfig(Section):
 
         The default of `gold_generator` is the model of `generator`.
         """
-        own: ModelConfig | None = getattr(self, role).model if role else None
+        own = self.own_model(role) if role else None
         default = self.model_of("generator") if role == "gold_generator" else self.model
         if own is None:
             return default
@@ -862,6 +933,11 @@ class BuildConfig(Section):
             own = default.model_copy(update=settings)
         own._section = f"[{role}.model]"  # noqa: SLF001 - of this module
         return own
+
+    def own_model(self, role: Role) -> ModelConfig | None:
+        """What a role says of a chat model of its own, if it does."""
+        model = getattr(getattr(self, role), "model", None)
+        return model if isinstance(model, ModelConfig) else None
 
     @property
     def models(self) -> tuple[ModelConfig, ...]:
@@ -875,7 +951,7 @@ class BuildConfig(Section):
         sections = {
             role: getattr(self, role).model_copy(update={"model": self.model_of(role)})
             for role in get_args(Role)
-            if getattr(self, role).model is not None
+            if self.own_model(role) is not None
         }
         return self.model_copy(update=sections)
 
@@ -952,7 +1028,8 @@ class BuildConfig(Section):
             if len(set(names)) != len(names):
                 yield f"each [[{table}]] needs a name of its own, not {names}"
         words = RETRIEVERS[:2] if self.index.lexical == "bm25s" else ("bm25",)
-        retrievers = [*words, *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
+        plain, rerankers = [*words, *own, "hybrid"], {"reranker": self.reranker}
+        retrievers = reranked_names(plain, self.reranker)
         mine = self.pool.own
         if taken := sorted(mine.keys() & {*RETRIEVERS, *own, "fusion"}):
             yield f"pool.retrievers: {taken[0]!r} is the name of another; set its __name__"
@@ -963,13 +1040,20 @@ class BuildConfig(Section):
             ("fusion.weights", self.fusion.weights, [*retrievers, *mine]),
         ]
         for each in self.retriever:
-            named = [] if is_imported(each.by) else [each.by]
+            imported = filter(is_imported, [base_of(each.by)])
             weighed = each.fusion.weights if each.fusion else ()
-            known = [*retrievers, *["hybrid+rerank"] * bool(each.reranker)]
-            checked.append((f"retriever {each.name!r}", [*named, *weighed], known))
+            known = reranked_names([*plain, *imported], each.reranker or self.reranker)
+            checked.append((f"retriever {each.name!r}", [each.by, *weighed], known))
+            rerankers[f"retriever {each.name!r}: reranker"] = each.reranker
+        checked += [
+            (f"{key}.vectors", [reranker.vectors or "lsa"], [*words[1:], *own])
+            for key, reranker in rerankers.items()
+            if reranker and reranker.method == "mmr"
+        ]
         for key, names_given, known in checked:
             if unknown := [name for name in names_given if name not in known]:
                 hint = '; lsa is made where index.lexical is "bm25s"' * ("lsa" in unknown)
+                hint += "; NAME+rerank needs a [reranker]" * any(base_of(n) != n for n in unknown)
                 yield f"{key} names {unknown}; there are: {', '.join(known)}{hint}"
 
 

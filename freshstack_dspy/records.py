@@ -49,6 +49,7 @@ STEPS = (
     "nuggets",
     "sub_questions",
     "closed_book_answer",
+    "reranking",
     # The recipe `nuggets`, for questions without answers:
     "relevance",
     "importance",

@@ -334,12 +334,29 @@ def _labels(demo: Json) -> Iterator[tuple[float, bool]]:
                 yield match.score, nugget["number"] in numbers
 
 
+def _nearness(question: str, passages: list[Json]) -> list[tuple[float, Sequence[str]]]:
+    """The best score, and its words, of what the question asks, for each passage."""
+    matches_of = support("", _prose(question)[:_ASKED], _texts(passages))
+    return [
+        max(((match.score, match.words) for match in matches), default=(0.0, ()))
+        for matches in matches_of
+    ]
+
+
+def _ranking(question: str, passages: list[Json]) -> Json:
+    scored = zip(_nearness(question, passages), passages, strict=True)
+    ordered = sorted(scored, key=lambda pair: -pair[0][0])
+    return {"ranking": [passage["number"] for _, passage in ordered]}
+
+
+def _best(question: str, passages: list[Json]) -> Json:
+    return {"best": _ranking(question, passages)["ranking"][0]}
+
+
 def _relevance(question: str, passages: list[Json]) -> Json:
     """Grade passages by the best score of what the question asks."""
-    matches_of = support("", _prose(question)[:_ASKED], _texts(passages))
     grades = []
-    for passage, matches in zip(passages, matches_of, strict=True):
-        score, words = max(((match.score, match.words) for match in matches), default=(0.0, ()))
+    for passage, (score, words) in zip(passages, _nearness(question, passages), strict=True):
         shared = ", ".join(words[:_WORDS_SHOWN]) or "none"
         reason = f"Its best score is {score:.2f}, by the words: {shared}."
         grade = bisect_right(_RELEVANT, score)
@@ -381,6 +398,7 @@ _MAY_BE_EMPTY = frozenset(["nuggets", "found", "verdicts", "answerable", "senten
 _TASKS: dict[str, Callable[..., Json]] = {
     "AnswerClosedBook": _closed_book,
     "AnswerQuestion": _answer,
+    "ChooseBestPassage": _best,
     "CompareAnswers": _compare,
     "DecomposeQuestion": _sub_questions,
     "DecontextualizePassages": _passages,
@@ -391,6 +409,7 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "JudgeSupport": partial(_judge, "binary"),
     "JudgeSupportLevel": partial(_judge, "support"),
     "NuggetizeAnswer": _nuggetize,
+    "RankPassages": _ranking,
     "RateImportance": _rate,
     "SynthesizeQueries": _synthesize,
     "UpdateNuggets": _update,

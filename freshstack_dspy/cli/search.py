@@ -36,9 +36,9 @@ def index(config: Path) -> Page:
         check_index,
         chunk_corpora,
         index_corpora,
-        search_models,
         with_repositories,
     )
+    from freshstack_dspy.recipes.opening import search_models
 
     settings = fs.load_config(config)
     with search_models(settings) as models, ProgressBars() as bars:
@@ -81,13 +81,15 @@ def search(config: Path, text: list[str], *, retriever: str = "hybrid", k: AtLea
 
     Args:
         text: What to search for.
-        retriever: bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank.
+        retriever: bm25 (words), lsa (latent meanings), an embedder's name or hybrid; NAME+rerank
+            reranks what one of them finds.
         k: Chunks to show.
     """
-    from freshstack_dspy.recipes.corpus import open_index, search_models
+    from freshstack_dspy.recipes.corpus import open_index
+    from freshstack_dspy.recipes.opening import search_models, with_models_for
     from freshstack_dspy.views.searching import search_page
 
-    settings = _without_unused(fs.load_config(config), retriever)
+    settings = with_models_for(fs.load_config(config), [retriever])
     words = " ".join(text)
     with search_models(settings) as models:
         opened = open_index(settings, models)
@@ -116,8 +118,8 @@ def retrieve(
     """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl).
 
     Args:
-        retriever: bm25 (words), lsa (latent meanings), an embedder's name, hybrid or hybrid+rerank.
-            By default hybrid, or that of --embedder. package.module:name is one of your own: an
+        retriever: bm25 (words), lsa (latent meanings), an embedder's name or hybrid; NAME+rerank
+            reranks what one of them finds. By default hybrid, or that of --embedder. package.module:name is one of your own: an
             object, a function from a text to results, or what can be called without arguments and
             gives one.
         with_: What to search with; with answer and nuggets it is an oracle, reachable with the
@@ -132,8 +134,9 @@ def retrieve(
         alone = retriever or embedder or config or with_ != "question"
         _retrieve_all(collection, shortlist, out, k, replace=replace, alone=alone)
         return
-    from freshstack_dspy.collection.retrieve import own_retriever
-    from freshstack_dspy.recipes.corpus import search_models
+    from freshstack_dspy.collection.retrieve import check_retriever, own_retriever
+    from freshstack_dspy.config import base_of
+    from freshstack_dspy.recipes.opening import search_models, with_models_for
     from freshstack_dspy.records import searched_with
     from freshstack_dspy.stored.passages import write_passages
 
@@ -146,11 +149,12 @@ def retrieve(
     if module:
         check_out(passages_path, replace=replace)
     searched = fs.Collection.load(collection)
-    models_of = search_models(_without_unused(settings, name))
+    models_of = search_models(with_models_for(settings, [name]))
     with models_of as models, _warnings_at_end(), ProgressBars() as bars:
+        check_retriever(name, models)
         run: Any = fs.retrieve(
             searched,
-            own_retriever(name, "--retriever", Path.cwd()) if module else name,
+            own_retriever(base_of(name), "--retriever", Path.cwd()) if module else name,
             with_=with_,
             depth=k,
             models=models,
@@ -217,13 +221,6 @@ def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":
     where = {"path": place} if place.is_dir() else {"model": embedder}
     added = EmbedderConfig.model_validate({"name": name, **where})
     return settings.model_copy(update={"embedder": (*settings.embedder, added)})
-
-
-def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
-    """Leave out models that a retriever does not need."""
-    if retriever in ("bm25", "lsa") or ":" in retriever:
-        return settings.model_copy(update={"embedder": (), "reranker": None})
-    return settings
 
 
 @command

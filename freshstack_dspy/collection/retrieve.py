@@ -10,17 +10,27 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, overload
 
-from freshstack_dspy.config import DIMENSIONS, K1, B, FusionConfig, Lexical
+from freshstack_dspy.config import (
+    DIMENSIONS,
+    K1,
+    RERANKED,
+    B,
+    FusionConfig,
+    Lexical,
+    base_of,
+    reranked_names,
+)
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse_texts
-from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
+from freshstack_dspy.index.hybrid import HYBRID, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
+from freshstack_dspy.index.reranking import Mmr, Search, rescored
 from freshstack_dspy.index.storage import Settings
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.measures.run import PassageRun, Run
-from freshstack_dspy.measures.spans import Hit
+from freshstack_dspy.measures.spans import Hit, Place
 from freshstack_dspy.progress import NoProgress, Progress, one_part, showing
 from freshstack_dspy.records import (
     ORACLES,
@@ -28,9 +38,10 @@ from freshstack_dspy.records import (
     Query,
     SliceName,
     Technique,
+    ranked,
     searched_with,
 )
-from freshstack_dspy.registry import imported, name_of
+from freshstack_dspy.registry import imported, is_imported, name_of
 from freshstack_dspy.stored.contents import SLICES, searched
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import CORPUS_FILE
@@ -59,6 +70,8 @@ def retrieve(
     with_: Technique = "question",
     depth: int = 100,
     slices: Sequence[SliceName] | None = None,
+    models: Models = NO_MODELS,
+    index_path: Path | str = Path(".freshstack/index"),
     progress: Progress | bool | None = None,
 ) -> Run | PassageRun: ...
 def retrieve(  # noqa: PLR0913 - each is a setting of its own
@@ -85,7 +98,7 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
     Args:
         collection: A collection, or the path of its folder.
         retriever: `bm25`, `lsa`, the name of an embedder, `hybrid`, which fuses all of these, or
-            `hybrid+rerank`. Or one of your own: a function from a text to chunk ids, to (id,
+            any of them with `+rerank`. Or one of your own: a function from a text to chunk ids, to (id,
             score), to dictionaries with path, start, end, text, score and unit ("chars" or
             "bytes"), or to documents; or a retriever of LangChain, LlamaIndex, Haystack or
             PyTerrier. Its results are placed in the corpus' files; if all are chunks, it is a run
@@ -96,7 +109,8 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
         depth: How many chunks for each query. A retriever of your own is given this number
             if it has a parameter k or top_k; else it decides by itself.
         slices: Whose queries; None: every query that has a nugget.
-        models: Embedders next to `lsa`, and what `hybrid+rerank` scores chunks with.
+        models: Embedders next to `lsa`, and what `NAME+rerank` reranks by. What a retriever of your
+            own finds is reranked where there is a reranker.
         fusion: How `hybrid` fuses.
         index_path: Where indexes are kept. That of the collection's build is opened if it holds
             the same chunks; else one is built next to it, and opened from then on.
@@ -117,10 +131,13 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
     texts = texts_of(collection, queries_of(collection, slices), with_)
     if not isinstance(retriever, str):
         with showing(progress) as shown:
-            name = searched_with(name_of(retriever), with_)
-            return retrieve_by(collection, retriever, texts, depth, name, shown)
-    if retriever == BM25:
-        models = models._replace(embedders=(), reranker=None)
+            name, reranks = name_of(retriever), models.reranker is not None
+            name = searched_with(f"{name}{RERANKED}" if reranks else name, with_)
+            most = models.rerank_depth if reranks else depth
+            run = retrieve_by(collection, retriever, texts, most, name, shown)
+            if not reranks:
+                return run
+            return rerank_run(collection, run, texts, depth, models, index_path, shown)
     with showing(progress) as shown:
         index = open_index(collection, retriever, models, index_path, shown, k1=k1, b=b)
         with one_part(shown, "search", lambda: f"{len(texts):,} queries"):
@@ -176,7 +193,7 @@ def search(
 
 def run_name(retriever: str, fusion: FusionConfig) -> str:
     """What the run of a retriever is called."""
-    fused = retriever in (HYBRID, RERANKED) and fusion.method != PAPER_FUSION.method
+    fused = base_of(retriever) == HYBRID and fusion.method != PAPER_FUSION.method
     return f"{retriever}-{fusion.method}" if fused else retriever
 
 
@@ -216,6 +233,45 @@ def retrieve_by(
     return run
 
 
+def rerank_run(
+    collection: StoredCollection,
+    run: Run | PassageRun,
+    texts: Texts,
+    depth: int,
+    models: Models,
+    index_path: Path | str,
+    progress: Progress,
+) -> Run | PassageRun:
+    """Put the results of a run into the order of a reranker; those without a place come last.
+
+    Raises:
+        IndexingError: It reranks by vectors, and the results are passages.
+    """
+    joined = ["\n".join(parts) for parts in texts.values()]
+    if isinstance(run, Run):
+        index = open_index(collection, BM25, models, index_path, progress)
+        rankings = index.rerank(joined, [run.rankings[query_id] for query_id in texts])
+        best = (ranking[:depth] for ranking in rankings)
+        return Run(run.name, dict(zip(texts, best, strict=True)))
+    if models.reranker is None or isinstance(models.reranker, Mmr):
+        raise IndexingError(f"mmr reranks chunks of the index, and {run.name} has passages")
+    files, searches, found = collection.files, list[Search](), list[list[Place]]()
+    for text, query_id in zip(joined, texts, strict=True):
+        scores = run.passages.get(query_id, {})
+        found.append(places := sorted(scores, key=lambda place: (-scores[place], place)))
+        shown = (f"{place.path}\n{files.passage(place)}" for place in places)
+        searches.append(Search(text, {f"{n:04}": each for n, each in enumerate(shown)}))
+    passages = {
+        query_id: {places[int(n)]: score for n, score in ranked(scores, depth)}
+        for query_id, places, scores in zip(
+            texts, found, rescored(models.reranker, searches), strict=True
+        )
+    }
+    lowest = {query: min(scores.values(), default=0.0) - 1 for query, scores in passages.items()}
+    unplaced = {query: [lowest[query]] * len(lost) for query, lost in run.unplaced.items()}
+    return PassageRun(run.name, passages, unplaced, run.repeated)
+
+
 def queries_of(
     collection: StoredCollection, slices: Sequence[SliceName] | None = None
 ) -> list[Query]:
@@ -230,8 +286,9 @@ def queries_of(
 
 def check_retriever(retriever: str, models: Models) -> None:
     """Check a retriever's name before anything is read or built."""
-    names = [BM25, "lsa", *(embedder.name for embedder in models.embedders), HYBRID]
-    names += [RERANKED] * (models.reranker is not None)
+    plain = [BM25, "lsa", *(embedder.name for embedder in models.embedders), HYBRID]
+    plain += filter(is_imported, [base_of(retriever)])
+    names = reranked_names(plain, models.reranker)
     if retriever not in names:
         raise IndexingError(
             f"no retriever {retriever!r}; there are: {', '.join(names)}, and those of "
@@ -255,6 +312,9 @@ def open_index(
         CollectionError: No chunk has a text.
         IndexingError: The chunks cannot be indexed.
     """
+    by_words = base_of(retriever) == BM25 and not isinstance(models.reranker, Mmr)
+    if by_words:
+        models = models._replace(embedders=())
     recorded: Any = collection.manifest.config.get("index") or {}
     lexical: Lexical = (
         "lance" if isinstance(path_or_uri(root), Uri) else recorded.get("lexical", "bm25s")
@@ -270,7 +330,7 @@ def open_index(
     corpus, chunks = collection.manifest.files.get(CORPUS_FILE, ""), collection.corpus
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
     words = settings._replace(dimensions=0)
-    places = [(collection.name, settings), (own, settings), *[(own, words)] * (retriever == BM25)]
+    places = [(collection.name, settings), (own, settings), *[(own, words)] * by_words]
     for name, wanted in places:
         index = HybridIndex.find(root, name, chunks, wanted, models=models, sha256=corpus)
         if index is not None:

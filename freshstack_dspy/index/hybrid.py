@@ -9,7 +9,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.config import APPROXIMATE_ABOVE, DIMENSIONS, K1, B, FusionConfig, Lexical
+from freshstack_dspy.config import (
+    APPROXIMATE_ABOVE,
+    DIMENSIONS,
+    K1,
+    B,
+    FusionConfig,
+    Lexical,
+    base_of,
+    reranked_names,
+)
 from freshstack_dspy.corpus.parquet import ChunkFile, ChunkIds, chunks_in
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import CollectionError, IndexingError
@@ -18,8 +27,9 @@ from freshstack_dspy.index.building import BM25, CHUNKS, LSA, Draft
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import HERE, NO_MODELS, Models, Reranker
-from freshstack_dspy.index.ranking import SCORE_DECIMALS, unit_rows
+from freshstack_dspy.index.models import HERE, NO_MODELS, Models
+from freshstack_dspy.index.ranking import unit_rows
+from freshstack_dspy.index.reranking import Mmr, Reranker, Search, rescored, scores_by_place
 from freshstack_dspy.index.storage import (
     TABLE,
     Folder,
@@ -29,16 +39,15 @@ from freshstack_dspy.index.storage import (
     find,
     place_of,
 )
-from freshstack_dspy.index.table import ChunkTable, vector_array
+from freshstack_dspy.index.table import ID, ChunkTable, vector_array
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.lm.reply import encodable
-from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.processes import map_in_processes
 from freshstack_dspy.progress import Fractions, Progress, showing
 from freshstack_dspy.records import Chunk, ScoredChunk, ranked
 from freshstack_dspy.text import terms
 
-HYBRID, RERANKED = "hybrid", "hybrid+rerank"
+HYBRID = "hybrid"
 _MUCH, _SHARD = 100_000_000, 50
 """Scores from which on questions are searched for by several processes, and how many of them at a time."""
 
@@ -151,7 +160,7 @@ class HybridIndex:
                 )
         return cls(place, manifest, models, list(stored))
 
-    def reranked_by(self, reranker: Reranker | None, depth: int) -> Self:
+    def reranked_by(self, reranker: Reranker | Mmr | None, depth: int) -> Self:
         """Give the same index with another reranker, which reranks `depth` chunks."""
         models = self._models._replace(reranker=reranker, rerank_depth=depth)
         other = type(self).__new__(type(self))
@@ -182,10 +191,8 @@ class HybridIndex:
     @property
     def retrievers(self) -> tuple[str, ...]:
         """The names that `search` takes."""
-        own = (*self._own, *self._embedders)
-        if self._missing:
-            return own
-        return (*own, HYBRID, *([RERANKED] if self._models.reranker else []))
+        own = (*self._own, *self._embedders, *([] if self._missing else [HYBRID]))
+        return tuple(reranked_names(own, self._models.reranker))
 
     def search(
         self,
@@ -202,7 +209,7 @@ class HybridIndex:
 
         Args:
             retriever: One of `retrievers`; `hybrid` fuses `bm25`, `lsa` and all embedders, each
-                at the same depth; `hybrid+rerank` scores the first of these chunks anew.
+                at the same depth; `NAME+rerank` puts the first chunks of another into a new order.
             texts: What to search for.
             depth: How many chunks to give at most, from 1.
             fusion: How `hybrid` fuses.
@@ -213,17 +220,32 @@ class HybridIndex:
         self._check(retriever)
         if not texts:
             return []
-        if retriever not in (HYBRID, RERANKED):
+        if (base := base_of(retriever)) != retriever:
+            found = self.search(base, texts, self._models.rerank_depth, fusion=fusion)
+            return [ranking[:depth] for ranking in self.rerank(texts, found)]
+        if retriever != HYBRID:
             return self._by_one(retriever, texts, depth)
-        fused_depth = depth if retriever == HYBRID else self._models.rerank_depth
-        rankings = (self._by_one(name, texts, fused_depth) for name in self._fused)
-        fused = [
-            fuse(dict(zip(self._fused, of_text, strict=True)), fused_depth, fusion)
+        rankings = (self._by_one(name, texts, depth) for name in self._fused)
+        return [
+            fuse(dict(zip(self._fused, of_text, strict=True)), depth, fusion)
             for of_text in zip(*rankings, strict=True)
         ]
-        if retriever == HYBRID:
-            return fused
-        return [ranking[:depth] for ranking in self._reranked(texts, fused)]
+
+    def rerank(
+        self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]
+    ) -> list[list[ScoredChunk]]:
+        """Put the chunks of rankings, one for each text, into the order of the reranker."""
+        reranker = self._models.reranker
+        assert reranker is not None
+        if isinstance(reranker, Mmr):
+            return self._by_marginal_relevance(reranker, texts, rankings)
+        chunks = self.chunks_by_id(entry.chunk_id for ranking in rankings for entry in ranking)
+        passages = {chunk_id: indexed_text(chunk) for chunk_id, chunk in chunks.items()}
+        searches = [
+            Search(text, {entry.chunk_id: passages[entry.chunk_id] for entry in ranking})
+            for text, ranking in zip(texts, rankings, strict=True)
+        ]
+        return [ranked(scores) for scores in rescored(reranker, searches)]
 
     def frequency(self, term: str) -> int:
         """How many chunks have a term, one of `text.terms`, in their path, title or text.
@@ -311,7 +333,7 @@ class HybridIndex:
         if retriever in self.retrievers:
             return
         needed = ""
-        if retriever in (*self._missing, HYBRID, RERANKED):
+        if base_of(retriever) in (*self._own, *self._embedders, *self._missing, HYBRID):
             missing = [f"the embedder {name!r} ([[embedder]]" for name in self._missing]
             missing.append("a reranker ([reranker]")
             needed = f" needs {missing[0]} in the configuration)"
@@ -322,12 +344,7 @@ class HybridIndex:
 
     def _by_one(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
         """Rank by a retriever that fuses no others; where there is much to do, in many places."""
-        vectors = None
-        if retriever == LSA:
-            vectors = self._lsa.embed(self._terms(texts))
-        elif retriever != BM25:
-            queries = self._embedders[retriever].embed_queries(texts)
-            vectors = unit_rows(queries, retriever, len(texts))
+        vectors = None if retriever == BM25 else self._embedded(retriever, texts)
         rank, spread = partial(self._ranked, retriever, depth), self._spread(retriever, len(texts))
         return rank(texts, vectors) if spread is None else _searched(spread, rank, texts, vectors)
 
@@ -358,26 +375,31 @@ class HybridIndex:
     def _terms(self, texts: Sequence[str]) -> list[list[str]]:
         return [terms(text, self.manifest.languages) for text in texts]
 
-    def _reranked(
-        self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]
+    def _embedded(self, retriever: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """What texts are searched for with by vectors: rows of length 1 or 0."""
+        if retriever == LSA:
+            return self._lsa.embed(self._terms(texts))
+        queries = self._embedders[retriever].embed_queries(texts)
+        return unit_rows(queries, retriever, len(texts))
+
+    def _by_marginal_relevance(
+        self, mmr: Mmr, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]
     ) -> list[list[ScoredChunk]]:
-        """Score the chunks of rankings anew."""
-        reranker = self._models.reranker
-        assert reranker is not None
-        chunks = self.chunks_by_id(entry.chunk_id for ranking in rankings for entry in ranking)
-        passages = {chunk_id: indexed_text(chunk) for chunk_id, chunk in chunks.items()}
-
-        def rescored(pair: tuple[str, Sequence[ScoredChunk]]) -> list[ScoredChunk]:
-            text, ranking = pair
-            ids = [entry.chunk_id for entry in ranking]
-            scores = reranker.scores(text, [passages[each] for each in ids]) if ids else []
-            if len(scores) != len(ids) or not all(map(math.isfinite, scores)):
-                raise IndexingError("the reranker must give one finite number for each passage")
-            rounded = (round(float(score), SCORE_DECIMALS) for score in scores)
-            return ranked(dict(zip(ids, rounded, strict=True)))
-
-        pairs = zip(texts, rankings, strict=True)
-        return map_in_order(rescored, pairs, workers=reranker.at_once)
+        if mmr.vectors not in (*self._own[1:], *self._embedders):
+            there = ", ".join((*self._own[1:], *self._embedders)) or "none"
+            raise IndexingError(
+                f"no vectors {mmr.vectors!r} for mmr in {self.path}; there: {there}"
+            )
+        ids = {entry.chunk_id: None for ranking in rankings for entry in ranking}
+        vectors = self._table.vectors(mmr.vectors, list(ids), by=ID)
+        reranked = []
+        for query, ranking in zip(self._embedded(mmr.vectors, texts), rankings, strict=True):
+            chunk_ids = [entry.chunk_id for entry in ranking]
+            rows = np.array([vectors[each] for each in chunk_ids]).reshape(len(ranking), len(query))
+            order = mmr.order(query, unit_rows(rows, mmr.vectors, len(ranking)))
+            scores = scores_by_place(order)
+            reranked.append(ranked(dict(zip(chunk_ids, scores, strict=True))))
+        return reranked
 
 
 def _searched(

@@ -23,6 +23,7 @@ from freshstack_dspy.config import (
 )
 from freshstack_dspy.engines import mapper
 from freshstack_dspy.errors import ConfigError, IndexingError
+from freshstack_dspy.index.reranking import Mmr, Reranker
 from freshstack_dspy.index.table import matrix_of
 from freshstack_dspy.lm.capabilities import longest_input_of
 from freshstack_dspy.lm.prices import Price, price_of, rerank_price_of
@@ -80,31 +81,14 @@ class Embedder(Protocol):
         ...
 
 
-class Reranker(Protocol):
-    """A model that scores passages for a text, each by itself."""
-
-    @property
-    def at_once(self) -> int:
-        """How many texts it may be asked about at the same time, by threads."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """Everything its scores depend on."""
-        ...
-
-    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage, in the given order; higher is better."""
-        ...
-
-
 class Models(NamedTuple):
     """The models that an index is searched with, next to its own `bm25` and `lsa`."""
 
     embedders: Sequence[Embedder] = ()
-    reranker: Reranker | None = None
+    reranker: Reranker | Mmr | None = None
+    """What `NAME+rerank` orders the first chunks of a retriever by."""
     rerank_depth: int = 50
-    """How many chunks of the hybrid ranking are scored anew; no others are found."""
+    """How many chunks are reranked; no others are found."""
     engine: EngineConfig = HERE
     """Where texts are embedded, and questions searched for in an index at a URI."""
 
@@ -200,15 +184,14 @@ class HostedReranker(RerankClient):
     """A LiteLLM rerank model; see `Reranker`."""
 
     def __init__(self, config: RerankerConfig, access: Access) -> None:
-        assert config.model is not None
-        price = _own_price(config) or rerank_price_of(config.model)
+        price = _own_price(config) or rerank_price_of(str(config.model))
         super().__init__(_hosted_model(config, "[reranker]"), access, price=price)
         self.at_once = config.concurrency
         self.identity = _identity(self, config)
 
 
 def _identity(
-    client: EmbeddingClient | RerankClient, config: SearchModelConfig, **more: Any
+    client: EmbeddingClient | RerankClient, config: EmbedderConfig | RerankerConfig, **more: Any
 ) -> str:
     shared = {"model": config.model, "endpoint": client.endpoint}
     return sha256_of({"kind": "hosted", "key_version": KEY_VERSION, **shared, **more})
@@ -218,7 +201,7 @@ def _own_price(config: SearchModelConfig) -> Price | None:
     return None if config.price is None else Price(input=config.price / _MILLION)
 
 
-def _hosted_model(config: SearchModelConfig, section: str) -> HostedModel:
+def _hosted_model(config: EmbedderConfig | RerankerConfig, section: str) -> HostedModel:
     shared = ("api_base", "api_key", "concurrency", "timeout", "retries")
     settings = {name: getattr(config, name) for name in shared}
     return HostedModel(name=str(config.model), section=section, **settings)
@@ -404,12 +387,15 @@ def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
         ]
         models = Models(embedders, engine=config.engine)
         if (settings := config.reranker) is not None:
-            reranker = (
-                opened.enter_context(closing(HostedReranker(settings, access)))
-                if settings.path is None
-                else FolderReranker(settings)
-            )
-            models = models._replace(reranker=reranker, rerank_depth=settings.depth)
+            models = models._replace(rerank_depth=settings.depth)
+            if settings.method == "mmr":
+                weight = {} if settings.mmr_lambda is None else {"weight": settings.mmr_lambda}
+                models = models._replace(reranker=Mmr(settings.vectors or "lsa", **weight))
+            elif settings.path is not None:
+                models = models._replace(reranker=FolderReranker(settings))
+            elif not settings.asks_chat:  # a session opens the programs that ask a chat model
+                hosted = opened.enter_context(closing(HostedReranker(settings, access)))
+                models = models._replace(reranker=hosted)
         yield models
 
 

@@ -136,13 +136,15 @@ class ChunkTable:
             [ScoredChunk(all_ids[row].as_py(), score) for row, score in rows] for rows in rankings
         ]
 
-    def vectors(self, name: str, hashes: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Give the vectors of an embedder for contents that are there, by their hashes."""
+    def vectors(
+        self, name: str, keys: Sequence[str], *, by: str = HASH
+    ) -> dict[str, NDArray[np.float32]]:
+        """Give the vectors of an embedder for contents that are there, by their hashes or ids."""
         column = column_of(name)
         return {
-            digest: vector
-            for rows in self._with(HASH, hashes, [HASH, column])
-            for digest, vector in zip(rows[HASH].to_pylist(), matrix_of(rows[column]), strict=True)
+            key: vector
+            for rows in self._with(by, keys, [by, column])
+            for key, vector in zip(rows[by].to_pylist(), matrix_of(rows[column]), strict=True)
         }
 
     def _vectors(self, column: str) -> Iterable["pa.RecordBatch"]:

@@ -82,19 +82,29 @@ class Named:
     """Marks an output field with the name of its signature, which DSPy's copies of it have lost."""
 
     name: str
+    tokens: int | None = None
+    """The most that an answer takes, where it is short."""
 
 
-def named(signature: SignatureT) -> SignatureT:
-    """Let a signature keep its class's name, which is sent with the schema, in all its copies."""
+def named(signature: SignatureT, tokens: int | None = None) -> SignatureT:
+    """Let a signature keep its class's name, which is sent with the schema, in all its copies.
+
+    `tokens` is the most that an answer takes, where it is short.
+    """
     fields: Any = getattr(signature, "output_fields")  # noqa: B009 - DSPy is untyped
-    next(iter(fields.values())).metadata.append(Named(getattr(signature, "__name__")))  # noqa: B009
+    mark = Named(getattr(signature, "__name__"), tokens)  # noqa: B009
+    next(iter(fields.values())).metadata.append(mark)
     return signature
 
 
 def name_of(signature: Any) -> str:
     """The name of a signature that is `named`, or `UNNAMED`: a class's may be another tomorrow."""
+    return _named(signature).name
+
+
+def _named(signature: Any) -> Named:
     marks = (mark for field in signature.output_fields.values() for mark in field.metadata)
-    return next((mark.name for mark in marks if isinstance(mark, Named)), UNNAMED)
+    return next((mark for mark in marks if isinstance(mark, Named)), Named(UNNAMED))
 
 
 class UnparsedReplyError(ReplyError, AdapterParseError):
@@ -732,8 +742,10 @@ def answer_tokens(signature: Any, inputs: Mapping[str, Any]) -> int:
 
     A verdict on a chunk takes some 50 to 150, a nugget with its quote some 75.
     """
-    each, limit = itemized_output(signature), inputs.get("limit")
-    if each is not None:
+    each, limit, short = itemized_output(signature), inputs.get("limit"), _named(signature).tokens
+    if short is not None:
+        tokens = short
+    elif each is not None:
         lists = {name: value for name, value in inputs.items() if isinstance(value, list)}
         items = len(lists.pop(each[1].input_name, ()))
         # An item of the answer may say something of each member of the other lists.

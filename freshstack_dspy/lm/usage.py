@@ -1,5 +1,6 @@
 """The ledger: what each step of a build asked, found recorded, asked again and paid."""
 
+import operator
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -28,6 +29,8 @@ class StepLedger(Record):
     """Recorded replies that were damaged, and are asked for again."""
     failed: int = 0
     """Questions that ended without an answer."""
+    completed: int = Field(default=0, exclude_if=operator.not_)
+    """Orders of a reranker that repeated or left out passages."""
     tokens: int = 0
     """Input and output tokens of the calls."""
     cost: float = 0.0
@@ -41,8 +44,9 @@ class StepLedger(Record):
         """The account in one line."""
         cost = f", ${self.cost:.4f}" if self.cost else ""
         failed = f", {self.failed} failed" if self.failed else ""
+        completed = f", {self.completed} completed" if self.completed else ""
         damaged = f", {self.damaged} damaged, asked again" if self.damaged else ""
-        return f"{self.calls} calls, {self.cached} recorded{damaged}{failed}{cost}"
+        return f"{self.calls} calls, {self.cached} recorded{damaged}{completed}{failed}{cost}"
 
     @property
     def spent(self) -> str:

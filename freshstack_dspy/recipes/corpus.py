@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from importlib.metadata import requires
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,16 +34,12 @@ from freshstack_dspy.errors import CollectionError, ConfigError, IndexingError, 
 from freshstack_dspy.files import Uri, check_writable, existing_folder, replace_folder
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.lsa import MOST_CHUNKS
-from freshstack_dspy.index.models import NO_MODELS, Models, connected
+from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.storage import Database
 from freshstack_dspy.languages import ENGLISH
-from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.session import open_replies
 from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
 from freshstack_dspy.registry import installed
 from freshstack_dspy.stored.contents import count_kinds, listed
@@ -445,21 +441,3 @@ def open_index(config: BuildConfig, models: Models = NO_MODELS) -> HybridIndex:
     if isinstance(path, Path) and not path.is_dir():
         raise IndexingError(f"{path}: no index here; build it: freshstack index {config.file}")
     return HybridIndex.open(path, models=models)
-
-
-@contextmanager
-def search_models(config: BuildConfig, mode: Mode = "live") -> Iterator[Models]:
-    """Open the models of `[[embedder]]` and `[reranker]`, under the caps of `[budget]`.
-
-    Raises:
-        ConfigError, FatalModelError: As for `index.models.connected`.
-        StoreError: The recorded replies cannot be opened.
-    """
-    with ExitStack() as opened:
-        access = Access(mode)
-        if any(model and model.path is None for model in (*config.embedder, config.reranker)):
-            store, bundles = opened.enter_context(open_replies(config, mode))
-            reserved = JobFolder.of(config).reserved()
-            account = Account(config.name, config.budget, config.prices, reserved)
-            access = Access(mode, store, bundles, account)
-        yield opened.enter_context(connected(config, access))

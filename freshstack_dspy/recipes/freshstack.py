@@ -20,6 +20,7 @@ from freshstack_dspy.programs.answers import ClosedBookAnswerer, QuestionDecompo
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.own import put_programs
+from freshstack_dspy.programs.reranking import reranker_of
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.questions.filters import corpus_overlap, overlap_note
@@ -350,6 +351,7 @@ class FreshStack(dspy.Module):
             if config.queries.source == "synthetic"
             else None
         )
+        self.reranker = reranker_of(config.reranker)
         own = {name: of for name, of in config.programs.named.items() if hasattr(self, name)}
         put_programs(self, own, config.file.parent)
 

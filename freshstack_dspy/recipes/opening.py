@@ -8,13 +8,22 @@ import functools
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, get_args
 
-from freshstack_dspy.config import BuildConfig, Mode, ModelConfig, Role, as_config, load_config
+from freshstack_dspy.config import (
+    BuildConfig,
+    Mode,
+    ModelConfig,
+    Role,
+    as_config,
+    base_of,
+    load_config,
+)
 from freshstack_dspy.errors import ConfigError, FatalModelError, ReplyError, argument, file_named
+from freshstack_dspy.index.hybrid import HYBRID
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account, Spent
@@ -62,8 +71,9 @@ class AskingOptions(TypedDict, total=False):
     programs: "Programs | None"
     """By name, programs in place of the recipe's own: modules, import paths, or saved files."""
     models: "Mapping[Role, ModelConfig | LM | str] | None"
-    """By role (`judge`, `nuggets`, `synthesis`, `generator`, `gold_generator`), models in place of
-    those that the configuration names: a name, a `ModelConfig`, or an LM of DSPy or of `connect`."""
+    """By role (`judge`, `nuggets`, `synthesis`, `generator`, `gold_generator`, `reranker`), models in
+    place of those that the configuration names: a name, a `ModelConfig`, or an LM of DSPy or of
+    `connect`."""
 
 
 class SessionOptions(AskingOptions, total=False):
@@ -137,6 +147,8 @@ def _with_models(config: BuildConfig, models: Mapping[Any, Any]) -> BuildConfig:
         return config
     from freshstack_dspy.lm.client import as_model
 
+    if "reranker" in models and not (config.reranker and config.reranker.asks_chat):
+        raise ConfigError('models: a reranker needs [reranker] method, as "listwise"')
     sections = {
         role: getattr(config, role).model_copy(update={"model": as_model(given)})
         for role, given in models.items()
@@ -150,11 +162,13 @@ def open_session(
     mode: Mode = "live",
     *,
     searching: bool = True,
+    roles: Sequence[Role | None] | None = None,
     **options: Unpack[AskingOptions],
 ) -> Iterator[Session]:
     """Open a session, and close it at the end; its recorded LM is DSPy's meanwhile.
 
-    Next to the `SessionOptions` it takes `searching`: whether embedders and reranker are opened too.
+    Next to the `SessionOptions` it takes `searching`: whether embedders and reranker are opened too;
+    and `roles`: whose models are checked before anything is asked, by default those of a build.
 
     Raises:
         ConfigError: No such mode, or batches under way would be paid for twice.
@@ -173,7 +187,8 @@ def open_session(
     if options.get("failed") and mode != "rerecord":
         failed, rerecord = argument("failed"), argument("mode", "rerecord")
         raise ConfigError(f"{failed} asks again for what failed: it goes with {rerecord}")
-    roles: tuple[Role | None, ...] = (None, "nuggets", "judge") if searching else ("judge",)
+    of_build: tuple[Role | None, ...] = (None, "nuggets", "judge", "reranker")
+    roles = roles or (of_build if searching else ("judge",))
     asked = () if provider else [config.model_of(role) for role in roles]
     if mode in ("live", "rerecord"):
         _check_each(config, asked, check_model)
@@ -211,10 +226,21 @@ def open_session(
             programs=programs,
         )
         session.settings = settings
+        _let_program_rerank(session)
         with closing(session):
             for role in roles:  # what is wrong with its settings shows before anything is paid for
                 session.lm_of(role)
             yield session
+
+
+def _let_program_rerank(session: Session) -> None:
+    """Have a program rerank in a session whose `[reranker]` asks a chat model."""
+    settings = session.config.reranker
+    if settings is not None and settings.asks_chat:
+        from freshstack_dspy.recipes.reranking import ProgramReranker
+
+        asking = session.models._replace(reranker=ProgramReranker(session))
+        session.models = asking._replace(rerank_depth=settings.depth)
 
 
 def _check_each(
@@ -233,7 +259,7 @@ def with_contexts(
 
     It gives the replies of the servers too.
     """
-    own = [role for role in get_args(Role) if getattr(config, role).model is not None]
+    own = [role for role in get_args(Role) if config.own_model(role) is not None]
     models = {role: config.model_of(role) for role in (None, *own)}
     listed = {
         (one.name, one.api_base, one.context): context_at_server(one, mode, recorded, store)
@@ -303,6 +329,45 @@ def recipe_maker(
         return made, identities(made, {*config.programs.named, *programs})
 
     return make
+
+
+def with_models_for(config: BuildConfig, retrievers: Sequence[str]) -> BuildConfig:
+    """Leave out the models that none of these retrievers needs."""
+    bases, reranker = {base_of(name) for name in retrievers}, config.reranker
+    if bases == {*retrievers}:
+        reranker = None
+    elif reranker is not None and reranker.method == "mmr":
+        bases.add(reranker.vectors or "lsa")
+    if HYBRID in bases:
+        return config.model_copy(update={"reranker": reranker})
+    named = tuple(one for one in config.embedder if one.name in bases)
+    return config.model_copy(update={"embedder": named, "reranker": reranker})
+
+
+@contextmanager
+def search_models(
+    config: BuildConfig, mode: Mode = "live", **options: Unpack[AskingOptions]
+) -> Iterator[Models]:
+    """Open the models of `[[embedder]]` and `[reranker]`, under the caps of `[budget]`.
+
+    `options` are those of the session in which a chat model reranks.
+
+    Raises:
+        ConfigError, FatalModelError: As for `index.models.connected`.
+        StoreError: The recorded replies cannot be opened.
+    """
+    with ExitStack() as opened:
+        if config.reranker is not None and config.reranker.asks_chat:
+            session = open_session(config, mode, roles=["reranker"], **options)
+            yield opened.enter_context(session).models
+            return
+        access = Access(mode)
+        if any(model and model.path is None for model in (*config.embedder, config.reranker)):
+            store, bundles = opened.enter_context(open_replies(config, mode))
+            reserved = JobFolder.of(config).reserved()
+            account = Account(config.name, config.budget, config.prices, reserved)
+            access = Access(mode, store, bundles, account)
+        yield opened.enter_context(connected(config, access))
 
 
 # A dry session
@@ -418,6 +483,7 @@ def dry_session(
             programs=programs or {},
         )
         session.dry = True
+        _let_program_rerank(session)
         yield session
 
 

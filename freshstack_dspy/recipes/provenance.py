@@ -26,7 +26,7 @@ from freshstack_dspy.stored.writing import call_ids_of
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.session import Session
 
-LABELLING: tuple[Role, ...] = ("judge", "nuggets", "synthesis")
+LABELLING: tuple[Role, ...] = ("judge", "nuggets", "synthesis", "reranker")
 """The roles whose models shape a collection."""
 WITHOUT_EFFECT = (
     *("out", "index.path", "cache", "budget", "trust", "prices", "generator", "gold_generator"),
@@ -206,9 +206,10 @@ def _keys_of_numbers(
             texts += searched(of_technique, config.pool.lists)
     for embedder in hosted:
         yield from HostedEmbedder(embedder, Access("replay")).wanted(chunks, texts)
-    if config.reranker is None or config.reranker.model is None:
+    model = config.reranker and config.reranker.model
+    if config.reranker is None or not isinstance(model, str):
         return
-    model, searches = config.reranker.model, {text_hash(encodable(text)) for text in texts}
+    searches = {text_hash(encodable(text)) for text in texts}
     asked = model, endpoint_identity(model, config.reranker.api_base)
     for key, data in recorded.lines(b'"kind":"rerank"'):
         request = from_json(data).get("request", {})

@@ -68,15 +68,16 @@ def identities(recipe: FreshStack, programs: Iterable[str]) -> dict[str, str]:
     if _is_known(type(recipe)):
         made = vars(type(recipe)(recipe.config))
         own = {name: one for name, one in vars(recipe).items() if isinstance(one, dspy.Module)}
-        names |= {name for name, one in own.items() if _identity(one) != _identity(made[name])}
-    found = {name: _identity(getattr(recipe, name)) for name in sorted(names)}
+        names |= {name for name, one in own.items() if identity_of(one) != identity_of(made[name])}
+    found = {name: identity_of(getattr(recipe, name)) for name in sorted(names)}
     adapter = dspy.settings.adapter
     if adapter is not None and type(adapter) is not TypedAdapter:
         found["adapter"] = _named(adapter, [_source_of(type(adapter)), _attributes(adapter)])
-    return found if _is_known(type(recipe)) else {"recipe": _identity(recipe), **found}
+    return found if _is_known(type(recipe)) else {"recipe": identity_of(recipe), **found}
 
 
-def _identity(module: Any) -> str:
+def identity_of(module: Any) -> str:
+    """Where the class of a program is found, and a hash of all that changes its answers."""
     sources, predictors, others = {}, [], []
     for name, inside in module.named_sub_modules():
         sources[type(inside).__module__] = _source_of(type(inside))

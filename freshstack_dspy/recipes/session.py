@@ -42,6 +42,7 @@ ROLES: Mapping[str, Role] = {
     "request": "synthesis",
     "nuggets": "nuggets",
     "importance": "nuggets",
+    "reranking": "reranker",
     "relevance": "judge",
     "support": "judge",
     "contamination": "judge",

@@ -9,28 +9,31 @@ from freshstack_dspy.collection.retrieve import (
     open_index,
     own_retriever,
     queries_of,
+    rerank_run,
     retrieve_by,
     run_name,
     search,
     texts_of,
 )
 from freshstack_dspy.config import (
+    RERANKED,
     BuildConfig,
     FusionConfig,
     RetrieverConfig,
     as_config,
+    base_of,
     load_judging,
 )
 from freshstack_dspy.errors import ConfigError, argument
 from freshstack_dspy.files import only_writer
 from freshstack_dspy.index.building import BM25, LSA
-from freshstack_dspy.index.hybrid import HYBRID, RERANKED
+from freshstack_dspy.index.hybrid import HYBRID
 from freshstack_dspy.index.lsa import MOST_CHUNKS
 from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.measures.run import PassageRun, Run, write_run
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.progress import Progress, showing
-from freshstack_dspy.recipes.corpus import search_models
+from freshstack_dspy.recipes.opening import search_models, with_models_for
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passages import write_passages
@@ -87,16 +90,22 @@ def retrieve_all(
         shown = opened.enter_context(showing(progress))
         by_index = [each for each in candidates if each.own is None]
         index = None
+        where = settings.index
         if by_index:
             alone = {each.by for each in by_index} == {BM25}
             by, models = (BM25, NO_MODELS) if alone else (HYBRID, by_index[0].models)
-            where = settings.index
             index = open_index(collection, by, models, where.path, shown, k1=where.k1, b=where.b)
         shown.start("runs", len(candidates))
         files = {}
         for each in candidates:
             if index is None or each.own is not None:
-                run = retrieve_by(collection, each.own, each.texts, depth, each.name, shown)
+                reranks = base_of(each.by) != each.by
+                most = each.models.rerank_depth if reranks else depth
+                run = retrieve_by(collection, each.own, each.texts, most, each.name, shown)
+                if reranks:
+                    run = rerank_run(
+                        collection, run, each.texts, depth, each.models, where.path, shown
+                    )
             else:
                 searched = index.reranked_by(each.models.reranker, each.models.rerank_depth)
                 run = search(searched, each.texts, each.by, depth, each.fusion)
@@ -114,16 +123,15 @@ def _candidates(
     queries = queries_of(collection)
     techniques = dict.fromkeys(one.with_ for one in listed)
     texts = {technique: texts_of(collection, queries, technique) for technique in techniques}
-    used = {one.by for one in listed}
-    if not used & {HYBRID, RERANKED}:
-        named = tuple(one for one in settings.embedder if one.name in used)
-        settings = settings.model_copy(update={"embedder": named, "reranker": None})
+    needed = [base_of(one.by) if one.reranker else one.by for one in listed]
+    needed += [one.reranker.vectors or LSA for one in listed if one.reranker]
+    settings = with_models_for(settings, needed)
     models = opened.enter_context(search_models(settings))
     candidates = []
     for one in listed:
-        of, own = models, None
-        if is_imported(one.by):
-            own = own_retriever(one.by, f"retriever {one.name!r}:", settings.file.parent)
+        of, own, base = models, None, base_of(one.by)
+        if is_imported(base):
+            own = own_retriever(base, f"retriever {one.name!r}:", settings.file.parent)
         if one.reranker:
             alone = settings.model_copy(update={"embedder": (), "reranker": one.reranker})
             of = opened.enter_context(search_models(alone))._replace(embedders=models.embedders)
@@ -136,7 +144,7 @@ def _all_of(settings: BuildConfig, chunks: int) -> list[RetrieverConfig]:
     """All retrievers of an index of this size with these models."""
     has_lsa = settings.index.lexical == "bm25s" and chunks <= MOST_CHUNKS
     names = [BM25, *[LSA] * has_lsa, *(one.name for one in settings.embedder), HYBRID]
-    names += [RERANKED] * (settings.reranker is not None)
+    names += [f"{HYBRID}{RERANKED}"] * (settings.reranker is not None)
     return [RetrieverConfig(name=run_name(name, settings.fusion), retriever=name) for name in names]
 
 

@@ -20,6 +20,7 @@ from freshstack_dspy.signatures.documents import (
 )
 from freshstack_dspy.signatures.judge_support import JUDGES
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.reranking import ChooseBestPassage, RankPassages
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 QUESTION = """\
@@ -94,6 +95,8 @@ def of_passages(text: str, limit: int) -> list[tuple[Any, dict[str, Any]]]:
     return [
         (NuggetizeAnswer, {"question": {}, "answer": text, "limit": limit}),
         (GradeRelevance, {**asked, "passages": [SHOWN]}),
+        (RankPassages, {**asked, "passages": [SHOWN]}),
+        (ChooseBestPassage, {**asked, "passages": [SHOWN]}),
         (UpdateNuggets, {**asked, "passages": [SHOWN], "nuggets": LISTED, "limit": limit}),
         (RateImportance, {**asked, "nuggets": LISTED}),
     ]

@@ -12,7 +12,8 @@ from freshstack_dspy.config import EngineConfig
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.table import TERMS, column_of
 from freshstack_dspy.progress import NoProgress
-from freshstack_dspy.recipes.corpus import chunk_corpora, index_corpora, search_models
+from freshstack_dspy.recipes.corpus import chunk_corpora, index_corpora
+from freshstack_dspy.recipes.opening import search_models
 from freshstack_dspy.records import Chunk
 from tests.index.tiny_models import tiny_embedder
 

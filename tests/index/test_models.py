@@ -18,6 +18,7 @@ from freshstack_dspy.index.models import (
     FolderEmbedder,
     FolderReranker,
     HostedEmbedder,
+    HostedReranker,
     connected,
     estimate_embedding,
 )
@@ -131,7 +132,7 @@ def test_a_build_opens_its_models_and_hands_on_what_they_used(
     with connected(build, Access("live", store)) as models:
         for one in models.embedders:
             one.embed_queries(["a"])
-        assert models.reranker is not None
+        assert isinstance(models.reranker, HostedReranker)
         found = models.reranker.scores("q", ["b", "a"])
 
     assert [one.name for one in models.embedders] == ["one", "two"]

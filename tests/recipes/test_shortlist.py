@@ -10,7 +10,7 @@ from freshstack_dspy import FreshstackError, compare, read_run, retrieve, retrie
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.recipes.corpus import search_models
+from freshstack_dspy.recipes.opening import search_models
 from tests.collection.small import CONTENTS, PROVENANCE, chunk, query
 from tests.heard import Heard
 from tests.lm.chat_server import ChatServer

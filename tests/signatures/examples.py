@@ -33,6 +33,7 @@ from freshstack_dspy.signatures.judge_support import (
 )
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from freshstack_dspy.signatures.question import ShownQuestion
+from freshstack_dspy.signatures.reranking import ChooseBestPassage, RankPassages
 from freshstack_dspy.signatures.without_answers import GradeRelevance, RateImportance, UpdateNuggets
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -68,6 +69,7 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
     AnswerClosedBook: {"question": QUESTION},
     AnswerQuestion: {"question": QUESTION, "passages": JUDGING["chunks"]},
     CompareAnswers: COMPARING,
+    ChooseBestPassage: {"question": QUESTION, "passages": JUDGING["chunks"]},
     DecomposeQuestion: {"question": QUESTION, "limit": 5},
     DecontextualizePassages: {"title": "docs/años.md", "document": "It reads them.", "limit": 3},
     GradeAgreement: COMPARING,
@@ -77,6 +79,7 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
     JudgeSupport: JUDGING,
     JudgeSupportLevel: JUDGING,
     NuggetizeAnswer: {"question": QUESTION, "answer": "Use `width`.", "limit": 10},
+    RankPassages: {"question": QUESTION, "passages": JUDGING["chunks"]},
     RateImportance: {"question": QUESTION, "nuggets": JUDGING["nuggets"]},
     SynthesizeQueries: {
         "passages": [SeedPassage(path="xylo/io.py", text="It reads them.")],
