@@ -28,8 +28,12 @@ def suggest(
     tag: list[str] | None = None,
     ignore: list[str] | None = None,
     limit: AtLeastOne = 10,
+    since: str | None = None,
+    at_least: AtLeastOne | None = None,
 ) -> Page:
     """List the tags, repositories, packages and sites of a topic's questions, for a corpus.
+
+    With --since it lists topics instead: the tags that are new since a date.
 
     Args:
         source: A Stack Exchange dump, unpacked: Posts.xml or its folder; or a configuration, whose
@@ -37,6 +41,10 @@ def suggest(
         tag: Only questions with any of these tags; may be repeated.
         ignore: A tag not to list, e.g. one that is too general; may be repeated.
         limit: The most listed of each kind: those that add the most questions.
+        since: An ISO date: list the tags that hardly any question had before it, as FreshStack
+            chooses its topics.
+        at_least: With --since: how many questions with an accepted answer they have since then.
+            [default: 50]
     """
     from importlib.metadata import packages_distributions
 
@@ -46,16 +54,21 @@ def suggest(
     from freshstack_dspy.errors import SourceError, file_named
     from freshstack_dspy.questions.reading import read_queries
     from freshstack_dspy.questions.topics import (
+        asked_questions,
         corpus_entries,
         link_coverage,
-        question_tags,
+        new_topics,
         tag_coverage,
     )
-    from freshstack_dspy.views.searching import suggest_page
+    from freshstack_dspy.views.searching import new_topics_page, suggest_page
 
     config = _queries(source)
     if tag:
         config = config.model_copy(update={"tags": tuple(tag)})
+    if since is not None:  # also what was asked before it is looked at
+        config = config.model_copy(update={"since": None})
+    elif at_least is not None:
+        raise typer.BadParameter("--at-least goes with --since DATE")
     topic = (*config.tags, *config.all_tags)
     console = Console(stderr=True)
     with (
@@ -63,8 +76,15 @@ def suggest(
         Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar,
     ):
         task = bar.add_task(str(source), total=None)
-        tags = question_tags(config, lambda done, of: bar.update(task, completed=done, total=of))
-    covered = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
+        questions = asked_questions(
+            config, lambda done, of: bar.update(task, completed=done, total=of)
+        )
+        ignored = (*topic, *(ignore or ()))
+        if since is not None:
+            least = at_least or 50
+            topics = new_topics(questions, since, least, ignored=ignored)
+            return new_topics_page(topics, since, least, limit=limit, source=str(source))
+        covered = tag_coverage((each.tags for each in questions), ignored=ignored, limit=limit)
     if not covered.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
     of_dump = config.source == "stackexchange"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from freshstack_dspy.config import QueriesConfig
@@ -89,19 +89,26 @@ def dump_tables(config: QueriesConfig) -> tuple[DumpTable, ...]:
     return ("PostLinks", "Posts", "Users") if config.duplicates == "drop" else ("Posts", "Users")
 
 
-def tags_of_questions(
+class AskedQuestion(NamedTuple):
+    """What a topic is chosen by."""
+
+    tags: tuple[str, ...]
+    asked: datetime | None
+    answered: bool
+    """Whether it has an accepted answer."""
+
+
+def questions_of_dump(
     config: QueriesConfig, progress: ReadProgress | None = None
-) -> list[tuple[str, ...]]:
-    """Give the tags of each question, answered or not, that passes the filters on questions."""
+) -> Iterator[AskedQuestion]:
+    """Give each question, answered or not, that passes the filters on questions."""
     selection = SelectedQuestions(config)
-    all_tags = []
     for _, row in Dump(config.file).rows(("Posts",), progress):
-        tags = _tags(row)
-        facts = row.get("Id", ""), tags, _date(row), _integer(row.get("Score"))
+        tags, asked = _tags(row), _date(row)
+        facts = row.get("Id", ""), tags, asked, _integer(row.get("Score"))
         if row.get("PostTypeId") == _QUESTION and selection.reason_against(*facts) is None:
-            all_tags.append(tags)
+            yield AskedQuestion(tags, asked, "AcceptedAnswerId" in row)
     selection.check_tags()
-    return all_tags
 
 
 class _Gathering:

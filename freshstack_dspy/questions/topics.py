@@ -9,13 +9,16 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
+from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.questions.reading import read_queries
-from freshstack_dspy.questions.stackexchange import tags_of_questions
+from freshstack_dspy.questions.stackexchange import AskedQuestion, questions_of_dump
 from freshstack_dspy.records import Query, Record
 
 # Tags
@@ -48,19 +51,22 @@ class TagCoverage(Record):
     tags: tuple[TagCount, ...]
 
 
-def question_tags(
+def asked_questions(
     config: QueriesConfig, progress: ReadProgress | None = None
-) -> list[tuple[str, ...]]:
-    """Give the tags of each question that passes the filters, but for `limit`.
+) -> Iterator[AskedQuestion]:
+    """Give each question that passes the filters, but for `limit`.
 
     In a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
     duplicates do not count. Of other sources it is the queries that would be read, and those without
     an answer.
     """
     if config.source == "stackexchange":
-        return tags_of_questions(config, progress)
+        yield from questions_of_dump(config, progress)
+        return
     unlimited = config.model_copy(update={"limit": None})
-    return [query.tags for query in read_queries(unlimited, progress, answered=False).queries]
+    for query in read_queries(unlimited, progress, answered=False).queries:
+        asked = instant(query.asked_at) if query.asked_at else None
+        yield AskedQuestion(query.tags, asked, bool(query.answer))
 
 
 def tag_coverage(
@@ -104,6 +110,75 @@ def tag_coverage(
     return TagCoverage(
         questions=total, without=sets[frozenset()], distinct=len(counts), tags=tuple(listed)
     )
+
+
+class NewTopic(Record):
+    """A tag that is new since a date."""
+
+    tag: str
+    questions: int
+    """Asked since the date."""
+    answered: int
+    """How many of these have an accepted answer."""
+    earlier: int
+    """Asked before the date; the tag may have been added to them later."""
+    first: str
+    """The ISO date of the first since."""
+
+
+_MOST_EARLIER = 0.05
+"""Share of the questions of a new tag that may be older: old questions are tagged anew."""
+
+
+def new_topics(
+    questions: Iterable[AskedQuestion],
+    since: str,
+    at_least: int,
+    *,
+    ignored: Collection[str] = (),
+) -> list[NewTopic]:
+    """List the tags that are new since a date and have at least so many answered questions since.
+
+    FreshStack takes topics that were introduced from 2023 on and have 50 posts (§3.1). The one
+    with the most answered questions comes first; ties go by all questions, then by name.
+
+    Raises:
+        ConfigError: `since` is no ISO date.
+        SourceError: No question has a date.
+    """
+    try:
+        start = instant(since)
+    except ValueError:
+        raise ConfigError(f"since is {since!r}; allowed: an ISO 8601 date, as 2023-01-31") from None
+    passed = {tag.casefold() for tag in ignored}
+    earlier, asked, answered = Counter[str](), Counter[str](), Counter[str]()
+    first: dict[str, datetime] = {}
+    for question in questions:
+        if question.asked is None:
+            continue
+        tags = {*map(str.casefold, question.tags)} - passed
+        if question.asked < start:
+            earlier.update(tags)
+            continue
+        asked.update(tags)
+        answered.update(tags if question.answered else ())
+        first |= {tag: min(question.asked, first.get(tag, question.asked)) for tag in tags}
+    if not (earlier or asked):
+        raise SourceError(
+            "no question with a tag has a date, so it is not known which tags are new"
+        )
+    topics = [
+        NewTopic(
+            tag=tag,
+            questions=asked[tag],
+            answered=number,
+            earlier=earlier[tag],
+            first=first[tag].date().isoformat(),
+        )
+        for tag, number in answered.items()
+        if number >= at_least and earlier[tag] <= _MOST_EARLIER * (earlier[tag] + asked[tag])
+    ]
+    return sorted(topics, key=lambda topic: (-topic.answered, -topic.questions, topic.tag))
 
 
 # Links

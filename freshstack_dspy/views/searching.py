@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from freshstack_dspy.pages.page import Page, Span, Table, Text, Value, counted, cut, notes
-from freshstack_dspy.questions.topics import LinkKind, TagCoverage
+from freshstack_dspy.questions.topics import LinkKind, NewTopic, TagCoverage
 from freshstack_dspy.records import Chunk
 from freshstack_dspy.text import terms
 
@@ -82,6 +82,28 @@ def suggest_page(
             parts.append(Page(named, (_covered(kind, coverage),)))
     parts += (Text(Span(line, "code")) for line in entries if line)
     return Page(title, tuple(parts), data={**tags.model_dump(), "links": links})
+
+
+def new_topics_page(
+    topics: Sequence[NewTopic], since: str, at_least: int, *, limit: int, source: str
+) -> Page:
+    """Give the page of the tags that are new since a date."""
+    columns: dict[str, Any] = {
+        "tag": "tag",
+        "questions": "questions",
+        "with an accepted answer": "answered",
+        "earlier": "earlier",
+        "first": "first",
+    }
+    title = (
+        f"{counted(len(topics), 'tag')} new since {since} with at least "
+        f"{counted(at_least, 'question')} with an accepted answer"
+    )
+    table = [Table.of(topics[:limit], columns, ids=(0,))] if topics else []
+    more = f"… and {len(topics) - limit:,} more" if len(topics) > limit else ""
+    typed = f"freshstack suggest {source} --tag {topics[0].tag}" if topics else ""
+    then = [Text(("documents for one: ", Span(typed, "code")))] if topics else []
+    return Page(title, (*table, *notes(more), *then), data=topics)
 
 
 def _covered(kind: str, coverage: TagCoverage) -> Table:

@@ -60,3 +60,16 @@ def test_repositories_that_questions_name_come_as_entries_to_paste(
     assert out.endswith('[[corpus]]\nname = "tool"\nurl = "https://github.com/ana/tool"\n')
     links = json.loads(freshstack("suggest", dump, "--json").out)["links"]
     assert [one["tag"] for one in links["repository"]["tags"]] == ["github.com/ana/tool"]
+
+
+def test_topics_that_are_new_since_a_date(freshstack: Command, dump: Path) -> None:
+    words = ("suggest", dump, "--since", "2015-01-01")
+
+    (found,) = json.loads(freshstack(*words, "--at-least", 1, "--ignore", "llm", "--json").out)
+
+    assert (found["tag"], found["questions"], found["answered"]) == ("python", 2, 1)
+    assert "0 tags new since 2015-01-01 with at least 50" in " ".join(
+        freshstack(*words).out.split()
+    )
+    assert "since is '2015'" in freshstack("suggest", dump, "--since", "2015").err
+    assert "--at-least goes with --since" in freshstack("suggest", dump, "--at-least", 3).err

@@ -11,10 +11,11 @@ from freshstack_dspy import Query
 from freshstack_dspy.config import CorpusConfig, QueriesConfig
 from freshstack_dspy.questions.topics import (
     TagCount,
+    asked_questions,
     corpus_entries,
     link_coverage,
     links,
-    question_tags,
+    new_topics,
     tag_coverage,
 )
 from tests.questions.dump import answer, question, write_dump
@@ -75,18 +76,45 @@ def test_the_questions_of_a_dump_count_whether_answered_or_not(tmp_path: Path) -
         source="stackexchange", path=dump, tags=("A",), since="2015-01-01", limit=1
     )
 
-    assert question_tags(config) == [("a", "b"), ("a", "c")]
+    asked = [*asked_questions(config)]
+
+    assert [each.tags for each in asked] == [("a", "b"), ("a", "c")]
+    assert [each.answered for each in asked] == [True, False]
 
 
 def test_of_other_sources_the_queries_count_beyond_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("query_id,body,answer,tags\n1,B,A,a|b\n2,B,,a\n3,B,A,c\n")
 
-    assert question_tags(QueriesConfig(source="csv", path=path, limit=1)) == [
-        ("a", "b"),
-        ("a",),
-        ("c",),
+    asked = [*asked_questions(QueriesConfig(source="csv", path=path, limit=1))]
+
+    assert [each.tags for each in asked] == [("a", "b"), ("a",), ("c",)]
+    assert [each.answered for each in asked] == [True, False, True]
+
+
+def test_new_topics_are_tags_that_hardly_a_question_had_before(tmp_path: Path) -> None:
+    """By hand: `old` has 3 of 63 questions before the date, `new` 1 of 41, `few` too few."""
+    before, after = "2022-12-31T23:59:59.999", "2023-01-01T00:00:00.000"
+    tags = {"<Old>": (3, 50, 10), "<new>": (1, 30, 10), "<few>": (0, 29, 9), "<hot>": (0, 30, 20)}
+    rows, number = [], 1000
+    for tag, counts in tags.items():
+        kinds = ((before, 1), (after, 1), (after, None))
+        for (date, accepted), count in zip(kinds, counts, strict=True):
+            for _ in range(count):
+                number += 1
+                rows.append(question(number, accepted, Tags=tag, CreationDate=date))
+    dump = write_dump(tmp_path / "Posts.xml", *rows)
+    config = QueriesConfig(source="stackexchange", path=dump)
+
+    found = new_topics(asked_questions(config), "2023-01-01", 30)
+
+    assert [(each.tag, each.questions, each.answered, each.earlier) for each in found] == [
+        ("old", 60, 50, 3),
+        ("hot", 50, 30, 0),
+        ("new", 40, 30, 1),
     ]
+    assert {each.first for each in found} == {"2023-01-01"}
+    assert [each.tag for each in new_topics(asked_questions(config), "2023-01-02", 1)] == []
 
 
 # Links
