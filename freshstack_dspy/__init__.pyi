@@ -1,3 +1,4 @@
+from .answering.metrics import answer as answer
 from .calibration.agreement import agree as agree
 from .calibration.correction import correct as correct
 from .calibration.examples import examples as examples
@@ -35,6 +36,7 @@ from .measures.run import write_run as write_run
 from .programs.answers import AnswerComparer as AnswerComparer
 from .programs.answers import AnswerGenerator as AnswerGenerator
 from .programs.answers import ClosedBookAnswerer as ClosedBookAnswerer
+from .programs.answers import ContradictionFinder as ContradictionFinder
 from .programs.answers import QuestionDecomposer as QuestionDecomposer
 from .programs.documents import PassageDecontextualizer as PassageDecontextualizer
 from .programs.documents import QuerySynthesizer as QuerySynthesizer

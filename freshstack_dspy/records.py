@@ -60,6 +60,7 @@ STEPS = (
     "answer",
     "assignment",
     "citation",
+    "contradiction",
     "comparison",
 )
 """The steps of our recipes, in the order in which they ask."""
@@ -694,6 +695,43 @@ class JudgedAnswer(Record):
         if self.references is None:
             return citation.reference == ""
         return citation.reference not in self.references
+
+
+class Contradiction(Record):
+    """A nugget that an answer contradicts."""
+
+    nugget_id: str
+    nugget: str
+    """Its text."""
+    quote: str
+    """The words of the answer."""
+    reason: str
+
+
+AnswerKind = Literal[
+    "answer", "copied", "declined", "empty", "failed", "not_retrieved", "undecided"
+]
+"""`copied`: it is a passage of the corpus, word for word; `declined`: it says that it does not answer;
+`not_retrieved`: the system has none for the query; `undecided`: the judge's reply failed."""
+
+
+class CheckedAnswer(Record):
+    """What an answer of a system is, and which nuggets it contradicts."""
+
+    run_id: str
+    query_id: str
+    kind: AnswerKind
+    nuggets: int = Field(ge=0)
+    """How many nuggets the query has."""
+    contradictions: tuple[Contradiction, ...] | None
+    """None where the judge was not asked, or its reply failed."""
+    copied_from: str | None = None
+    """The id of the chunk or passage."""
+    status: Status = "ok"
+    """That of the judge's reply."""
+    reason: str = ""
+    """Why that failed."""
+    call_id: str | None = None
 
 
 Case = Literal["A", "C", "D", "E", "F"]

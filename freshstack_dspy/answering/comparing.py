@@ -221,7 +221,7 @@ def _compared(
 def _known(answer: Answer, references: Sequence[str], failed: Answer | None) -> dict[str, Any]:
     """Give what is known of an agreement without a comparer; empty if the comparer is needed."""
     if answer.status not in ("ok", "not_retrieved"):
-        reason = "the answer from the retrieved context failed"
+        reason = "the answer failed"
         return {"status": answer.status, "reason": reason}
     if not references and failed is not None:
         return {"status": failed.status, "reason": "the answer from the gold context failed"}
@@ -229,9 +229,9 @@ def _known(answer: Answer, references: Sequence[str], failed: Answer | None) -> 
         reason = "the generator found no answer in the gold context"
         return {"status": "no_gold_answer", "reason": reason}
     if answer.status == "not_retrieved":
-        reason = "the run has nothing for the query, so nothing was asked"
+        reason = "there is nothing for the query, so nothing was asked"
         return {"status": "not_retrieved", "reason": reason}
     if not answer.is_answered:
-        reason = "the generator found no answer in the retrieved context"
+        reason = "there is no answer"
         return {"agrees": False, "reason": reason}
     return {"agrees": True, "reason": "the same text"} if answer.text in references else {}

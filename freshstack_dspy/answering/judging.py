@@ -1,18 +1,23 @@
-"""Judging answers: the nuggets that they support, and how far citations support sentences."""
+"""Judging answers: the nuggets that they support or contradict, and how far citations support them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from freshstack_dspy.answering.comparing import RecordAndFailure
 from freshstack_dspy.corpus.shown_chunks import as_chunk
+from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.formats.nuggetizer import assignment
+from freshstack_dspy.programs.answers import ContradictionFinder
 from freshstack_dspy.recipes.judge import ToJudge, grouped, judge
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Answer,
     AnsweringFailure,
+    AnswerKind,
     AssignedAnswer,
     AssignedNugget,
     Assignment,
+    CheckedAnswer,
     Chunk,
     JudgedAnswer,
     JudgedCitation,
@@ -177,6 +182,56 @@ def judge_citations(
         if judgment.status != "ok"
     }
     return labelled, [*failures.values()]
+
+
+def check_answers(
+    session: Session,
+    answers: Sequence[Answer],
+    queries: Mapping[str, Query],
+    nuggets: Mapping[str, Sequence[Nugget]],
+    copies: Mapping[str, str],
+) -> tuple[list[CheckedAnswer], list[AnsweringFailure]]:
+    """Find what answers contradict, and tell which of them are none.
+
+    Args:
+        session: Its `[judge]` is asked once for each answer with a text.
+        answers: The answers.
+        queries: By id.
+        nuggets: By query.
+        copies: By the text of an answer, the id of the passage that it is copied from.
+    """
+    finder = ContradictionFinder()
+
+    def check(answer: Answer) -> RecordAndFailure:
+        known = nuggets[answer.topic_id]
+        checked = CheckedAnswer(
+            run_id=answer.run_id,
+            query_id=answer.topic_id,
+            kind="failed",
+            nuggets=len(known),
+            contradictions=None,
+            copied_from=copies.get(answer.text) if answer.is_answered else None,
+        )
+        if answer.status == "not_retrieved":
+            return RecordAndFailure(checked.model_copy(update={"kind": answer.status}))
+        if not answer.is_answered:
+            kind: AnswerKind = "empty" if answer.status == "ok" else "failed"
+            return RecordAndFailure(checked.model_copy(update={"kind": kind}))
+        kind = "copied" if checked.copied_from else "undecided"
+        try:
+            reply = finder(queries[answer.topic_id], known, answer.text)
+        except ReplyError as error:
+            said = {"status": error.status, "reason": str(error), "call_id": error.call_id}
+            failed = checked.model_copy(update={"kind": kind, **said})
+            return RecordAndFailure(failed, AnsweringFailure.of(answer, "contradiction", error))
+        if kind == "undecided":
+            kind = "declined" if reply.declines else "answer"
+        found = {"contradictions": reply.contradictions, "call_id": reply.call_id}
+        return RecordAndFailure(checked.model_copy(update={"kind": kind, **found}))
+
+    outcomes = session.each("contradiction", check, answers)
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    return [outcome.record for outcome in outcomes], failures
 
 
 def _sentence_id(answer: Answer, place: int) -> str:

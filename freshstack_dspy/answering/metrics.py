@@ -3,19 +3,21 @@
 import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, cast
 
 from pydantic import Field, ValidationError
 
 from freshstack_dspy.answering.cases import FoundAndAgrees, failure_cases, found_and_agrees
-from freshstack_dspy.answering.comparing import YES_OR_NO, answer_comparer
+from freshstack_dspy.answering.comparing import COMPARERS, YES_OR_NO, answer_comparer
 from freshstack_dspy.answering.contexts import coverage_of
-from freshstack_dspy.answering.own_answers import NO_ANSWERS, OwnAnswers
+from freshstack_dspy.answering.own_answers import NO_ANSWERS, OwnAnswers, own_answers
 from freshstack_dspy.answering.reteval import (
     SAMPLED_TEMPERATURE,
     Answering,
+    answer_from_runs,
     at_depths,
     place_of,
 )
@@ -24,22 +26,29 @@ from freshstack_dspy.answering.scores import (
     Scores,
     score_agreement,
     score_assignments,
+    score_checks,
     score_citations,
 )
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.config import BuildConfig, load_judging
+from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.files import decode_records, encode_records, replace_folder
-from freshstack_dspy.measures.evaluation import Evaluation, evaluate
+from freshstack_dspy.files import decode_records, encode_records, only_writer, replace_folder
+from freshstack_dspy.lm.telemetry import span
+from freshstack_dspy.measures.compare import Comparison, compare_evaluations
+from freshstack_dspy.measures.evaluation import Evaluation, Values, evaluate
 from freshstack_dspy.measures.formulas import f1, precision
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.passage_labels import judge_passages
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.qrels import About, Judged, NuggetQrels
 from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.measures.searches import read_chunk_run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.programs.answers import AnswerGenerator
+from freshstack_dspy.programs.answers import AnswerGenerator, ContradictionFinder
+from freshstack_dspy.progress import showing
+from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.provenance import prompts_of
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -47,11 +56,13 @@ from freshstack_dspy.records import (
     Answer,
     AnsweringFailure,
     AssignedAnswer,
+    CheckedAnswer,
     FailureCase,
     JudgedAnswer,
     Record,
     Scale,
 )
+from freshstack_dspy.stored.manifest import is_baseline
 
 RECALL = "Recall"
 FAMILIES = ("alpha_nDCG", "Coverage", "P", RECALL, "F1")
@@ -68,8 +79,17 @@ _FILES: dict[str, type[Record]] = {
     "citations": JudgedAnswer,
     "gold_citations": JudgedAnswer,
     "failures": AnsweringFailure,
+    "accepted": Agreement,
+    "checks": CheckedAnswer,
 }
 """The files of a folder of answers, in the order of `Answering`; `cases.jsonl` is one more."""
+_OF_SYSTEMS = ("accepted", "checks")
+"""Those that a folder without answers of systems lacks."""
+SHOWN_COMPARERS = {name: COMPARERS[name] for name in ("yes_no", "exact_match", "token_f1")}
+"""The comparers by default: the first decides, the others need no model."""
+_JUDGING = ("assignment", "citation", "contradiction", "comparison")
+COMPARED = ("A_strict", "V_strict", "agreement", "accepted", "weighted_recall_best", "contradicted")
+"""The measures by which runs and systems are compared with tests."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,14 +104,50 @@ class AnswerMetrics(Shown):
     """The scores of the nuggets that the answers support."""
     citations: Scores | None
     """How far citations support the sentences of the answers; None if there is no sentence."""
+    accepted: Scores | None
+    """Agreement with the answers that people accepted; None without systems."""
+    checks: Scores | None
+    """How many nuggets answers contradict, and what they are; None without systems."""
     coverage: dict[str, Interval]
     """By run, the mean Cov(y) of its answers (CRUX, arXiv 2506.20051, eq. 3)."""
     rankings: dict[str, Evaluation]
-    """By run."""
+    """By run; of a system without a run of its name, what it was shown or cites."""
+    gold_context: Evaluation | None
+    """That of the gold chunks, the bound; None without systems."""
     relations: dict[str, FoundAndAgrees]
     """By run: recall compared with agreement."""
     cases: tuple[FailureCase, ...]
     """By case, run and query."""
+    dry_run: bool
+    """Whether a word counter judged, so that nothing is concluded."""
+
+    def compare(self, baseline: str | None = None) -> Comparison:
+        """Compare the runs and systems with tests, by those of `COMPARED` that all of them have.
+
+        Args:
+            baseline: The run that all others are compared with; by default every pair is compared.
+
+        Raises:
+            ConfigError: There are fewer than two runs, or no run has this name.
+        """
+        columns: dict[str, dict[str, dict[str, float]]] = {run: {} for run in self.account.runs}
+        about = About()
+        for name in ("nuggets", "agreement", "accepted", "citations", "checks"):
+            scores: Scores | None = getattr(self, name)
+            for run in scores.runs if scores is not None else ():
+                about = run.about
+                for measure in run.measures if run.run in columns else ():
+                    named = "accepted" if name == "accepted" else measure
+                    if named in COMPARED and (values := run.values(measure)):
+                        columns[run.run].setdefault(named, values)
+        shared = [each for each in COMPARED if all(each in of for of in columns.values())]
+        evaluations = {
+            run: Values.of(
+                run, {name: of[name] for name in shared}, dry_run=self.dry_run, about=about
+            )
+            for run, of in columns.items()
+        }
+        return compare_evaluations(evaluations, baseline=baseline)
 
     def __repr__(self) -> str:
         answers = counted(len(self.answering.answers), "answer")
@@ -135,6 +191,74 @@ class AnsweringAccount(Record):
     queries: int
 
 
+class AnswerOptions(SessionOptions, total=False):
+    """How answers are written, compared and judged; see `answer_from_runs`."""
+
+    k: Sequence[int]
+    gold_answers: int
+    comparers: Mapping[str, float]
+    combine: Combination
+    chunks_per_call: int | None
+    gold_per_call: int | None
+
+
+def answer(
+    collection: Collection | Path | str,
+    runs: Iterable[Run | Path | str] = (),
+    *,
+    config: BuildConfig | Path | str,
+    answers: Any = None,
+    out: Path | str | None = None,
+    replace: bool = False,
+    **options: Unpack[AnswerOptions],
+) -> AnswerMetrics:
+    """Judge the answers of your systems, and those that a model writes from runs.
+
+    Args:
+        collection: The collection, or its folder.
+        runs: Runs of chunks, or their files; the `[generator]` answers from each.
+        config: A configuration, or its TOML file; its `[judge]` judges and compares.
+        answers: Those of your systems: a file, rows (dictionaries or a data frame), or a function
+            from a question to a text or to a dictionary with `text` and perhaps `citations` and
+            `contexts`. Several by the names of the systems, as `{"mine": rows, "theirs": ask}`.
+        out: A folder to write.
+        replace: Whether a folder that exists is replaced.
+        options: Those of `AnswerOptions`, and of every session: mode, progress, provider and the
+            like, see `SessionOptions`.
+
+    Raises:
+        BudgetError: The budget is used up; what was answered is recorded.
+        ConfigError: There are neither runs nor answers, `out` exists, or there is no such comparer.
+        DeferredError: In mode `defer`, requests were written to a file.
+        FreshstackError: As `own_answers` and `answer_from_runs`.
+    """
+    given: dict[str, Any] = {**options}
+    rules = {"k": (10,), "gold_answers": 1, "comparers": SHOWN_COMPARERS}
+    rules |= {name: given.pop(name) for name in AnswerOptions.__annotations__ if name in given}
+    if out is not None and (out := Path(out)).exists() and not replace:
+        raise ConfigError(f"{out} exists; name another folder, or add {argument('replace', True)}")
+    loaded = Collection.load(collection)
+    read = [run if isinstance(run, Run) else read_chunk_run(run) for run in runs]
+    if not read and answers is None:
+        raise ConfigError("there are neither runs nor answers; give one of them")
+    with (
+        span("answer"),
+        only_writer(out, "freshstack answer") if out is not None else nullcontext(),
+        showing(given.get("progress")) as progress,
+    ):
+        given["progress"] = progress
+        if answers is not None:
+            rules["own"] = own_answers(loaded, answers, progress)
+        settings = configured(config, cast("SessionOptions", given), load_judging)
+        with open_session(settings, searching=False, **given) as session:
+            answering = answer_from_runs(session, loaded, read, **rules)
+            account = answering_account(session, loaded, answering, **rules)
+        metrics = answer_metrics(answering, account, loaded, read)
+        if out is not None:
+            write_answers(out, answering, account, metrics.cases)
+    return metrics
+
+
 def answer_metrics(
     answering: Answering, account: AnsweringAccount, collection: Collection, runs: Iterable[Run]
 ) -> AnswerMetrics:
@@ -162,15 +286,23 @@ def answer_metrics(
         labels[system], ranking = ranking_of(system, shown, collection, qrels)
         rankings[system] = evaluate(labels[system], ranking, OF_SETS)
         recalls[system] = rankings[system].values(RECALL, only_defined=True)
+    gold_context = None
+    if account.systems:
+        golds = {gold.topic_id: gold for gold in answering.gold_answers if gold.sample == 1}
+        gold_context = evaluate(*ranking_of("gold", golds, collection, qrels), OF_SETS)
     cases = failure_cases(answering, collection, account.scale, recalls, labels)
+    rules = account.comparers, account.combine
     return AnswerMetrics(
         answering=answering,
         account=account,
-        agreement=score_agreement(answering.agreements, account.comparers, account.combine),
+        agreement=score_agreement(answering.agreements, *rules),
+        accepted=score_agreement(answering.accepted, *rules) if answering.accepted else None,
+        checks=score_checks(answering.checks) if answering.checks else None,
         nuggets=score_assignments(assigned),
         citations=score_citations(cited) if cited else None,
         coverage={run_id: mean_interval(values) for run_id, values in coverages.items()},
         rankings=rankings,
+        gold_context=gold_context,
         relations={
             name: found_and_agrees(
                 recall,
@@ -185,6 +317,8 @@ def answer_metrics(
             for name, recall in recalls.items()
         },
         cases=tuple(cases),
+        dry_run=qrels.dry_run
+        or any(is_baseline(name) for step in _JUDGING for name in account.models.get(step, ())),
     )
 
 
@@ -255,6 +389,7 @@ def answering_account(
             if comparer in comparers
         },
         "support_judge": session.recipe.support_judge,
+        **({"contradiction_finder": ContradictionFinder()} if own.answers else {}),
     }
     predictors = [
         (f"{name}.{place}", predictor)
@@ -291,7 +426,11 @@ def write_answers(
         CollectionError: The folder cannot be written.
     """
     records: dict[str, Sequence[Any]] = {
-        **{f"{name}.jsonl": rows for name, rows in zip(_FILES, answering, strict=True)},
+        **{
+            f"{name}.jsonl": rows
+            for name, rows in zip(_FILES, answering, strict=True)
+            if name not in _OF_SYSTEMS or account.systems
+        },
         "cases.jsonl": cases,
     }
     with replace_folder(folder.absolute()) as partial:
@@ -312,6 +451,8 @@ def read_answers(folder: Path) -> tuple[Answering, AnsweringAccount]:
         account = AnsweringAccount.model_validate_json(path.read_bytes())
         records: list[Any] = []
         for name, record in _FILES.items():
+            if name in _OF_SYSTEMS and not account.systems:
+                continue
             path = folder / f"{name}.jsonl"
             records.append(decode_records(path.read_bytes(), record, path))
     except OSError as error:

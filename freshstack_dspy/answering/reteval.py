@@ -18,7 +18,7 @@ from freshstack_dspy.answering.comparing import (
     agree,
     check_comparers,
 )
-from freshstack_dspy.answering.judging import assign, judge_citations
+from freshstack_dspy.answering.judging import assign, check_answers, judge_citations
 from freshstack_dspy.answering.own_answers import NO_ANSWERS, OwnAnswers
 from freshstack_dspy.answering.scores import Combination
 from freshstack_dspy.collection.collection import Collection
@@ -39,6 +39,7 @@ from freshstack_dspy.records import (
     AnsweringFailure,
     AnswerStatus,
     AssignedAnswer,
+    CheckedAnswer,
     Chunk,
     CitedPassage,
     CitedSentence,
@@ -51,6 +52,10 @@ from freshstack_dspy.stored.contents import nuggets_by_query
 
 GOLD = "gold"
 """The run id of answers from gold chunks."""
+ACCEPTED = "accepted"
+"""That of the answers that people accepted."""
+COPIED = 20
+"""The fewest words of an answer that counts as copied from inside of a passage."""
 SAMPLED_TEMPERATURE = 0.5
 """The temperature for several gold answers (§3.2: three); at 0 they would all be the same."""
 
@@ -99,6 +104,10 @@ class Answering(NamedTuple):
     gold_citations: tuple[JudgedAnswer, ...]
     """The same for the first gold answers."""
     failures: tuple[AnsweringFailure, ...]
+    accepted: tuple[Agreement, ...] = ()
+    """Whether the answers of systems agree with the answers that people accepted, if there are any."""
+    checks: tuple[CheckedAnswer, ...] = ()
+    """What the answers of systems are, and what they contradict."""
 
 
 def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
@@ -186,8 +195,12 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
         nugget for nugget in collection.nuggets if nugget.nugget_id in qrels.labels
     )
     assigned, unassigned = assign(session, judged, queries, nuggets)
-    texts = dict.fromkeys(queries, cited_texts(collection, judged))
-    cited, uncited = judge_citations(session, judged, queries, texts)
+    texts = cited_texts(collection, judged)
+    cited, uncited = judge_citations(session, judged, queries, dict.fromkeys(queries, texts))
+    copies = copied_from(collection, given, texts)
+    checks, unchecked = (
+        check_answers(session, given, queries, nuggets, copies) if given else ([], [])
+    )
     by_query: dict[str, list[Answer]] = {}
     for answer in of_gold:
         by_query.setdefault(answer.topic_id, []).append(answer)
@@ -200,8 +213,19 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
         combine=combine,
         gold_per_call=gold_per_call,
     )
+    accepted, with_accepted = agree(
+        session,
+        comparers,
+        [answer for answer in given if queries[answer.topic_id].answer.strip()],
+        queries,
+        {
+            query.query_id: [Context(ACCEPTED, query, ()).answer(query.answer, call_id=None)]
+            for query in queries.values()
+        },
+        combine=combine,
+    )
     session.stop_if_deferred()
-    failures += [*unassigned, *uncited, *uncompared]
+    failures += [*unassigned, *uncited, *unchecked, *uncompared, *with_accepted]
     return Answering(
         answers=tuple(answers),
         gold_answers=tuple(of_gold),
@@ -211,6 +235,8 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
         citations=tuple(answer for answer in cited if answer.run_id != GOLD),
         gold_citations=tuple(answer for answer in cited if answer.run_id == GOLD),
         failures=tuple(failures),
+        accepted=tuple(accepted),
+        checks=tuple(checks),
     )
 
 
@@ -239,6 +265,33 @@ def cited_texts(collection: Collection, answers: Iterable[Answer]) -> dict[str, 
             tokens=0,
         )
     return texts
+
+
+def copied_from(
+    collection: Collection, answers: Iterable[Answer], texts: Mapping[str, Chunk]
+) -> dict[str, str]:
+    """Give the ids of passages that answers are word for word, by the text of the answer.
+
+    These are whole chunks of the corpus; and, for answers of at least `COPIED` words, also parts of
+    what they cite or of gold chunks, whose `texts` are known.
+    """
+    wanted = {_bare(answer.text): answer.text for answer in answers if answer.is_answered}
+    copies: dict[str, str] = {}
+    for batch in collection.corpus.batches(["chunk_id", "text"]) if wanted else ():
+        for id_, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if (answer := wanted.get(_bare(text))) is not None:
+                copies.setdefault(answer, id_)
+    bare_texts = {id_: _bare(chunk.text) for id_, chunk in texts.items()}
+    for bare, answer in wanted.items():
+        if len(answer.split()) >= COPIED:
+            holding = (id_ for id_, text in bare_texts.items() if bare in text)
+            if (id_ := next(holding, None)) is not None:
+                copies.setdefault(answer, id_)
+    return copies
+
+
+def _bare(text: str) -> str:
+    return "".join(text.split())
 
 
 def _for_all(own: OwnAnswers, queries: Mapping[str, Query]) -> list[Answer]:

@@ -21,6 +21,7 @@ from freshstack_dspy.records import (
     AssignedAnswer,
     AssignedNugget,
     Assignment,
+    CheckedAnswer,
     Importance,
     JudgedAnswer,
     Record,
@@ -266,11 +267,11 @@ def _nuggets_by_query(answers: Sequence[AssignedAnswer]) -> dict[str, dict[str, 
 
 CITATION_MEASURES = tuple(
     f"{weighting}_{kind}_{citations}"
-    for citations in ("first", "all")
+    for citations in ("first", "all", "best")
     for weighting in ("weighted", "hard")
     for kind in ("precision", "recall")
 )
-"""weighted_precision_first, …, hard_recall_all."""
+"""weighted_precision_first, …, hard_recall_best."""
 
 
 def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
@@ -282,7 +283,8 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
     where the weight is 1 for full, 1/2 for partial (hard: 0) and 0 for no support. A sentence
     without citations only lowers recall. A sentence whose citations have no label is left out of
     both denominators. If there are several citations, either the first counts, as TREC judged them,
-    or the mean of those with a label.
+    or the mean or the best of those with a label. The best is for systems whose citations are of the
+    whole answer.
 
     Source: Thakur et al., Support Evaluation for the TREC 2024 RAG Track, 2025 (arXiv 2504.15205),
     section 3.4. The variants and the treatment of missing labels follow castorini's RAGDoll 0.1.0,
@@ -301,7 +303,7 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
         ]
         if weights:
             cited += 1
-            total += sum(weights) / len(weights)
+            total += max(weights) if citations == "best" else sum(weights) / len(weights)
         elif counting:
             unlabelled += 1
         else:
@@ -317,7 +319,7 @@ def citation_support(answer: JudgedAnswer, measure: str) -> Estimate:
 
 
 def score_citations(answers: Iterable[JudgedAnswer]) -> Scores:
-    """Score answers by all eight measures of citation support."""
+    """Score answers by all measures of citation support."""
     scored = []
     for answer in answers:
         citations = [each for sentence in answer.sentences for each in sentence.citations]
@@ -335,6 +337,31 @@ def score_citations(answers: Iterable[JudgedAnswer]) -> Scores:
         values = {name: citation_support(answer, name) for name in CITATION_MEASURES}
         scored.append(_Scored(answer.run_id, answer.topic_id, values, counts))
     return _summarise(CITATION_MEASURES, scored)
+
+
+# What answers contradict
+
+
+CONTRADICTED = "contradicted"
+"""The share of the nuggets that an answer contradicts; the lower, the better."""
+
+
+def score_checks(answers: Iterable[CheckedAnswer]) -> Scores:
+    """Compute the share of a query's nuggets that each answer contradicts, and count what it is.
+
+    An answer without a text contradicts nothing, and has no value.
+    """
+    scored = []
+    for answer in answers:
+        if answer.kind == NOT_RETRIEVED:
+            scored.append(_Scored(answer.run_id, answer.query_id))
+            continue
+        value = Estimate(reason=answer.reason or f"the answer is {answer.kind}")
+        if answer.contradictions is not None:
+            value = Estimate(value=len(answer.contradictions) / answer.nuggets)
+        counts = {answer.kind: 1, "contradicting": int(bool(answer.contradictions))}
+        scored.append(_Scored(answer.run_id, answer.query_id, {CONTRADICTED: value}, counts))
+    return _summarise((CONTRADICTED,), scored)
 
 
 # Agreement with answers from gold chunks

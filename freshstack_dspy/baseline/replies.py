@@ -364,6 +364,11 @@ def _relevance(question: str, passages: list[Json]) -> Json:
     return {"grades": grades}
 
 
+def _contradictions(**_inputs: Any) -> Json:
+    """None, for words alone do not tell."""
+    return {"declines": False, "contradicted": []}
+
+
 def _compare(question: str, references: list[Json], answer: str) -> Json:
     best, share = _nearest(question, references, answer)
     return {
@@ -393,7 +398,9 @@ def _nearest(question: str, references: list[Json], answer: str) -> tuple[int, f
     return best["number"], share(best)
 
 
-_MAY_BE_EMPTY = frozenset(["nuggets", "found", "verdicts", "answerable", "sentences"])
+_MAY_BE_EMPTY = frozenset(
+    ["nuggets", "found", "verdicts", "answerable", "sentences", "declines", "contradicted"]
+)
 """Outputs that say by it that there is nothing."""
 _TASKS: dict[str, Callable[..., Json]] = {
     "AnswerClosedBook": _closed_book,
@@ -402,6 +409,7 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "CompareAnswers": _compare,
     "DecomposeQuestion": _sub_questions,
     "DecontextualizePassages": _passages,
+    "FindContradictions": _contradictions,
     "GradeAgreement": _grade,
     "GradeAnswerability": partial(_judge, "graded_5"),
     "GradeRelevance": _relevance,

@@ -5,14 +5,24 @@ from typing import Any, get_args
 
 from freshstack_dspy.corpus.shown_chunks import ChunkPart, parts_of
 from freshstack_dspy.lm.typed import Prediction, Program
-from freshstack_dspy.programs.support_judge import passage_inputs
-from freshstack_dspy.records import Answer, Chunk, CitedSentence, Expansion, Query, as_query
+from freshstack_dspy.programs.support_judge import as_nuggets, numbered_nuggets, passage_inputs
+from freshstack_dspy.records import (
+    Answer,
+    Chunk,
+    CitedSentence,
+    Contradiction,
+    Expansion,
+    Nugget,
+    Query,
+    as_query,
+)
 from freshstack_dspy.signatures.answers import (
     AgreementGrade,
     AnswerClosedBook,
     AnswerQuestion,
     CompareAnswers,
     DecomposeQuestion,
+    FindContradictions,
     GradeAgreement,
     ReferenceAnswer,
 )
@@ -131,6 +141,45 @@ class AnswerComparer(Program):
             agrees=score >= (2 if self.graded else 1),
             score=score,
             reason=reply.reason,
+            call_id=reply.call_id,
+        )
+
+
+class Contradictions(Prediction):
+    """What an answer contradicts."""
+
+    contradictions: tuple[Contradiction, ...]
+    declines: bool
+    """Whether it says that it does not answer."""
+    call_id: str
+
+
+class ContradictionFinder(Program):
+    """From a question, its nuggets and an answer to the nuggets that the answer contradicts."""
+
+    def __init__(self) -> None:
+        super().__init__(FindContradictions)
+
+    def forward(
+        self, query: Query | str, nuggets: Sequence[Nugget | str], answer: str
+    ) -> Contradictions:
+        """Find them; the query's own answer is not shown."""
+        query = as_query(query)
+        listed = as_nuggets(query, nuggets)
+        reply = self.ask(
+            question=ShownQuestion.of(query), nuggets=numbered_nuggets(listed), answer=answer
+        )
+        return Contradictions(
+            contradictions=tuple(
+                Contradiction(
+                    nugget_id=listed[each.nugget - 1].nugget_id,
+                    nugget=listed[each.nugget - 1].text,
+                    quote=each.quote,
+                    reason=each.reason,
+                )
+                for each in sorted(reply.contradicted, key=lambda each: each.nugget)
+            ),
+            declines=reply.declines,
             call_id=reply.call_id,
         )
 

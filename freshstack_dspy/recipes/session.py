@@ -48,6 +48,7 @@ ROLES: Mapping[str, Role] = {
     "contamination": "judge",
     "assignment": "judge",
     "citation": "judge",
+    "contradiction": "judge",
     "comparison": "judge",
     "gold_answer": "gold_generator",
     "answer": "generator",

@@ -5,18 +5,20 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from freshstack_dspy.lm.schemas import Bound, PassageNumber, Reason
-from freshstack_dspy.lm.typed import named
-from freshstack_dspy.signatures.judge_support import NumberedChunk
+from freshstack_dspy.lm.schemas import Bound, NuggetNumber, PassageNumber, Reason
+from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, named
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
 from freshstack_dspy.signatures.question import PromptPart, ShownQuestion
 from freshstack_dspy.signatures.reply_rules import (
     DISTINCT,
     FilledText,
     Sentence,
     numbers_of,
+    quoted,
     raise_if,
     within_limit,
 )
+from freshstack_dspy.text import find_quotation
 
 
 class AnswerSentence(PromptPart):
@@ -122,6 +124,59 @@ class GradeAgreement(dspy.Signature):
     grade: AgreementGrade = dspy.OutputField(
         desc="how far the answer agrees with the reference answer that it is nearest to"
     )
+
+
+class ContradictedNugget(PromptPart):
+    """A nugget that an answer contradicts, and its words that do."""
+
+    nugget: NuggetNumber = Field(description="the number of the nugget")
+    quote: FilledText = Field(
+        description="the words of the answer that contradict it, copied exactly and as few as will "
+        "do"
+    )
+    reason: Reason = Field(description="one sentence: why both cannot be true")
+
+
+def _in_the_answer(
+    contradicted: list[ContradictedNugget], info: ValidationInfo
+) -> list[ContradictedNugget]:
+    inputs = info.context or {}
+    numbers = numbers_of(inputs, "nuggets")
+    faults = []
+    if numbers and (unknown := sorted({each.nugget for each in contradicted} - numbers)):
+        faults.append(f"there is no nugget {unknown}")
+    if numbers and ACCEPT_LESSER_FAULTS not in inputs:
+        faults += [
+            f"the answer does not have the words {quoted(each.quote)}, quoted for nugget "
+            f"{each.nugget}; copy them exactly"
+            for each in contradicted
+            if not find_quotation(each.quote, inputs["answer"])
+        ]
+    raise_if(faults)
+    return contradicted
+
+
+@named
+class FindContradictions(dspy.Signature):
+    """Find the nuggets that an answer to a question contradicts, and tell whether it answers at all.
+
+    A nugget is a fact that is known to be true. The answer contradicts it if what the answer states
+    and the nugget cannot both be true of the same thing, version and case: another value, name,
+    cause, order or direction, or a denial. Someone who followed the answer would then do or believe
+    something wrong. What the answer leaves out, says less precisely, or solves in another way that
+    may work too is no contradiction. Most answers contradict no nugget.
+
+    An answer declines if it gives nothing of what was asked and says so: that it cannot or will not
+    answer, does not know, or found nothing. One that answers a part does not decline.
+    """
+
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
+    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
+    answer: str = dspy.InputField(desc="the answer")
+    declines: bool = dspy.OutputField(desc="whether the answer declines to answer")
+    contradicted: Annotated[
+        list[ContradictedNugget], DISTINCT, AfterValidator(_in_the_answer), Bound(most=20)
+    ] = dspy.OutputField(desc="the nuggets that it contradicts; mostly none")
 
 
 @named

@@ -20,11 +20,17 @@ from freshstack_dspy.pages.page import (
     Value,
     counted,
     cut,
+    interval,
     notes,
+    p_value,
 )
 from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.views.measures import redundancy_table
 from freshstack_dspy.views.scores import GOLD, missing_lines, run_tables
+
+_SHOWN = 3
+"""How many examples of one kind are shown."""
+
 
 # Answers from runs
 
@@ -37,12 +43,16 @@ def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
         "agreement": metrics.agreement,
         "nuggets": metrics.nuggets,
         "citations": metrics.citations,
+        "accepted": metrics.accepted,
+        "checks": metrics.checks,
     }
     return Page(
         f"{out}: {counted(len(metrics.answering.answers), 'answer')} from {_sources(account)}",
         (
+            *_systems(metrics),
             *_scored(metrics),
             *_rankings(metrics),
+            *_compared(metrics),
             *_relations(metrics),
             *_cases(metrics, out),
             *map(Text, _answer_lines(metrics, out)),
@@ -73,6 +83,91 @@ def _sources(account: AnsweringAccount) -> str:
     return " and ".join(runs + ([counted(systems, "system")] if systems else []))
 
 
+_KINDS = ("answer", "copied", "declined", "empty", "failed", "undecided")
+_MEANINGS = (
+    "copied: it is a passage of the corpus, word for word; declined: it says that it does not answer",
+    "an empty answer holds no nugget; one that failed, as the system says, does not count",
+    "contradicting: answers that contradict a nugget, and below the mean share of the nuggets",
+    "no answer: queries without one, which do not count",
+)
+
+
+def _systems(metrics: AnswerMetrics) -> Iterator[Page]:
+    """What the answers of systems are, and the nuggets in those that answer."""
+    if metrics.checks is None:
+        return
+    recalls = {run.run: run.values("A_strict") for run in metrics.nuggets.runs}
+    answering = {
+        run.run: [
+            recalls[run.run][query]
+            for query, counts in run.counts.items()
+            if not counts.keys() & {"declined", "empty"} and query in recalls[run.run]
+        ]
+        for run in metrics.checks.runs
+    }
+    columns: dict[str, Any] = {"system": "run"}
+    columns |= {
+        kind: lambda run, kind=kind: run.total[kind]
+        for kind in _KINDS
+        if kind in ("answer", "empty") or any(run.total[kind] for run in metrics.checks.runs)
+    }
+    columns["no answer"] = lambda run: len(run.absent)
+    columns["contra-\ndicting"] = lambda run: (
+        run.total["contradicting"],
+        Value(run.means["contradicted"]),
+    )
+    columns["A_strict where\nit answers"] = lambda run: Value(
+        fmean(answering[run.run]) if answering[run.run] else None
+    )
+    table = Table.of(metrics.checks.runs, columns, ids=(0,))
+    meanings = (each for each in _MEANINGS if "copied" not in each or "copied" in columns)
+    yield Page("the answers of systems", (table, *notes(*meanings), *_examples(metrics)))
+
+
+def _examples(metrics: AnswerMetrics) -> Iterator[Text]:
+    """Show the first answers that contradict a nugget, and citations that are not in the corpus."""
+    contradicting = [each for each in metrics.answering.checks if each.contradictions]
+    for check in contradicting[:_SHOWN]:
+        first = (check.contradictions or ())[0]
+        yield Text(
+            f"{cut(check.run_id)} to {cut(check.query_id)}: “{cut(first.quote, 100)}”", "item"
+        )
+        yield Text(f"contradicts: {cut(first.nugget, 100)}", "item")
+    outside = [each for each in metrics.answering.answers if each.outside]
+    if outside:
+        number = sum(len(each.outside) for each in outside)
+        yield Text(
+            f"{counted(number, 'reference is', 'references are')} outside the corpus, so that "
+            "they support nothing and are not relevant:"
+        )
+    for answer in outside[:_SHOWN]:
+        why = next(iter(answer.outside.values()))
+        yield Text(f"{cut(answer.run_id)} to {cut(answer.topic_id)}: {cut(why, 150)}", "item")
+
+
+def _compared(metrics: AnswerMetrics) -> Iterator[Page]:
+    """Every two runs and systems, with tests."""
+    if len(metrics.account.runs) < 2:
+        return
+    comparison = metrics.compare()
+    columns: dict[str, Any] = {
+        "measure": "measure",
+        "pair": lambda each: f"{each.run} − {each.against}",
+        "queries": "queries",
+        "difference": lambda each: interval(each.interval, "+.4f", "+.3f"),
+        "p adjusted": lambda each: p_value(each.adjusted_p),
+        "verdict": "verdict",
+    }
+    if metrics.dry_run:
+        del columns["p adjusted"]
+    note = (
+        "on the queries that both answer; 95 % bootstrap intervals, and p of the paired permutation "
+        "test, adjusted over all lines (Holm)"
+    )
+    table = Table.of(comparison.differences, columns, keys=1, ids=(1,))
+    yield Page("differences", (table, *notes(note)))
+
+
 def _scored(metrics: AnswerMetrics) -> Iterator[Page]:
     """The sections of agreement with the gold answers, of nuggets and of citations."""
 
@@ -95,6 +190,13 @@ def _scored(metrics: AnswerMetrics) -> Iterator[Page]:
         *("agree", "disagree", "undecided"),
         note=note,
     )
+    if metrics.accepted is not None:
+        yield section(
+            "agreement with the answers that people accepted",
+            metrics.accepted,
+            list(metrics.accepted.measures),
+            *("agree", "disagree", "undecided"),
+        )
     measured = {"A_strict"}.union(
         *(run.per_query[q] for run in metrics.nuggets.runs for q in run.per_query)
     )
@@ -109,8 +211,9 @@ def _scored(metrics: AnswerMetrics) -> Iterator[Page]:
         yield section(
             "support of the sentences by the first chunk that each cites (TREC RAG)",
             metrics.citations,
-            ["weighted_precision_first", "weighted_recall_first"],
-            *("uncited", "unlabelled"),
+            ["weighted_precision_first", "weighted_recall_first"]
+            + ["weighted_recall_best"] * bool(account.systems),
+            *("uncited", "unlabelled", *(["outside"] if account.systems else [])),
         )
 
 
@@ -124,12 +227,15 @@ def _rankings(metrics: AnswerMetrics) -> Iterator[Page]:
     for run in (*metrics.rankings, GOLD):
         if (mean := metrics.coverage.get(run)) is not None:
             means = metrics.rankings[run].means.values() if run in metrics.rankings else ()
+            if run == GOLD and metrics.gold_context is not None:
+                means = metrics.gold_context.means.values()
             without = [None] * (len(measures) - len(means))
             rows.append((run, Value(mean.value), mean.groups, *means, *without))
     title = "answerable nuggets that the answers support, next to the rankings"
     systems = [run for run in metrics.account.systems if run in metrics.rankings]
     note = (
-        f"of {', '.join(map(cut, systems))}: all that it was shown or cites, without a cut-off"
+        f"of {', '.join(map(cut, systems))}: all that it was shown or cites, without a cut-off; of "
+        "gold: the gold chunks, a bound"
         if systems
         else ""
     )
@@ -194,8 +300,12 @@ def _cases(metrics: AnswerMetrics, out: Path) -> Iterator[Text]:
 def _answer_lines(metrics: AnswerMetrics, out: Path) -> Iterator[str]:
     answering, account = metrics.answering, metrics.account
     yield from _asked(
-        {"answer": (account.model,), **account.models},
-        {"answer": "answered", "comparison": "compared", "assignment": "judged"},
+        {"answer": (account.model,), "gold_answer": (account.model,), **account.models},
+        {
+            ("gold_answer" if account.runs == account.systems else "answer"): "answered",
+            "comparison": "compared",
+            "assignment": "judged",
+        },
     )
     if warning := grading_own_words(account.models):
         yield warning
@@ -205,7 +315,8 @@ def _answer_lines(metrics: AnswerMetrics, out: Path) -> Iterator[str]:
             f"{counted(omitted, 'chunk')} not shown to the generator, for there was no room in the "
             "model's window, or no text; see omitted in answers.jsonl and gold_answers.jsonl"
         )
-    if empty := sum(each.status == "ok" and not each.is_answered for each in answering.answers):
+    generated = (each for each in answering.answers if each.run_id not in account.systems)
+    if empty := sum(each.status == "ok" and not each.is_answered for each in generated):
         yield f"{counted(empty, 'context')} in which the generator found no answer"
     if answering.failures:
         yield f"{counted(len(answering.failures), 'failure')}; see {out / 'failures.jsonl'}"

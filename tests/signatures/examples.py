@@ -12,6 +12,7 @@ from freshstack_dspy.signatures.answers import (
     AnswerQuestion,
     CompareAnswers,
     DecomposeQuestion,
+    FindContradictions,
     GradeAgreement,
     ReferenceAnswer,
 )
@@ -72,6 +73,11 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
     ChooseBestPassage: {"question": QUESTION, "passages": JUDGING["chunks"]},
     DecomposeQuestion: {"question": QUESTION, "limit": 5},
     DecontextualizePassages: {"title": "docs/años.md", "document": "It reads them.", "limit": 3},
+    FindContradictions: {
+        "question": QUESTION,
+        "nuggets": JUDGING["nuggets"],
+        "answer": "They are in millimetres.",
+    },
     GradeAgreement: COMPARING,
     GradeAnswerability: JUDGING,
     GradeRelevance: {"question": QUESTION, "passages": JUDGING["chunks"]},
