@@ -233,9 +233,11 @@ def answer(
         FreshstackError: As `own_answers` and `answer_from_runs`.
     """
     given: dict[str, Any] = {**options}
-    rules = {"k": (10,), "gold_answers": 1, "comparers": SHOWN_COMPARERS}
-    rules |= {name: given.pop(name) for name in AnswerOptions.__annotations__ if name in given}
-    if out is not None and (out := Path(out)).exists() and not replace:
+    rules: dict[str, Any] = {"k": (10,), "gold_answers": 1, "comparers": SHOWN_COMPARERS}
+    own = AnswerOptions.__annotations__.keys() - SessionOptions.__annotations__.keys()
+    rules |= {name: given.pop(name) for name in own & given.keys()}
+    out = None if out is None else Path(out)
+    if out is not None and out.exists() and not replace:
         raise ConfigError(f"{out} exists; name another folder, or add {argument('replace', True)}")
     loaded = Collection.load(collection)
     read = [run if isinstance(run, Run) else read_chunk_run(run) for run in runs]

@@ -13,6 +13,7 @@ from freshstack_dspy.cli.command import (
     AtLeastOne,
     Measures,
     Outcome,
+    asking,
     check_out,
     command,
     judging,
@@ -71,7 +72,6 @@ def answer(
             yes_no, and what needs no model.
         combine: Which comparers an answer has to agree by: the first, any, more than half, or all.
     """
-    from freshstack_dspy.answering.own_answers import NO_ANSWERS, own_answers
     from freshstack_dspy.measures.searches import read_chunk_run
 
     check_out(out, replace=replace, folder=True)
@@ -80,7 +80,6 @@ def answer(
     read = [read_chunk_run(path) for path in runs or ()]
     if not runs and not answers:
         raise typer.BadParameter("name run files, or a file of answers with --answers")
-    own = own_answers(loaded, answers) if answers else NO_ANSWERS
     rules: dict[str, Any] = {
         "k": k or [10],
         "gold_answers": gold_answers,
@@ -88,28 +87,29 @@ def answer(
         "combine": combine,
         "chunks_per_call": chunks_per_call,
         "gold_per_call": gold_per_call,
-        "own": own,
     }
 
     def answered(session: "Session") -> Any:
+        from freshstack_dspy.answering.own_answers import NO_ANSWERS, own_answers
         from freshstack_dspy.answering.reteval import answer_from_runs
 
-        return answer_from_runs(session, loaded, read, **rules)
+        own = own_answers(loaded, answers) if answers else NO_ANSWERS
+        return answer_from_runs(session, loaded, read, own=own, **rules)
 
     if plan:
         return _plan(config, loaded, answered)
-    with judging(config, how, out) as session:
-        from freshstack_dspy.answering.metrics import (
-            answer_metrics,
-            answering_account,
-            write_answers,
+    with asking(how) as (options, _):
+        metrics = fs.answer(
+            loaded,
+            read,
+            config=config,
+            answers=answers,
+            out=out,
+            replace=replace,
+            **rules,
+            **options,
         )
-
-        answering = answered(session)
-        account = answering_account(session, loaded, answering, **rules)
-    metrics = answer_metrics(answering, account, loaded, read)
-    write_answers(out, answering, account, metrics.cases)
-    return Outcome(metrics.page(out), code=int(bool(answering.failures)))
+    return Outcome(metrics.page(out), code=int(bool(metrics.answering.failures)))
 
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:

@@ -151,7 +151,7 @@ def _compared(metrics: AnswerMetrics) -> Iterator[Page]:
         return
     comparison = metrics.compare()
     columns: dict[str, Any] = {
-        "measure": "measure",
+        "measure": lambda each: each.measure.replace("_", " "),
         "pair": lambda each: f"{each.run} − {each.against}",
         "queries": "queries",
         "difference": lambda each: interval(each.interval, "+.4f", "+.3f"),
@@ -221,7 +221,7 @@ def _rankings(metrics: AnswerMetrics) -> Iterator[Page]:
     if not metrics.rankings:
         return
     measures = next(iter(metrics.rankings.values())).measures
-    if len({each.measures for each in metrics.rankings.values()}) > 1:
+    if metrics.account.systems or len(metrics.account.k) > 1:
         measures = FAMILIES  # each has its own cut-off, which its name says, or none
     rows: list[tuple[Cell, ...]] = []
     for run in (*metrics.rankings, GOLD):
