@@ -62,6 +62,7 @@ STEPS = (
     "citation",
     "contradiction",
     "comparison",
+    "correctness",
 )
 """The steps of our recipes, in the order in which they ask."""
 StepName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]

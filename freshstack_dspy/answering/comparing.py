@@ -18,6 +18,7 @@ from freshstack_dspy.records import (
     Answer,
     AnsweringFailure,
     Query,
+    StepName,
 )
 from freshstack_dspy.registry import Registry
 
@@ -84,16 +85,17 @@ def agree(
     *,
     combine: Combination = "first",
     gold_per_call: int | None = None,
+    step: StepName = "comparison",
 ) -> tuple[list[Agreement], list[AnsweringFailure]]:
     """Compare every answer with the gold answers, by every comparer, and combine the verdicts."""
     columns: list[list[Agreement]] = []
     failures: list[AnsweringFailure] = []
     for name, threshold in comparers.items():
-        ask = partial(_compared, _comparer(session, name), name, threshold, queries)
+        ask = partial(_compared, _comparer(session, name), name, threshold, queries, step)
         asks_model = name in ("yes_no", "graded")
         size = gold_per_call if asks_model else None
         calls = [call for each in answers for call in _calls(each, golds[each.topic_id], size)]
-        outcomes = session.each("comparison", ask, calls) if asks_model else [*map(ask, calls)]
+        outcomes = session.each(step, ask, calls) if asks_model else [*map(ask, calls)]
         failures += [outcome.failure for outcome in outcomes if outcome.failure is not None]
         records: Iterable[Agreement] = (outcome.record for outcome in outcomes)
         columns.append(
@@ -184,6 +186,7 @@ def _compared(
     name: str,
     threshold: float,
     queries: Mapping[str, Query],
+    step: StepName,
     call: _Call,
 ) -> RecordAndFailure:
     """Tell whether an answer agrees with a gold one; the comparer is asked only if needed."""
@@ -203,7 +206,7 @@ def _compared(
                 verdict |= {"agrees": None, "status": failed.status, "reason": reason}
         except ReplyError as error:
             verdict = {"status": error.status, "reason": str(error), "call_id": error.call_id}
-            failure = AnsweringFailure.of(answer, "comparison", error)
+            failure = AnsweringFailure.of(answer, step, error)
     elif "agrees" in verdict:
         verdict["scores"] = {name: verdict["agrees"] * _HIGHEST.get(name, 1.0)}
     agreement = Agreement(

@@ -87,7 +87,7 @@ _OF_SYSTEMS = ("accepted", "checks")
 """Those that a folder without answers of systems lacks."""
 SHOWN_COMPARERS = {name: COMPARERS[name] for name in ("yes_no", "exact_match", "token_f1")}
 """The comparers by default: the first decides, the others need no model."""
-_JUDGING = ("assignment", "citation", "contradiction", "comparison")
+_JUDGING = ("assignment", "citation", "contradiction", "comparison", "correctness")
 COMPARED = ("A_strict", "V_strict", "agreement", "accepted", "weighted_recall_best", "contradicted")
 """The measures by which runs and systems are compared with tests."""
 

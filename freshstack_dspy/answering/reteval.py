@@ -213,19 +213,11 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
         combine=combine,
         gold_per_call=gold_per_call,
     )
-    accepted, with_accepted = agree(
-        session,
-        comparers,
-        [answer for answer in given if queries[answer.topic_id].answer.strip()],
-        queries,
-        {
-            query.query_id: [Context(ACCEPTED, query, ()).answer(query.answer, call_id=None)]
-            for query in queries.values()
-        },
-        combine=combine,
+    accepted, incomparable = (
+        _correct(session, comparers, given, queries, combine) if given else ([], [])
     )
     session.stop_if_deferred()
-    failures += [*unassigned, *uncited, *unchecked, *uncompared, *with_accepted]
+    failures += [*unassigned, *uncited, *unchecked, *uncompared, *incomparable]
     return Answering(
         answers=tuple(answers),
         gold_answers=tuple(of_gold),
@@ -265,6 +257,25 @@ def cited_texts(collection: Collection, answers: Iterable[Answer]) -> dict[str, 
             tokens=0,
         )
     return texts
+
+
+def _correct(
+    session: Session,
+    comparers: Mapping[str, float],
+    answers: Sequence[Answer],
+    queries: Mapping[str, Query],
+    combine: Combination,
+) -> tuple[list[Agreement], list[AnsweringFailure]]:
+    """Compare answers with those that people accepted, where there are any."""
+    accepted = {
+        query.query_id: [Context(ACCEPTED, query, ()).answer(query.answer, call_id=None)]
+        for query in queries.values()
+        if query.answer.strip()
+    }
+    answers = [answer for answer in answers if answer.topic_id in accepted]
+    return agree(
+        session, comparers, answers, queries, accepted, combine=combine, step="correctness"
+    )
 
 
 def copied_from(

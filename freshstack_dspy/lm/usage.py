@@ -58,7 +58,7 @@ class StepLedger(Record):
 def grading_own_words(models: Mapping[str, Collection[str]]) -> str:
     """Say which models both wrote answers and judge them, by the models of each step; or nothing."""
     writers = {*models.get("answer", ()), *models.get("gold_answer", ())}
-    steps = ("assignment", "citation", "comparison")
+    steps = ("assignment", "citation", "contradiction", "comparison", "correctness")
     graders = {name for step in steps for name in models.get(step, ())}
     names = sorted(name for name in writers & graders if not name.startswith("extractive/"))
     if not names:

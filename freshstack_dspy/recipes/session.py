@@ -50,6 +50,7 @@ ROLES: Mapping[str, Role] = {
     "citation": "judge",
     "contradiction": "judge",
     "comparison": "judge",
+    "correctness": "judge",
     "gold_answer": "gold_generator",
     "answer": "generator",
 }

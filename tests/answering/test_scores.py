@@ -143,6 +143,10 @@ def test_five_sentences_by_hand() -> None:
         "weighted_recall_all": 2 / 4,
         "hard_precision_all": 1.5 / 3,
         "hard_recall_all": 1.5 / 4,
+        "weighted_precision_best": 2.5 / 3,
+        "weighted_recall_best": 2.5 / 4,
+        "hard_precision_best": 2 / 3,
+        "hard_recall_best": 2 / 4,
     }
 
 
