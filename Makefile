@@ -26,7 +26,7 @@ live: $(DEV)  ## a build, killed and resumed, its replay and an optimization wit
 	npm install --silent --prefix .venv-live --no-audit --no-fund --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
 	$(BIN)/python -m pytest -s -m live tests/live
 
-formats:  ## exports loaded by BEIR, MTEB, sentence-transformers and FlagEmbedding, which bring PyTorch, Auto-Judge and ranx, and the retrievers of frameworks: in an environment of their own
+formats:  ## exports loaded by BEIR, MTEB, sentence-transformers and FlagEmbedding, which bring PyTorch, Auto-Judge and ranx, the retrievers of frameworks, and stores (Qdrant, PostgreSQL): in an environment of their own
 	test -x .venv-formats/bin/python || $(PYTHON) -m venv .venv-formats
 	.venv-formats/bin/python -m pip install --quiet uv
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python torch==2.13.0

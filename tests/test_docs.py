@@ -27,6 +27,7 @@ import freshstack_dspy
 from freshstack_dspy import BuildConfig, build, retrieve
 from freshstack_dspy.cli import main
 from freshstack_dspy.cli.app import app
+from tests.stores import stores
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -35,14 +36,17 @@ PAGES = [
     ROOT / "plugins/autojudge/README.md",
 ]
 """Without the page of commands, which `make site` writes."""
-MARKS = {
+MARKS: dict[str, Any] = {
     "plugins/autojudge/README.md": pytest.mark.skipif(
         importlib.util.find_spec("freshstack_autojudge") is None,
         reason="pip install ./plugins/autojudge",
     ),
     "docs/growing.md": pytest.mark.slow,
     "docs/trust.md": pytest.mark.slow,
-    "docs/your-retriever.md": pytest.mark.formats,
+    "docs/your-retriever.md": [
+        pytest.mark.formats,
+        pytest.mark.filterwarnings("ignore:connection .* was deleted while still open"),
+    ],
 }
 """Of pages that take more than a few seconds, or have blocks that need packages of `formats` or a plug-in."""
 _FENCE = re.compile(
@@ -134,6 +138,18 @@ def desk(
     return tmp_path
 
 
+@pytest.fixture
+def running_stores(page: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The servers whose addresses a page takes from the environment."""
+    if "OPENSEARCH_URL" not in page.read_text(encoding="utf-8"):
+        yield
+        return
+    with stores() as addresses:
+        for name, address in addresses.items():
+            monkeypatch.setenv(name, address)
+        yield
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -143,7 +159,7 @@ def desk(
         and page.name != "tutorial.md"  # in tests/test_tutorial.py, with its outputs
     ],
 )
-@pytest.mark.usefixtures("desk")
+@pytest.mark.usefixtures("desk", "running_stores")
 def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
     """Those of one page share a namespace and a folder."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
