@@ -353,14 +353,51 @@ class AnswerLabel(GivenLabel):
     gold_answer: str | None = None
 
 
-TaskKind = Literal["support", "answerability", "nuggets", "answer"]
+class ReportLabel(GivenLabel):
+    """Whether a report answers a sub-question, and with which words (CRUX, §A.2, task 1)."""
+
+    kind: Literal["report"] = "report"
+    run_id: str
+    nugget_id: str
+    label: int = Field(ge=0, le=1)
+    """1 if someone who reads only the report has the answer."""
+    evidence: Spans = ()
+    """Places in `report`, in characters, of the words that answer it."""
+    marked: tuple[str, ...] = ()
+    """The words at `evidence`."""
+    report: str
+    """The text that was labelled."""
+    question: str | None = None
+    nugget: str | None = None
+
+    @model_validator(mode="after")
+    def _evidence_is_what_was_marked(self) -> Self:
+        if len(self.evidence) != len(self.marked):
+            raise ValueError(
+                f"evidence has {len(self.evidence)} places, and marked {len(self.marked)} texts"
+            )
+        length = len(self.report)
+        for (start, end), words in zip(self.evidence, self.marked, strict=True):
+            if not 0 <= start < end <= length:
+                raise ValueError(
+                    f"evidence {start} to {end} is not within the {length} characters of the report"
+                )
+            if (text := self.report[start:end]) != words:
+                raise ValueError(
+                    f"evidence {start} to {end} of the report is {text!r:.80}, not {words!r:.80}"
+                )
+        return self
+
+
+TaskKind = Literal["support", "answerability", "nuggets", "answer", "report"]
 
 
 class LabelTask(Record):
     """Something that people are asked to label; a line of the file that `freshstack sample` writes.
 
     `support` and `answerability` ask for a `HumanLabel` of the pair, `nuggets` for a `NuggetList`
-    and a `NuggetLabel` of each nugget of the query, `answer` for an `AnswerLabel`.
+    and a `NuggetLabel` of each nugget of the query, `answer` for an `AnswerLabel`, `report` for a
+    `ReportLabel` of one sub-question.
     """
 
     kind: TaskKind
@@ -371,7 +408,7 @@ class LabelTask(Record):
     sample: int = Field(default=1, ge=1)
     answer: str | None = None
     gold_answer: str | None = None
-    """The two texts of a task `answer`."""
+    """The two texts of a task `answer`; `answer` is also the text of a report."""
     stratum: str = ""
     """The part of the judgments that it was drawn from."""
     probability: float = Field(default=1, gt=0, le=1)

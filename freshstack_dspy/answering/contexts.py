@@ -97,7 +97,9 @@ class ContextReport(Record):
     reason: str
     """Why there is no report, or no rating."""
     nuggets: tuple[AssignedNugget, ...]
-    """The query's sub-questions, with the judge's ratings."""
+    """The answerable sub-questions of the query, with the judge's ratings."""
+    scale: Scale
+    """The scale of the ratings; its threshold is the paper's η."""
     coverage: float | None
     """Cov(y); None if the report or one of its ratings failed."""
     density: float | None
@@ -323,6 +325,7 @@ def _rated(
     reports = []
     for answer, rated in zip(answers, assigned, strict=True):
         run_id, query_id, density = answer.run_id, answer.topic_id, None
+        answerable = judged[query_id].answerable_ids
         coverage = coverage_of(rated, judged[query_id], scale)
         if coverage is not None:
             density = answer_density(coverage, count_tokens(answer.text), judged[query_id])
@@ -336,7 +339,8 @@ def _rated(
                 cut_from=cut_from.get((run_id, query_id)),
                 status=answer.status,
                 reason=reasons.get((run_id, query_id), "") if coverage is None else "",
-                nuggets=rated.nuggets,
+                nuggets=tuple(nugget for nugget in rated.nuggets if nugget.nugget_id in answerable),
+                scale=scale,
                 coverage=coverage,
                 density=density,
                 call_id=answer.call_id,
@@ -359,7 +363,7 @@ def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
         judged: The judgments of the query's chunks, which determine the answerable nuggets; its
             `rel` is the threshold for the answer too.
     """
-    answerable = [id_ for place, id_ in enumerate(judged.labels) if place in judged.answerable]
+    answerable = judged.answerable_ids
     if not answerable or not ratings.keys() >= set(answerable):
         return None
     return sum(ratings[nugget] >= judged.rel for nugget in answerable) / len(answerable)

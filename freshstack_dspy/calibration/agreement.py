@@ -23,6 +23,13 @@ from freshstack_dspy.calibration.labels import (
     pair_of,
     read_labels,
 )
+from freshstack_dspy.calibration.reports import (
+    CoverageAgreement,
+    RatedReport,
+    ReportId,
+    coverage_agreement,
+    read_reports,
+)
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.grouping import groupings
@@ -50,7 +57,7 @@ from freshstack_dspy.measures.kappa import (
     same_label,
     share_of,
 )
-from freshstack_dspy.measures.spans import shared, size
+from freshstack_dspy.measures.spans import merged, shared, size
 from freshstack_dspy.measures.statistics import Interval, bootstrap
 from freshstack_dspy.pages.page import counted, interval
 from freshstack_dspy.pages.shown import Shown
@@ -64,6 +71,7 @@ from freshstack_dspy.records import (
     NuggetLabel,
     NuggetList,
     Record,
+    ReportLabel,
     Scale,
     Spans,
 )
@@ -98,11 +106,12 @@ class Disagreement(Record):
     """A person's label that differs from the judge's."""
 
     item: ItemId
-    """query_id, nugget_id, chunk_id; for an answer, query_id, run_id."""
+    """query_id, nugget_id, chunk_id; for an answer, query_id, run_id; for a report, query_id,
+    nugget_id, run_id."""
     question: str = ""
     nugget: str = ""
     passage: str = ""
-    """The chunk's text; only `agree` fills in the texts and both kinds of evidence."""
+    """The text of the chunk or report; answers have no texts and no evidence here."""
     judge: int
     reason: str
     evidence: tuple[str, ...] = ()
@@ -118,7 +127,7 @@ class AgreementReport(Record, Shown):
     """The result of `agree`."""
 
     kind: str
-    """`support`, `answerability` or `answer`."""
+    """`support`, `answerability`, `answer` or `report`."""
     pairs: int
     """The number of labelled pairs that are compared."""
     labels: int
@@ -144,7 +153,9 @@ class AgreementReport(Record, Shown):
     lost: dict[str, tuple[ItemId, ...]] = Field(default_factory=dict)
     """By reason, labelled items that are no longer a pair of the collection; they are left out."""
     labels_by: str = ""
-    """A line on who made the labels of the collection; empty for answers."""
+    """A line on who made the labels of the collection; empty for answers and reports."""
+    coverage: CoverageAgreement | None = None
+    """For reports: Cov(y) by people and by the judge."""
     trust: Trust | None = None
     """What the collection's manifest says about the agreement with people."""
 
@@ -192,8 +203,8 @@ _Groups = Callable[[ItemId, str], Iterable[str]]
 _JUDGE = "judge"
 
 
-def _rating(label: HumanLabel | AnswerLabel, item: ItemId, value: int) -> _Rating:
-    evidence = getattr(label, "evidence", ())
+def _rating(label: HumanLabel | AnswerLabel | ReportLabel, item: ItemId, value: int) -> _Rating:
+    evidence = tuple(merged(getattr(label, "evidence", ())))
     sampled = label.stratum, label.probability
     return _Rating(item, label.annotator, value, label.note, evidence, *sampled)
 
@@ -375,6 +386,82 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
     return _report("answer", folder.name, judge, people, 1, 1, agrees)
 
 
+def agree_on_reports(
+    collection: Collection | Path | str, reports: Path, labels: Sequence[ReportLabel]
+) -> AgreementReport:
+    """Compare the judge's ratings of reports with people's: the labels, and Cov(y) (CRUX, §4.3).
+
+    Args:
+        collection: The collection, or its folder.
+        reports: The rated reports, as in `read_reports`.
+        labels: Labels of sub-questions of these reports.
+
+    Raises:
+        SourceError: The reports cannot be read.
+        CollectionError: No label is about one of the reports.
+    """
+    rated = read_reports(reports, Collection.load(collection))
+    lost: defaultdict[str, list[ItemId]] = defaultdict(list)
+    current: list[ReportLabel] = []
+    for label in labels:
+        report = rated.get((label.query_id, label.run_id))
+        rating = report and report.ratings.get(label.nugget_id)
+        if report is None:
+            lost[f"of reports that are not in {reports}"].append(_report_item(label))
+        elif report.text != label.report:
+            lost["of reports that have another text now"].append(_report_item(label))
+        elif rating is None or label.nugget not in (None, rating.text):
+            lost["of sub-questions that are not asked now, or are worded differently"].append(
+                _report_item(label)
+            )
+        else:
+            current.append(label)
+    judge = [
+        _Rating(
+            (query_id, nugget_id, run_id),
+            _JUDGE,
+            report.answers(nugget_id),
+            rating.reason,
+            report.evidence(nugget_id),
+        )
+        for (query_id, run_id), report in rated.items()
+        for nugget_id, rating in report.ratings.items()
+    ]
+    people = [_rating(label, _report_item(label), label.label) for label in current]
+    drawn_from = {said.item: f"run {said.item[2]}" for said in judge if said.label is not None}
+    items = {why: tuple(group) for why, group in lost.items()}
+    compared = _report("report", reports.name, judge, people, 1, 1, drawn_from, lost=items)
+    disagreements = _in_reports(compared.disagreements, rated, current)
+    coverage = coverage_agreement(rated, current)
+    return compared.model_copy(update={"disagreements": disagreements, "coverage": coverage})
+
+
+def _report_item(label: ReportLabel) -> ItemId:
+    return label.query_id, label.nugget_id, label.run_id
+
+
+def _in_reports(
+    disagreements: Sequence[Disagreement],
+    reports: Mapping[ReportId, RatedReport],
+    labels: Sequence[ReportLabel],
+) -> tuple[Disagreement, ...]:
+    """Add the report, the sub-question and the words that judge and person marked."""
+    by_rater = {(_report_item(label), label.annotator): label for label in labels}
+    completed = []
+    for each in disagreements:
+        query_id, nugget_id, run_id = each.item
+        report, label = reports[query_id, run_id], by_rater[each.item, each.annotator]
+        update = {
+            "question": label.question or "",
+            "nugget": report.ratings[nugget_id].text,
+            "passage": report.text,
+            "evidence": tuple(report.text[slice(*span)] for span in report.evidence(nugget_id)),
+            "marked": label.marked,
+        }
+        completed.append(each.model_copy(update=update))
+    return tuple(completed)
+
+
 def agree_with_judge(
     judgments: Sequence[Judgment], scale: Scale, before: Sequence[Judgment], before_scale: Scale
 ) -> AgreementReport | None:
@@ -436,12 +523,15 @@ def _report(  # noqa: PLR0913 - what is compared, on which scale, and how it was
     ]
     graded = highest > 1 and any((rating.label or 0) > 1 for rating in compared)  # else yes and no
     measured = partial(_measured, highest=highest, threshold=threshold, graded=graded)
-    singly = all(rating.stratum not in (None, "", WHOLE_QUERIES) for rating in compared)
+    singly = kind != "report" and all(
+        rating.stratum not in (None, "", WHOLE_QUERIES) for rating in compared
+    )
+    unit = "characters" if kind == "report" else "bytes"
     by_judge = _bounded(measured(pairs), pairs, weight, threshold, singly=singly)
-    by_judge |= _evidence(pairs, weight)
+    by_judge |= _evidence(pairs, weight, unit)
     by_people: dict[str, Interval] = {}
     if among:
-        by_people = measured(among, apart=True) | _evidence(among, weight)
+        by_people = measured(among, apart=True) | _evidence(among, weight, unit)
         by_people |= _of_many(by_item, weight, highest, threshold, graded=graded)
     parts: defaultdict[str, list[_Pair]] = defaultdict(list)
     for pair in pairs:
@@ -502,7 +592,8 @@ def _by_item(
         said = ", ".join(f"{len(items):,} {why}" for why, items in reasons.items() if items)
         raise CollectionError(
             f"none of the {sum(map(len, reasons.values()))} labels is of a pair with a label of "
-            f"{name!r}{': ' * bool(said)}{said}; ids must be those of judgments.jsonl"
+            f"{name!r}{': ' * bool(said)}{said}"
+            f"{'; ids must be those of judgments.jsonl' * (not lost)}"
         )
     ordered = {
         item: [rating for _, rating in sorted(by_item[item].items())] for item in sorted(by_item)
@@ -600,7 +691,9 @@ def _of_many(
     return bootstrap(_sums((item, coincidences(item)) for item in several), metrics)
 
 
-def _evidence(pairs: Sequence[_Pair], weight: Mapping[ItemId, float]) -> dict[str, Interval]:
+def _evidence(
+    pairs: Sequence[_Pair], weight: Mapping[ItemId, float], unit: str
+) -> dict[str, Interval]:
     """Measure the overlap of two raters' spans, if both marked some; each item counts once."""
     import numpy as np
 
@@ -619,7 +712,7 @@ def _evidence(pairs: Sequence[_Pair], weight: Mapping[ItemId, float]) -> dict[st
         _sums((pair.item, overlap(pair)) for pair in marked),
         lambda sums: {
             "evidence: spans overlap": share_of(sums[:, 1], sums[:, 0]),
-            "evidence: F1 of bytes": share_of(sums[:, 2], sums[:, 0]),
+            f"evidence: F1 of {unit}": share_of(sums[:, 2], sums[:, 0]),
         },
     )
 

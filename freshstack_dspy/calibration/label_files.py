@@ -348,8 +348,10 @@ def tasks_as(format: TaskFormat, tasks: Sequence[LabelTask], collection: Collect
     nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
     rows: list[dict[str, Any]] = []
     for task in tasks:
-        if task.kind == "nuggets":
-            raise ConfigError("lists of nuggets are labelled on the page: freshstack label")
+        if task.kind in ("nuggets", "report"):
+            raise ConfigError(
+                f"tasks of kind {task.kind!r} are labelled on the page: freshstack label"
+            )
         fields = task.model_dump(exclude={"answer", "gold_answer", "sample"})
         texts = {"question": questions[task.query_id]}
         if task.nugget_id is not None and task.chunk_id is not None:

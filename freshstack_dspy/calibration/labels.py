@@ -21,19 +21,21 @@ from freshstack_dspy.records import (
     LabelTask,
     NuggetLabel,
     NuggetList,
+    ReportLabel,
     ScaleName,
 )
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
 
-AnyLabel = HumanLabel | NuggetLabel | NuggetList | AnswerLabel
+AnyLabel = HumanLabel | NuggetLabel | NuggetList | AnswerLabel | ReportLabel
 LABELS: dict[str, type[AnyLabel]] = {
     "support": HumanLabel,
     "answerability": HumanLabel,
     "nugget": NuggetLabel,
     "nugget_list": NuggetList,
     "answer": AnswerLabel,
+    "report": ReportLabel,
 }
 """The record of each kind of label."""
 Paths = Path | str | Sequence[Path | str]
@@ -42,7 +44,7 @@ ItemId = tuple[str, ...]
 PairId = tuple[str, str, str]
 """query_id, nugget_id, chunk_id"""
 TaskId = tuple[Any, ...]
-_TASKS_BY = {"nuggets": (), "answer": ("run_id", "sample")}
+_TASKS_BY = {"nuggets": (), "answer": ("run_id", "sample"), "report": ("run_id", "nugget_id")}
 """The fields that name a task within its query, for kinds where these are not nugget and chunk."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from freshstack_dspy.calibration.labels import ItemId, PairId
+from freshstack_dspy.calibration.reports import read_reports
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import (
@@ -38,6 +39,8 @@ Purpose = Literal["agreement", "share", "runs"]
 """What labels of pairs are for: how well the judge agrees with people, what share of the pairs
 support, or what runs' values would be. The first two use the same sample, of single pairs."""
 DEFAULT_LIMITS = {"agreement": 200, "share": 200, "runs": 20}
+_REPORTS = 30
+"""How many reports each of CRUX's annotators read, with 15 sub-questions each."""
 _HALF_WIDTHS = {"agreement": 1.6, "share": 0.61, "runs": 0.32}
 """To be multiplied by 1 / sqrt(n), for n pairs or (runs) queries: `expected_half_width`."""
 WHOLE_QUERIES = "whole queries"
@@ -49,6 +52,11 @@ _OR = "\n\n– or –\n\n"
 _UNSURE, _DIFFER = ", unsure", ", judges differ"
 ItemT = TypeVar("ItemT", bound=ItemId)
 Strata = dict[ItemId, str]
+Asked = dict[ItemId, list[dict[str, str]]]
+"""The fields of each task of an item, beyond its ids."""
+_PAIR = ("query_id", "nugget_id", "chunk_id")
+_IDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(("answer", "report"), ("query_id", "run_id"))
+"""What the ids of an item are, if it is not a pair."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +64,7 @@ class Sample(Shown):
     """A sample of tasks."""
 
     tasks: tuple[LabelTask, ...]
-    """Queries in random order, with the tasks of each together, by nugget."""
+    """Queries in random order, with the tasks of each together, by nugget or report."""
     strata: dict[str, tuple[int, int]]
     """The size of each stratum, and how many were drawn; queries for `WHOLE_QUERIES`."""
     kept: int
@@ -66,7 +74,7 @@ class Sample(Shown):
     kind: str = "support"
     purpose: Purpose = "agreement"
     limit: int = 0
-    """How many tasks were requested."""
+    """How many tasks were requested; for kind `report`, how many reports."""
 
     def __repr__(self) -> str:
         return f"Sample({counted(len(self.tasks), 'task')} of kind {self.kind})"
@@ -193,8 +201,9 @@ def sample(
                 f"{out}: drawn with seed {first.seed}; take that seed, or name another file"
             )
     drawn = [task for task in before if task.kind == kind]
-    before_now = {task.query_id for task in drawn} if purpose == "runs" else drawn
-    limit = max(DEFAULT_LIMITS[purpose] if limit is None else limit, len(before_now))
+    ids = ("query_id",) if purpose == "runs" else _IDS.get(kind, _PAIR)
+    before_now = {tuple(getattr(task, name) for name in ids) for task in drawn}
+    limit = max(_default_limit(kind, purpose) if limit is None else limit, len(before_now))
     drawing = draw(loaded, kind, limit, purpose=purpose, seed=seed, **options)
     if not {*map(_without_probability, drawn)} <= {*map(_without_probability, drawing.tasks)}:
         raise CollectionError(
@@ -232,36 +241,32 @@ def draw(
     Args:
         collection: The judged collection.
         kind: What people are asked: `support` and `answerability` about pairs, `nuggets` about
-            queries, `answer` about the answers in `answers`.
-        limit: How many tasks, 200 by default; for `runs` how many queries, 20 by default.
-        purpose: What labels of pairs are for. Measures of `runs` are not means over single pairs,
-            so whole queries are drawn, with all their judged pairs.
+            queries, `answer` about the answers in `answers`, `report` about every answerable
+            sub-question of the reports in `answers`, as many of each run.
+        limit: How many tasks, 200 by default, or reports, 30 by default; for `runs` how many
+            queries, 20 by default.
+        purpose: What labels are for. Measures of `runs` are not means over single pairs, so whole
+            queries are drawn, with all their judged pairs or reports.
         seed: The seed of the random numbers; another seed gives another sample.
         against: The same pairs judged by another model or prompt; a difference shows where the
             judge is unsure.
-        answers: A folder of `freshstack answer`.
+        answers: A folder of `freshstack answer`; of reports, also a file of `freshstack contexts`.
 
     Raises:
         CollectionError: There is nothing of this kind to label, or no such folder of answers.
-        ConfigError: The kind needs `answers`, or is not about pairs although the purpose is `runs`.
+        ConfigError: The kind needs `answers`, or is not drawn by query although the purpose is
+            `runs`.
+        SourceError: The reports cannot be read.
     """
     is_pairs = kind in ("support", "answerability")
-    if purpose == "runs" and not is_pairs:
-        raise ConfigError(f"labels for 'runs' are of judged pairs, and those of kind {kind!r} not")
-    texts: dict[ItemId, dict[str, str]] = {}
-    unsure: set[str] = set()
-    if is_pairs:
-        stratum: Strata = dict(strata(collection, against).items())
-        unsure = {name for name in stratum.values() if name.endswith((_UNSURE, _DIFFER))}
-    elif kind == "nuggets":
-        stratum = {(part.query_id,): part.slice for part in collection.slices}
-    elif answers is None:
-        raise ConfigError("kind 'answer' needs answers, the folder that has them")
-    else:
-        stratum, texts = _answers(answers)
+    if purpose == "runs" and not is_pairs and kind != "report":
+        raise ConfigError(
+            f"labels for 'runs' are of judged pairs or reports, and those of kind {kind!r} not"
+        )
+    stratum, asked = _items(collection, kind, against, answers)
     if not stratum:
         raise CollectionError(f"{collection.name!r} has nothing of kind {kind!r} to label")
-    limit = DEFAULT_LIMITS[purpose] if limit is None else limit
+    limit = _default_limit(kind, purpose) if limit is None else limit
     queries = sorted({item[0] for item in stratum}, key=lambda query: _number(seed, query))
     place = {query: number for number, query in enumerate(queries)}
     numbers = {item: _number(seed, *item) for item in stratum}
@@ -272,31 +277,53 @@ def draw(
         stratum = dict.fromkeys(drawn, WHOLE_QUERIES)
     else:
         sizes = Counter(stratum.values())
-        counts = allocated(sizes, limit, unsure)
+        unsure = {name for name in sizes if name.endswith((_UNSURE, _DIFFER))}
+        counts = allocated(sizes, limit, unsure if is_pairs else ())
         left, drawn = Counter(counts), []
         for item in sorted(stratum, key=numbers.__getitem__):
             if left[stratum[item]] > 0:
                 left[stratum[item]] -= 1
                 drawn.append(item)
-    names = ("query_id", "run_id") if kind == "answer" else ("query_id", "nugget_id", "chunk_id")
-    drawn.sort(key=lambda item: (place[item[0]], item[1:2], numbers[item]))
+    # By nugget; reports in random order, which does not tell their runs.
+    within = 1 if kind == "report" else 2
+    drawn.sort(key=lambda item: (place[item[0]], item[1:within], numbers[item]))
+    names = _IDS.get(kind, _PAIR)
     tasks = tuple(
         LabelTask.model_validate(
             {
                 "kind": kind,
                 **dict(zip(names, item, strict=False)),
-                **texts.get(item, {}),
+                **fields,
                 "stratum": stratum[item],
                 "probability": counts[stratum[item]] / sizes[stratum[item]],
             }
         )
         for item in drawn
+        for fields in asked.get(item, [{}])
     )
     half_width = None
     if is_pairs:
         half_width = expected_half_width(purpose, counts.total(), sizes.total())
     parts = {name: (size, counts[name]) for name, size in sorted(sizes.items())}
     return Sample(tasks, parts, 0, half_width, kind, purpose, limit)
+
+
+def _items(
+    collection: Collection, kind: TaskKind, against: Collection | None, answers: Path | None
+) -> tuple[Strata, Asked]:
+    """Give the stratum of each item that can be drawn, and what is asked of it beyond its ids."""
+    if kind in ("support", "answerability"):
+        return dict(strata(collection, against).items()), {}
+    if kind == "nuggets":
+        return {(part.query_id,): part.slice for part in collection.slices}, {}
+    if answers is None:
+        file = ", or the file of `freshstack contexts --out`" if kind == "report" else ""
+        raise ConfigError(f"kind {kind!r} needs answers: the folder of `freshstack answer`{file}")
+    return _reports(answers, collection) if kind == "report" else _answers(answers)
+
+
+def _default_limit(kind: TaskKind, purpose: Purpose) -> int:
+    return _REPORTS if kind == "report" and purpose != "runs" else DEFAULT_LIMITS[purpose]
 
 
 def allocated(sizes: Mapping[str, int], limit: int, unsure: Names[str] = ()) -> Counter[str]:
@@ -358,7 +385,17 @@ def _without_probability(task: LabelTask) -> str:
     return canonical_line(task.model_copy(update={"probability": 1}))
 
 
-def _answers(folder: Path) -> tuple[Strata, dict[ItemId, dict[str, str]]]:
+def _reports(path: Path, collection: Collection) -> tuple[Strata, Asked]:
+    """Read rated reports: their strata, which are their runs, and the tasks of each."""
+    asked: Asked = {
+        report_id: [{"nugget_id": nugget_id, "answer": report.text} for nugget_id in report.ratings]
+        for report_id, report in read_reports(path, collection).items()
+        if report.ratings
+    }
+    return {item: f"run {item[1]}" for item in asked}, asked
+
+
+def _answers(folder: Path) -> tuple[Strata, Asked]:
     """Read the compared answers of a folder: their strata, and their texts with the gold ones."""
 
     def read(name: str, record: type[Record]) -> Any:
@@ -377,5 +414,6 @@ def _answers(folder: Path) -> tuple[Strata, dict[ItemId, dict[str, str]]]:
         if agreement.agrees is not None
     }
     return verdicts, {
-        item: {"answer": texts[item], "gold_answer": _OR.join(golds[item[0]])} for item in verdicts
+        item: [{"answer": texts[item], "gold_answer": _OR.join(golds[item[0]])}]
+        for item in verdicts
     }

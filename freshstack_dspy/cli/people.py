@@ -27,7 +27,7 @@ from freshstack_dspy.pages.page import Page, counted
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.session import Session
 
-TaskKind = Literal["support", "answerability", "nuggets", "answer"]
+TaskKind = Literal["support", "answerability", "nuggets", "answer", "report"]
 Purpose = Literal["agreement", "share", "runs"]
 
 
@@ -49,13 +49,14 @@ def sample(
     Args:
         out: File of tasks; to those that are in it more are added.
         kind: What people are asked: how well a passage supports a nugget, whether it answers it at
-            all (CRUX), which nuggets a query should have, or whether an answer agrees with the gold
-            one.
-        purpose: What labels of pairs are for: agreement of judge and people, the share of pairs
-            that support, or the values of runs, which takes whole queries.
-        limit: How many tasks of this kind, 200 by default; for runs queries, 20.
+            all (CRUX), which nuggets a query should have, whether an answer agrees with the gold
+            one, or which sub-questions a report answers, and where (CRUX).
+        purpose: What labels are for: agreement of judge and people, the share of pairs that
+            support, or the values of runs, which takes whole queries.
+        limit: How many tasks of this kind, 200 by default; reports, 30; for runs queries, 20.
         against: The collection as another judge judged it: more where they differ.
-        answers: With --kind answer: the folder that `freshstack answer` wrote.
+        answers: With --kind answer or report: the folder that `freshstack answer` wrote; with
+            report also the file of `freshstack contexts --out`.
         seed: The seed of the random order.
         format: freshstack has ids alone, in a file that grows; the others have the texts, in a new
             file.
@@ -144,9 +145,14 @@ def agree(
             duplicate, languages (of question and chunk), annotator, or tag, slice, date and the like, as
             evaluate --by.
         disagreements: How many of the worst disagreements to show, with both reasons.
-        answers: Folder of `freshstack answer`, for labels of its answers.
+        answers: Folder of `freshstack answer`, for labels of its answers or reports, or the file of
+            `freshstack contexts --out`, for labels of its reports.
     """
-    from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_ratings
+    from freshstack_dspy.calibration.agreement import (
+        agree_on_answers,
+        agree_on_reports,
+        nugget_ratings,
+    )
     from freshstack_dspy.calibration.labels import all_labels
     from freshstack_dspy.errors import CollectionError
     from freshstack_dspy.views.calibration import pages_together
@@ -162,13 +168,18 @@ def agree(
     }
     if answers and "answer" in given:
         pages["answer"] = agree_on_answers(answers, given["answer"]).page(disagreements)
+    if answers and "report" in given:
+        report = agree_on_reports(loaded, answers, given["report"])
+        pages["report"] = report.page(disagreements)
     if "nugget" in given:
         lists = given.get("nugget_list", ())
         pages["nugget"] = nugget_ratings(loaded, given["nugget"], lists).page()
     if not pages:
         kinds = ", ".join(f"{len(each)} of kind {kind}" for kind, each in sorted(given.items()))
         what = f"the labels are {kinds}" if kinds else f"no label in {', '.join(map(str, labels))}"
-        hint = "; name the folder of the answers with --answers" if "answer" in given else ""
+        hint = ""
+        if "answer" in given or "report" in given:
+            hint = "; name the folder of the answers, or the file of the reports, with --answers"
         raise CollectionError(f"nothing to compare: {what}{hint}")
     return pages_together(f"{loaded.name}: agreement with people", pages)
 

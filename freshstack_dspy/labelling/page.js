@@ -149,10 +149,16 @@ function rangeOf(root, start, end) {
   return null;
 }
 
+/** The range of a span of characters of the text that is labelled. */
+function rangeAt([start, end]) {
+  const text = $("text-0").textContent;
+  return rangeOf($("text-0"), toUnits(text, start), toUnits(text, end));
+}
+
 // Evidence
 
-const takesEvidence = () =>
-  task && (task.kind === "support" || task.kind === "answerability") && (!isJudged() || isCorrecting);
+const hasVerdict = () => task && (task.kind === "support" || task.kind === "answerability") && (!isJudged() || isCorrecting);
+const takesEvidence = () => task && (task.kind === "report" || hasVerdict());
 
 function selected() {
   const selection = getSelection();
@@ -188,21 +194,64 @@ function markSelected() {
 }
 
 function setEvidence(spans) {
+  $("alert").hidden = true;
   draft.evidence = spans;
   paint();
-  if (isDone()) alone(saveAgain); // a label that is changed is written at once
+  const isNo = task.kind === "report" && !draft.label; // which has no words that show it
+  if (isDone() && !isNo) alone(saveAgain); // a label that is changed is written at once
+}
+
+// Marking by keyboard, a sentence or line of code at a time
+
+let sentence = -1; // the place of the current one among `sentences`
+
+function sentences() {
+  const text = $("text-0").textContent;
+  const parts = [...new Intl.Segmenter($("text-0").lang || "en", { granularity: "sentence" }).segment(text)];
+  return parts.flatMap(({ index, segment }) => {
+    const words = segment.trim();
+    const start = index + segment.indexOf(words);
+    return words ? [[toCharacters(text, start), toCharacters(text, start + words.length)]] : [];
+  });
+}
+
+function moveSentence(step) {
+  if (!takesEvidence()) return;
+  const all = sentences();
+  sentence = Math.max(0, Math.min(all.length - 1, sentence + step));
+  paint();
+  const range = all.length && rangeAt(all[sentence]);
+  if (!range) return;
+  const [{ top, bottom }, box] = [range.getBoundingClientRect(), $("reading").getBoundingClientRect()];
+  if (top < box.top) $("reading").scrollBy(0, top - box.top - 40);
+  else if (bottom > box.bottom) $("reading").scrollBy(0, bottom - box.bottom + 40);
+}
+
+/** Mark the selected words or the current sentence, or unmark the sentence. */
+function markSentence() {
+  if (!takesEvidence()) return;
+  if (!pending) {
+    const span = sentences()[sentence];
+    if (!span) return;
+    const apart = draft.evidence.filter(([start, end]) => start >= span[1] || end <= span[0]);
+    if (apart.length < draft.evidence.length) {
+      setEvidence(apart);
+      return;
+    }
+    pending = span;
+  }
+  markSelected();
 }
 
 function paint() {
   const root = $("text-0");
   const highlight = (name, spans) => {
     if (!window.CSS?.highlights) return;
-    const text = root.textContent;
-    const ranges = spans.map(([start, end]) => rangeOf(root, toUnits(text, start), toUnits(text, end)));
-    CSS.highlights.set(name, new Highlight(...ranges.filter(Boolean)));
+    CSS.highlights.set(name, new Highlight(...spans.map(rangeAt).filter(Boolean)));
   };
   highlight("evidence", takesEvidence() ? draft.evidence : isJudged() ? evidenceOfPeople() : []);
   highlight("judge", (draft.verdict && draft.verdict.evidence) || []);
+  highlight("sentence", takesEvidence() && sentence >= 0 ? sentences().slice(sentence, sentence + 1) : []);
   $("clear").disabled = !draft.evidence.length;
   $("evidence-box").hidden = !draft.evidence.length || !takesEvidence();
   const points = [...root.textContent];
@@ -222,10 +271,11 @@ async function show(wanted) {
   const found = await load(wanted);
   if (!found) return;
   if (wanted !== number) current = 0; // of its nuggets the first
+  const isSameText = task && task.kind === "report" && task.of_report.includes(wanted);
   [number, task] = [wanted, found];
   draft = drafts.get(wanted) || draftOf(found);
   drafts.set(wanted, draft);
-  render();
+  render(isSameText);
   if (isJudged()) {
     renderJudged();
     return;
@@ -241,11 +291,13 @@ function draftOf({ given, nuggets }) {
   return { label, evidence: first.evidence || [], note: first.note || "", rows: rowsOf(given, nuggets) };
 }
 
-function render() {
+/** Show the task; a text that is read already stays where it is. */
+function render(isSameText = false) {
   for (const id of ["title", "body", "nugget"]) $(id).lang = task.language;
   $("title").textContent = task.title;
   $("title").hidden = !task.title;
   $("nugget-box").hidden = !task.nugget.length;
+  $("nugget-kind").textContent = task.kind === "report" || task.kind === "answerability" ? "Sub-question" : "Nugget";
   fill($("nugget"), task.nugget);
   fill($("body"), task.body);
   $("body-box").hidden = !task.body.length;
@@ -254,7 +306,7 @@ function render() {
   const meanings = gradesOf().map((grade) => [grade.name ? `${grade.key} ${grade.name}` : grade.key, grade.meaning]);
   if (task.kind === "nuggets") meanings.push(...QUALITIES.map(([name, key, meaning]) => [`${key} ${name}`, meaning ?? `${task.source} says it.`]));
   $("meanings").replaceChildren(...pairs(meanings));
-  $("texts").replaceChildren(...task.texts.map(textBox));
+  if (!isSameText) $("texts").replaceChildren(...task.texts.map(textBox));
   if (task.kind === "nuggets") {
     $("meanings-box").after($("texts")); // the answer or passages next to the nuggets
     renderRows();
@@ -272,14 +324,17 @@ function render() {
   }));
   $("grades").children[focused]?.focus();
   pending = null;
+  if (!isSameText) sentence = -1;
   $("clear").hidden = !takesEvidence();
-  $("judge").hidden = state.blind || isJudged() || !takesEvidence();
+  $("judge").hidden = state.blind || isJudged() || !hasVerdict();
   for (const each of document.querySelectorAll(".seeing")) each.hidden = state.blind;
   const [place, total] = isJudged() ? [found.place, found.total] : [number, state.total];
   $("back").disabled = place === 0;
   $("forward").disabled = place === total - 1;
-  scrollTo(0, 0);
-  for (const part of ["asked", "reading"]) $(part).scrollTop = 0;
+  if (!isSameText) {
+    scrollTo(0, 0);
+    for (const part of ["asked", "reading"]) $(part).scrollTop = 0;
+  }
   paint();
   renderProgress();
 }
@@ -293,6 +348,16 @@ function renderProgress() {
   $("progress").max = total;
   $("progress").value = isStale ? 0 : done.length;
   $("count").textContent = `${number + 1} of ${total} · ${isStale ? "?" : done.length} labelled`;
+  const focused = focusedIn($("of-report"));
+  $("of-report").hidden = !task.of_report.length;
+  $("of-report").replaceChildren(...task.of_report.map((other, place) => {
+    const isLabelled = done.includes(other);
+    const button = make("button", { className: isLabelled ? "labelled" : "", ariaLabel: `Sub-question ${place + 1}${isLabelled ? ", labelled" : ""}` }, String(place + 1));
+    button.ariaPressed = String(other === number);
+    button.onclick = () => alone(() => show(other));
+    return button;
+  }));
+  $("of-report").querySelectorAll("button")[focused]?.focus();
 }
 
 /** The number of the button that has the focus of the keyboard; what is drawn anew gets it back. */
@@ -313,11 +378,17 @@ async function save(label) {
   const one = { kind: task.kind, note: draft.note };
   if (task.kind === "answer") one.agrees = label === 1;
   else Object.assign(one, { label, evidence: draft.evidence });
+  if (task.kind === "report") {
+    const points = [...$("text-0").textContent];
+    one.evidence = label ? draft.evidence : [];
+    one.marked = one.evidence.map((span) => points.slice(...span).join(""));
+  }
   const seen = encodeURIComponent(task.given[0]?.time ?? "");
   const { given, replaced, ...progress } = await ask(`api/tasks/${number}?seen=${seen}`, task.kind === "nuggets" ? rowLabels() : [one]);
   Object.assign(state, progress);
   task.given = given;
   draft.label = label;
+  if (task.kind === "report" && !label) draft.evidence = [];
   return replaced.length ? ` It was labelled elsewhere meanwhile${wordOf(replaced[0])}; both are in the file, and the last one, yours, counts.` : "";
 }
 
@@ -335,6 +406,9 @@ function wordOf(label) {
 
 /** Save a label, and go on to the next task unless the judge's label is to be looked at. */
 async function give(label) {
+  if (task.kind === "report" && label && !draft.evidence.length) {
+    throw new Error("Mark the words of the report that answer it, then say yes.");
+  }
   const changed = await save(label);
   const grade = gradesOf().find((one) => one.label === label);
   const said = grade ? `${grade.key} ${grade.name || grade.meaning}` : "the list of nuggets";
@@ -344,7 +418,7 @@ async function give(label) {
   }
   const next = nextToDo(number + 1);
   const all = next === null ? ` All ${state.total} are labelled, in ${state.file}.` : "";
-  await show(next === null || (showsJudge && takesEvidence()) ? number : next);
+  await show(next === null || (showsJudge && hasVerdict()) ? number : next);
   $("status").textContent = `Saved: ${said}. u takes it back.${changed}${all}`;
 }
 
@@ -370,7 +444,7 @@ async function showVerdict() {
   $("judge").ariaPressed = String(showsJudge);
   draft.verdict = null;
   const box = $("verdict");
-  if (showsJudge && takesEvidence() && isDone()) {
+  if (showsJudge && hasVerdict() && isDone()) {
     const found = (draft.verdict = await ask(`api/tasks/${number}/verdict`));
     const grade = found && state.grades.support.find((one) => one.label === found.label);
     box.replaceChildren(make("b", {}, found ? `Judge: ${found.label} ${grade ? grade.name : ""}` : "The judge has no label of it."));
@@ -381,7 +455,7 @@ async function showVerdict() {
 }
 
 async function toggleJudge() {
-  if (state.blind || !takesEvidence()) return;
+  if (state.blind || !hasVerdict()) return;
   showsJudge = !showsJudge;
   if (showsJudge && !isDone()) $("status").textContent = "The judge's label is shown after yours; then → goes on.";
   await showVerdict();
@@ -578,6 +652,9 @@ const ACTIONS = {
   ArrowDown: () => $("reading").scrollBy(0, 90),
   Enter: () => alone(() => (task.kind === "nuggets" ? give(null) : show(nextToDo(number + (isDone() ? 1 : 0)) ?? number))),
   c: () => takesEvidence() && draft.evidence.length && setEvidence([]),
+  j: () => moveSentence(1),
+  k: () => moveSentence(-1),
+  m: markSentence,
   n: openNote,
   u: () => alone(undo),
   v: () => alone(toggleJudge),

@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path, PurePath
@@ -21,7 +22,7 @@ from freshstack_dspy.calibration.sampling import read_tasks
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.records import SCALES, HumanLabel, LabelTask, Nugget, ScaleName
+from freshstack_dspy.records import SCALES, HumanLabel, LabelTask, Nugget, ReportLabel, ScaleName
 from freshstack_dspy.signatures.judge_support import JUDGES
 from freshstack_dspy.stored.contents import nuggets_by_query
 from freshstack_dspy.stored.record_files import records_of
@@ -44,7 +45,7 @@ class Tasks:
     """The tasks of one annotator.
 
     Attributes:
-        collection: The collection whose pairs, nuggets or answers are labelled.
+        collection: The collection whose pairs, nuggets, answers or reports are labelled.
         by_id: The tasks, in order.
         grades: The labels to choose from, by kind of task.
     """
@@ -55,11 +56,19 @@ class Tasks:
         self._nuggets = nuggets_by_query(collection.nuggets, doubtful=True)
         self._texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
         self.by_id = {task_id(task): task for task in tasks}
+        self._of_report: defaultdict[tuple[str, str | None], list[int]] = defaultdict(list)
+        for number, task in enumerate(self.by_id.values()):
+            if task.kind == "report":
+                self._of_report[task.query_id, task.run_id].append(number)
         self.grades = {
             "support": grades_of(collection.manifest.scale.name),
             "answerability": [
                 Grade(0, "0", "no", "the passage does not answer the sub-question"),
                 Grade(1, "1", "yes", "the passage answers it, if only in part"),
+            ],
+            "report": [
+                Grade(0, "0", "no", "the report does not say it, whatever you know yourself"),
+                Grade(1, "1", "yes", "someone who reads only the report has the answer: mark it"),
             ],
             "answer": [
                 Grade(1, "y", "yes", "the answer agrees with the gold answer"),
@@ -109,6 +118,8 @@ class Tasks:
         if task.kind == "answer":
             gold = shown("Gold answer", task.gold_answer or "", "answer.md", query.language)
             texts = [gold, shown("Answer", task.answer or "", "answer.md", None)]
+        elif task.kind == "report":
+            texts = [shown("Report", task.answer or "", "report.md", query.language)]
         elif task.kind == "nuggets":
             listed = self._nuggets.get(task.query_id, [])
             of_answer = bool(query.answer) and not any(nugget.chunk_ids for nugget in listed)
@@ -140,6 +151,7 @@ class Tasks:
             "nuggets": nuggets,
             "source": source,
             "texts": texts,
+            "of_report": self._of_report.get((task.query_id, task.run_id), []),
         }
 
     def _sources(self, nugget: Nugget) -> tuple[str, ...]:
@@ -163,7 +175,8 @@ class Tasks:
         """Read the labels of a task from the page's request; `by` has the annotator and the time.
 
         Raises:
-            ConfigError: A label is off the scale or outside the passage, or labels are missing.
+            ConfigError: A label is off the scale or outside the passage, labels are missing, or no
+                words show that a report answers.
         """
         common: dict[str, Any] = {"query_id": task.query_id, **by}
         if task.stratum:
@@ -171,6 +184,14 @@ class Tasks:
         if task.kind == "answer":
             texts = task.model_dump(include={"run_id", "sample", "answer", "gold_answer"})
             common |= {**texts, "question": self._queries[task.query_id].text}
+        elif task.kind == "report":
+            common |= {
+                "run_id": task.run_id,
+                "nugget_id": task.nugget_id,
+                "report": task.answer,
+                "question": self._queries[task.query_id].text,
+                "nugget": self._texts[task.nugget_id or ""],
+            }
         elif task.kind != "nuggets":
             common |= {"nugget_id": task.nugget_id, "chunk_id": task.chunk_id}
         try:
@@ -186,6 +207,8 @@ class Tasks:
             wanted = [("nugget_list", None), *(("nugget", nugget.nugget_id) for nugget in nuggets)]
         if [(label.kind, getattr(label, "nugget_id", None)) for label in labels] != wanted:
             raise ConfigError(f"not all that is asked for; wanted: {wanted}")
+        if any(isinstance(each, ReportLabel) and each.label and not each.marked for each in labels):
+            raise ConfigError("label 1 needs evidence: mark the words of the report that answer it")
         return [
             self._in_bytes(label) if isinstance(label, HumanLabel) else label for label in labels
         ]
@@ -207,7 +230,7 @@ class Tasks:
     def in_characters(self, record: Any) -> dict[str, Any]:
         """Give the fields of a label or judgment, with its evidence in characters."""
         fields: dict[str, Any] = record.model_dump()
-        if fields.get("evidence"):
+        if fields.get("evidence") and "chunk_id" in fields:
             chunk = self.collection.chunk(record.chunk_id)
             fields["evidence"] = [
                 [chunk.place_at(start), chunk.place_at(end)] for start, end in record.evidence

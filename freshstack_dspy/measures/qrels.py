@@ -150,6 +150,11 @@ class Judged:
         """The places of the nuggets that some judged chunk of the collection supports."""
         return frozenset(chain.from_iterable(self.reference.supported.values()))
 
+    @property
+    def answerable_ids(self) -> tuple[str, ...]:
+        """The ids of these nuggets."""
+        return tuple(id_ for place, id_ in enumerate(self.labels) if place in self.answerable)
+
     @cached_property
     def chunks(self) -> frozenset[str]:
         """The judged chunks: those that support a nugget, and those known to support none.

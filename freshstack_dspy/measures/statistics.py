@@ -473,3 +473,75 @@ def _correlation(
         scored.append(scores(signs))
     x, y = scored
     return Estimate(value=max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y))))))
+
+
+Correlations = dict[str, Interval]
+"""By name: Pearson's r, Spearman's rho and Kendall's tau-b."""
+ItemValues = Mapping[tuple[str, str], float]
+"""By query id and another id."""
+
+
+def correlation_intervals(raters: Sequence[tuple[ItemValues, ItemValues]]) -> Correlations:
+    """Compute how two raters' values of the same items correlate, with intervals over queries.
+
+    Args:
+        raters: The values by one and by the other rater. With several pairs of raters, each
+            coefficient is the mean over the pairs, weighted by their numbers of items.
+    """
+    import numpy as np
+
+    queries = sorted({query for values, _ in raters for query, _ in values})
+    columns: list[tuple[list[int], Array, Array]] = []
+    for values, others in raters:
+        items = sorted(values)
+        first, second = (np.array([each[item] for item in items]) for each in (values, others))
+        columns.append(([queries.index(query) for query, _ in items], first, second))
+
+    def means(counts: "Array") -> dict[str, "Array"]:
+        sums: dict[str, Array] = {}
+        for places, first, second in columns:
+            weights = counts[:, places]
+            for name, values in correlations(first, second, weights).items():
+                number = np.where(np.isnan(values), 0, weights.sum(-1))
+                sums[name] = sums.get(name, 0) + np.stack([np.nan_to_num(values) * number, number])
+        with np.errstate(invalid="ignore"):
+            return {name: total / number for name, (total, number) in sums.items()}
+
+    return bootstrap(np.eye(len(queries)), means)
+
+
+def correlations(first: "Array", second: "Array", weights: "Array") -> dict[str, "Array"]:
+    """Compute Pearson's r, Spearman's rho and Kendall's tau-b of the values of items.
+
+    Args:
+        first: The values of the items; values that differ only by rounding (1e-12) are tied.
+        second: Their other values.
+        weights: How often each item counts, draws x items. A coefficient is given for each draw,
+            `nan` if it is undefined.
+    """
+    import numpy as np
+
+    x, y = (np.array([float(f"{value:.12g}") for value in column]) for column in (first, second))
+    signs = [np.sign(np.subtract.outer(column, column)) for column in (x, y)]
+
+    def ratio(both: "Array", one: "Array", other: "Array") -> "Array":
+        varies = (one > SAME) & (other > SAME)
+        ratios: Array = (both / np.sqrt(np.where(varies, one * other, 1))).clip(-1, 1)
+        return np.where(varies, ratios, np.nan)
+
+    def correlation(x: "Array", y: "Array") -> "Array":
+        number = np.maximum(weights.sum(-1, keepdims=True), 1)
+        x, y = (column - (weights * column).sum(-1, keepdims=True) / number for column in (x, y))
+        return ratio(*((weights * part).sum(-1) for part in (x * y, x * x, y * y)))
+
+    def over_pairs(one: "Array", other: "Array") -> "Array":
+        sums: Array = ((weights @ (one * other)) * weights).sum(-1)
+        return sums
+
+    ranks = [weights @ column.T for column in signs]  # twice the mean ranks, centred
+    tau = ratio(*(over_pairs(*two) for two in (signs, signs[:1] * 2, signs[1:] * 2)))
+    return {
+        "Pearson's r": correlation(x, y),
+        "Spearman's rho": correlation(*ranks),
+        "Kendall's tau-b": tau,
+    }

@@ -31,10 +31,15 @@ from freshstack_dspy.pages.shown import page_of
 _WHAT = {
     "support": "judge compared with {people}",
     "answerability": "judge compared with {people}, on whether a chunk answers a sub-question",
+    "report": "judge compared with {people}, on whether reports answer sub-questions",
     "answer": "comparer compared with {people}, on whether answers agree, here called support",
 }
 _PAPER = {"precise": 0.901, "grounded": 0.964, "recall": 0.966}
 """Table 5 of FreshStack: GPT-4o's nuggets of 60 questions about LangChain."""
+_CRUX = (
+    "CRUX, §4.3, on 30 reports: Fleiss' κ of three people .52; Pearson's r of the model with each of "
+    "them .90, .82, .79; Spearman's rho at least .8"
+)
 _OF_SLICES = {
     "kappa": "kappa",
     "precision of support": "precision",
@@ -62,6 +67,7 @@ def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
         *metrics_parts(report),
         *notes(*_read_as(report)),
         confusion_table(report, "judge", "people"),
+        *_coverage_parts(report),
     ]
     if report.slices:
         rows: list[tuple[Cell, ...]] = [
@@ -81,7 +87,7 @@ def agreement_page(report: AgreementReport, disagreements: int = 5) -> Page:
         parts.append(Text((build, hint)))
     return Page(
         title,
-        (*parts, *map(_disagreement, worst), *notes(report.labels_by)),
+        (*parts, *(_disagreement(each, report.kind) for each in worst), *notes(report.labels_by)),
         data=report.model_copy(update={"disagreements": worst}),
         rows=_rows(
             (metric, rater, getattr(compared, rater))
@@ -151,10 +157,43 @@ def _left_out(report: AgreementReport) -> Iterator[Text]:
         yield Text(f"{number:,} of {labels} left out, so that the tables say less:", "warning")
     for what, items in left_out.items():
         if items:
-            yield Text(f"{len(items):,} {what}: the first is of {_named(items[0])}", "item")
+            yield Text(
+                f"{len(items):,} {what}: the first is of {_named(items[0], report.kind)}", "item"
+            )
 
 
-def _disagreement(each: Disagreement) -> Page:
+def _coverage_parts(report: AgreementReport) -> Iterator[Table | Text]:
+    """Show how people's and the judge's Cov(y) correlate, and their means by run."""
+    if report.coverage is None:
+        return
+    header = "Cov(y) by", "reports", *report.coverage.correlated[0].correlations
+    rows: list[tuple[Cell, ...]] = [
+        (
+            each.raters,
+            each.reports,
+            *(interval(value, ".2f") for value in each.correlations.values()),
+        )
+        for each in report.coverage.correlated
+    ]
+    yield Table(header, rows)
+    values = (each for by in report.coverage.correlated for each in by.correlations.values())
+    for reason in dict.fromkeys(each.reason for each in values if each.reason):
+        yield Text(f"no interval: {reason}", "note")
+    means: list[tuple[Cell, ...]] = [
+        (each.run_id, each.judge.groups, interval(each.judge, ".3f"), interval(each.people, ".3f"))
+        for each in report.coverage.runs
+    ]
+    yield Table(("Cov(y) of run", "reports", "judge", "people"), means, ids=(0,))
+    if report.coverage.over_runs:
+        tau = interval(report.coverage.over_runs, ".2f")
+        yield from notes(f"Kendall's tau-b of these means, by judge and by people: {tau}")
+    if report.coverage.left_out:
+        number = counted(report.coverage.left_out, "report")
+        yield from notes(f"Cov(y) leaves out {number} labelled in part, or with a failed rating")
+    yield from notes(_CRUX)
+
+
+def _disagreement(each: Disagreement, kind: str) -> Page:
     parts = [
         Text(f"{name}: {cut(text, 300)}", "item")
         for name, text in (("question", each.question), ("nugget", each.nugget))
@@ -173,11 +212,12 @@ def _disagreement(each: Disagreement) -> Page:
         parts.append(Text("the passage begins:", "item"))
         parts.append(Text(tuple(marked(each.passage, (), _AROUND)), "excerpt", 1))
     said = f"judge {each.judge}, {each.annotator} {each.person}"
-    return Page(f"{_named(each.item)}: {said}", (*parts,))
+    return Page(f"{_named(each.item, kind)}: {said}", (*parts,))
 
 
-def _named(item: tuple[str, ...]) -> str:
-    kinds = ("query", "nugget", "chunk") if len(item) == 3 else ("query", "run")
+def _named(item: tuple[str, ...], kind: str) -> str:
+    last = "run" if kind in ("answer", "report") else "chunk"
+    kinds = ("query", last) if kind == "answer" else ("query", "nugget", last)
     return ", ".join(f"{kind} {id_!r}" for kind, id_ in zip(kinds, item, strict=True))
 
 
@@ -225,14 +265,17 @@ def pages_together(title: str, pages: Mapping[str, Page]) -> Page:
 @page_of.register
 def sample_page(sample: Sample, name: str = "sample") -> Page:
     """Give the page of a sample that was written to a file."""
-    what = {"nuggets": "queries", "answer": "answers"}.get(sample.kind, "pairs")
+    what = {"nuggets": "queries", "answer": "answers", "report": "reports"}.get(
+        sample.kind, "pairs"
+    )
     if sample.purpose == "runs":
         what = "queries"
     rows = [(part, size, drawn, drawn / size) for part, (size, drawn) in sample.strata.items()]
     lines = []
     if sample.kept:
         lines.append(f"{sample.kept:,} of them were there before, and stay")
-    if sample.purpose != "runs" and len(sample.tasks) < sample.limit:
+    number = sum(drawn for _, drawn in sample.strata.values())
+    if sample.purpose != "runs" and number < sample.limit:
         lines.append(f"there are no more {what}")
     if sample.half_width is not None:
         lines.append(_tells(sample))

@@ -5,15 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.measures.compare import (
-    Comparison,
-    Headroom,
-    RunDifference,
-    apart,
-    best_of,
-    headroom,
-)
-from freshstack_dspy.measures.density import CHUNK_KINDS, ChunkKind
+from freshstack_dspy.measures.compare import Comparison, RunDifference, best_of
+from freshstack_dspy.measures.density import ChunkKind
 from freshstack_dspy.measures.evaluation import Evaluation, Grouped, PassageNotes, Values
 from freshstack_dspy.measures.measure import Cutoff, cutoff_of
 from freshstack_dspy.measures.qrels import About
@@ -34,12 +27,20 @@ from freshstack_dspy.pages.page import (
     percent,
 )
 from freshstack_dspy.pages.shown import page_of
-from freshstack_dspy.records import DEPENDS, DRY_RUN, technique_of
+from freshstack_dspy.records import DEPENDS, DRY_RUN
 
 FEW_QUERIES = 30
 """With fewer queries a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
 _EXTENDED = 20
 """How many results of each ranking `extend` judges by default."""
+
+_CHUNK_KINDS: dict[ChunkKind, str] = {
+    "required": "required",
+    "partly_redundant": "partly\nredundant",
+    "redundant": "redundant",
+    "unsupporting": "without\nsupport",
+    "unjudged": "unjudged",
+}
 
 Groups = Mapping[str, Sequence[Grouped]]
 """By run; of each run the same groupings."""
@@ -63,18 +64,15 @@ def evaluation_page(
         paths: The files of the runs, for what to type next.
     """
     first, groups, paths = next(iter(runs.values())), groups or {}, paths or {}
-    ordinary, oracles = apart(runs)
-    headrooms = headroom(ordinary, oracles)
-    parts = [*_means(runs, paths, headrooms), *_group_pages(runs, groups)]
+    parts = [*_means(runs, paths), *_group_pages(runs, groups)]
     if first.about.path and paths:
-        command = f"freshstack analyze {first.about.path} {paths[next(iter(ordinary or oracles))]}"
+        command = f"freshstack analyze {first.about.path} {next(iter(paths.values()))}"
         parts.append(Text(("which questions fail, and why: ", Span(command, "code"))))
     evaluations = [
         {"file": name, **run.model_dump(), "groups": groups.get(name, ())}
         for name, run in runs.items()
     ]
-    data: dict[str, Any] = {**first.about.identity, "evaluations": evaluations}
-    data |= {"oracles": [*oracles], "headroom": headrooms} if oracles else {}
+    data = {**first.about.identity, "evaluations": evaluations}
     return Page(_title(first), tuple(parts), data=data, rows=_rows(runs, groups))
 
 
@@ -95,48 +93,21 @@ def _listed(ids: Sequence[str]) -> str:
     return ", ".join(cut(each, 30) for each in ids[:3]) + (", …" if len(ids) > 3 else "")
 
 
-def _means(
-    runs: Mapping[str, Values],
-    paths: Mapping[str, Path],
-    headrooms: Sequence[Headroom],
-) -> Iterator[Table | Text]:
-    """Give a table with a row for each run, oracles last, and what has to be known to read it."""
+def _means(runs: Mapping[str, Values], paths: Mapping[str, Path]) -> Iterator[Table | Text]:
+    """Give a table with a row for each run, and what has to be known to read it."""
     first = next(iter(runs.values()))
-    ordinary, oracles = apart(runs)
     evaluations = {name: run for name, run in runs.items() if isinstance(run, Evaluation)}
     rows: list[tuple[Cell, ...]] = []
-    for name, run in {**ordinary, **oracles}.items():
+    for name, run in runs.items():
         passages = evaluations[name].passages if name in evaluations else None
-        below = [] if passages is None else [f"{percent(passages.placed_share)} placed"]
-        below += [f"oracle: {technique_of(run.run)}"] * run.is_oracle
-        rows.append(((name, *below), *mean_cells(run.intervals, run.unjudged_shares)))
+        placed = () if passages is None else (f"{percent(passages.placed_share)} placed",)
+        rows.append(((name, *placed), *mean_cells(run.intervals, run.unjudged_shares)))
     yield Table(("run", *first.measures), rows, ids=(0,))
     yield from notes(*_about(runs))
-    yield from headroom_parts(headrooms, first.measures, first.about.measured)
     for name, run in evaluations.items():
         yield from notes(*(f"{name}: {line}" for line in _missing(run)))
     yield from _mostly_unjudged(evaluations, paths)
     yield from notes(*first.about.origin)
-
-
-def headroom_parts(
-    headrooms: Sequence[Headroom], measures: Sequence[str], measured: int
-) -> Iterator[Table | Text]:
-    """Give a table of how much better the best oracles are, with a row for each run."""
-    if not headrooms:
-        return
-    cells: dict[str, list[Cell]] = {}
-    for each in headrooms:
-        mean = interval(each.interval, "+.4f", "+.3f")
-        cells.setdefault(each.run, []).append((mean, f"to {cut(each.oracle)}"))
-    rows = [(run, *of_run) for run, of_run in cells.items()]
-    yield Table(("headroom of", *measures), rows, ids=(0,))
-    fewer = min(each.queries for each in headrooms)
-    number = f" ({fewer:,} of {_queries(measured)})" * (fewer < measured)
-    yield from notes(
-        "headroom: the best oracle minus the run, on the same queries; an oracle was searched with "
-        f"the answer or its nuggets: reachable with the answer known, and not ranked{number}"
-    )
 
 
 def mean_cells(
@@ -353,17 +324,15 @@ def comparison_page(
     runs, paths, groups = comparison.evaluations, paths or {}, groups or {}
     letters = {
         run: chr(ord("A") + place) if place < 26 else f"R{place + 1}"
-        for place, run in enumerate(comparison.runs)
+        for place, run in enumerate(runs)
     }
-    first = next(iter(runs.values()))
-    lettered = {name: f"{letters[name]} {name}" if name in letters else name for name in runs}
+    first, lettered = next(iter(runs.values())), {name: f"{letters[name]} {name}" for name in runs}
     parts: list[Text | Table | Page] = [
         *decision_parts(comparison),
         *unjudged_parts(comparison, paths),
         *_means(
             {lettered[name]: run for name, run in runs.items()},
             {lettered[name]: path for name, path in paths.items()},
-            comparison.headroom,
         ),
     ]
     columns = _difference_columns(letters)
@@ -449,8 +418,8 @@ def _exceptions(comparison: Comparison, letters: Mapping[str, str]) -> Iterator[
 
 def decision_parts(comparison: Comparison) -> Iterator[Text]:
     """Give the decisions: against the baseline, or of the run with the highest mean against others."""
-    ordinary, _ = apart(comparison.evaluations)
-    middle = comparison.baseline or best_of(ordinary)
+    runs = comparison.evaluations
+    middle = comparison.baseline or best_of(runs)
     shown = [each for each in comparison.decisions if middle in (each.run, each.against)]
     by_reason = names_by((each.reason, each.headline) for each in shown)
     for reason, (headline, *_) in by_reason.items():
@@ -518,8 +487,8 @@ def redundancy_table(shares: Mapping[str, Mapping[ChunkKind, float]], of: str) -
     """Give a table of how much is required and how much redundant, with a row for each name."""
     columns: dict[str, Any] = {of: str}
     columns |= {
-        header.replace(" ", "\n"): lambda name, kind=kind: percent(shares[name].get(kind))
-        for kind, header in CHUNK_KINDS.items()
+        header: lambda name, kind=kind: percent(shares[name].get(kind))
+        for kind, header in _CHUNK_KINDS.items()
     }
     if any(shares.values()):
         yield Table.of(shares, columns, "what the chunks are for coverage (CRUX)", ids=(0,))

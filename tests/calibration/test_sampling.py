@@ -224,7 +224,7 @@ def test_a_sample_is_not_added_to_what_is_no_tasks_file(
 def test_what_cannot_be_drawn_is_said(many: Collection, tmp_path: Path) -> None:
     with pytest.raises(FreshstackError, match="those of kind 'nuggets' not"):
         draw(many, "nuggets", purpose="runs")
-    with pytest.raises(FreshstackError, match="needs answers, the folder"):
+    with pytest.raises(FreshstackError, match="needs answers: the folder"):
         sample(many, tmp_path / "other.jsonl", "answer")
     with pytest.raises(FreshstackError, match="'small' has nothing of kind 'support' to label"):
         draw(dataclasses.replace(many, judgments=()))

@@ -140,6 +140,45 @@ def test_nuggets_without_an_answer_by_keyboard(page: Any, tmp_path: Path) -> Non
     assert stop(process) == 0
 
 
+def test_a_report_is_marked_by_keyboard_and_mouse(page: Any, tmp_path: Path) -> None:
+    """Places are in characters, of which an emoji is one."""
+    text = "😀 It runs. Call <b>it</b> twice! " + "Then\nwait. " * 40 + "So it ends."
+    write_small(tmp_path / "small")
+    ids = {"kind": "report", "query_id": "12", "run_id": "r", "answer": text}
+    write_tasks(tmp_path, *(LabelTask(**ids, nugget_id=f"12_{number}") for number in range(2)))
+    process, address = start(tmp_path)
+    visit(page, address)
+
+    page.keyboard.press("1")
+    page.locator("#alert", has_text="Mark the words").wait_for()
+    for key in ("j", "j", "m", "k", "m", "m"):  # the second sentence, and not the first
+        page.keyboard.press(key)
+    page.locator("#evidence li").wait_for()
+    press(page, 1, "1")
+    page.locator("#of-report button[aria-pressed=true]", has_text="2").wait_for()
+    page.locator("#text-0").click(click_count=3, position={"x": 40, "y": 8})  # the first line
+    page.locator("#evidence li").wait_for()
+    press(page, 2, "1")
+    [first, second] = labels(tmp_path)
+    assert first["marked"] == ["Call <b>it</b> twice!"]
+    assert first["evidence"] == [[11, 32]]
+    assert second["marked"] == [text.splitlines()[0]]
+
+    page.locator("#of-report button").first.click()
+    page.locator("#evidence li", has_text="Call").wait_for()
+    for _ in range(83):
+        page.keyboard.press("j")
+    assert page.evaluate("document.querySelector('#reading').scrollTop") > 0
+    page.keyboard.press("m")
+    page.locator("#evidence li", has_text="So it ends.").wait_for()
+    page.keyboard.press("0")
+    page.locator("#status", has_text="Saved: 0 no").wait_for()
+    *_, changed, no = labels(tmp_path)
+    assert changed["marked"] == ["Call <b>it</b> twice!", "So it ends."]
+    assert (no["label"], no["evidence"], no["nugget_id"]) == (0, [], "12_0")
+    assert stop(process) == 0
+
+
 def test_judgments_are_looked_at_and_corrected_by_keyboard(page: Any, tmp_path: Path) -> None:
     """The judge says that the first chunk, whose text and path are hostile, supports 12_0."""
     hostile = chunk(f"docs/{SCRIPT.replace('/', '')}_0_{len(SCRIPT.encode())}", SCRIPT)

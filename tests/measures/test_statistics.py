@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap as scipy_bootstrap
-from scipy.stats import kendalltau, nct, spearmanr, t
+from scipy.stats import kendalltau, nct, pearsonr, spearmanr, t
 
 from freshstack_dspy.measures.kappa import kappa, table_of
 from freshstack_dspy.measures.statistics import (
     Interval,
     adjust,
     bootstrap,
+    correlation_intervals,
+    correlations,
     detectable_difference,
     kendall_intervals,
     kendall_tau,
@@ -177,6 +179,33 @@ def test_tau_b_and_rho_are_scipys(pairs: list[tuple[int, int]]) -> None:
     else:
         assert tau == pytest.approx(kendalltau(one, other).statistic)
         assert rho == pytest.approx(spearmanr(one, other).statistic)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)), min_size=1))
+def test_an_item_that_counts_twice_is_there_twice(items: list[tuple[int, int, int]]) -> None:
+    x, y, times = np.array(items).T
+    ours = [values[0] for values in correlations(x / 3, y / 3, times[None].astype(float)).values()]
+
+    x, y = np.repeat(x, times), np.repeat(y, times)
+    if min(len(set(x)), len(set(y))) < 2:
+        assert np.isnan(ours).all()
+    else:
+        theirs = [scipys(x, y).statistic for scipys in (pearsonr, spearmanr, kendalltau)]
+        assert ours == pytest.approx(theirs)
+
+
+def test_several_pairs_of_raters_are_averaged_by_their_items() -> None:
+    """The first two agree on three items, the others contradict each other on two."""
+    alike = {("q", str(place)): float(place) for place in range(3)}
+    one, other = ({("r", "a"): values[0], ("r", "b"): values[1]} for values in ((0, 1), (1, 0)))
+    found = correlation_intervals([(alike, alike), (one, other)])
+
+    assert {name: each.value for name, each in found.items()} == {
+        "Pearson's r": pytest.approx(0.2),
+        "Spearman's rho": pytest.approx(0.2),
+        "Kendall's tau-b": pytest.approx(0.2),
+    }
+    assert found["Pearson's r"].groups == 2
 
 
 @given(
