@@ -655,6 +655,9 @@ class CruxConfig(Section):
     """How many sub-questions each report is asked for, exactly. The paper has 10 for Multi-News and 15 for DUC."""
     passages: int = Field(default=3, ge=1, le=20)
     """The most that are written from one piece of a document, of at most 1,024 tokens."""
+    distractors: Literal["chunks", "passages"] = "chunks"
+    """What is searched of each [[corpus]] next to the passages: its chunks, or passages that are
+    written from each chunk, as in the paper."""
     min_words: int = Field(default=0, ge=0)
     """Leave out reports with fewer words."""
 

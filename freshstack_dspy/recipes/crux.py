@@ -6,14 +6,17 @@ graded in each relevant passage. Sub-questions are the collection's nuggets, rel
 pool, so that everything that works on a collection works on this one.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
-from typing import Any, ClassVar
+from itertools import chain, islice
+from typing import ClassVar, NamedTuple
 
 import dspy
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.corpus.chunks import chunk_file
+from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.programs.documents import (
@@ -24,7 +27,7 @@ from freshstack_dspy.programs.documents import (
 )
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.progress import report
-from freshstack_dspy.questions.report_groups import Document, read_groups
+from freshstack_dspy.questions.report_groups import read_groups
 from freshstack_dspy.recipes.flow import Stages, Work, ask
 from freshstack_dspy.recipes.freshstack import (
     FreshStack,
@@ -36,63 +39,124 @@ from freshstack_dspy.recipes.freshstack import (
     with_inputs,
 )
 from freshstack_dspy.recipes.pieces import PIECE_TOKENS
-from freshstack_dspy.records import Candidate, Chunk, ExpansionKind, Failure, Query
+from freshstack_dspy.recipes.pooling import Searches
+from freshstack_dspy.records import (
+    Candidate,
+    Chunk,
+    ExpansionKind,
+    Failure,
+    Query,
+    SkippedFile,
+)
 from freshstack_dspy.signatures.documents import words_not_in
 from freshstack_dspy.stored.contents import Contents
 
 
+class _Piece(NamedTuple):
+    """A piece of a document that passages are written from."""
+
+    chunk: Chunk
+    title: str
+    url: str | None
+    query: Query | None = None
+    """The one that its document is relevant for; None in a distractor."""
+
+    def failure(self, error: ReplyError) -> Failure | SkippedFile:
+        """List that it gave no passage."""
+        if self.query is not None:
+            return failure_of(self.query, "passages", error)
+        source, path = self.chunk.source, self.chunk.path
+        reason = f"no passage of {self.chunk.chunk_id}: {error}"
+        return SkippedFile(source=source, path=path, kind="unreadable", reason=reason)
+
+
+class _Written(NamedTuple):
+    """What a piece gave."""
+
+    query: Query | None
+    records: list[Chunk | Failure | SkippedFile]
+    failure: Failure | SkippedFile | None = None
+    """Why it gave nothing."""
+
+
 def decontextualize(work: Work, made: Contents) -> Contents:
     """Write the passages of every document, long ones in pieces (§3.2): the pool of its query.
+
+    With `[crux] distractors = "passages"` those of the corpora are written too, of each chunk, and
+    searched in its place.
 
     A passage that says what its piece does not is sent back; if it still does, it is left out and
     listed as a failure, for a question that it answers could be answered by no document.
     """
     assert work.groups is not None
     pieces = [
-        (query, document, piece)
+        _Piece(piece, document.title or query.title, document.url, query)
         for query in made.queries
         for document in work.groups.documents[query.query_id]
         for piece in chunk_file(document.file, PIECE_TOKENS)
     ]
+    if work.config.crux.distractors == "passages":
+        pieces += _distractors(work, made)
 
-    def write(at: tuple[Query, Document, Chunk]) -> Any:
-        query, document, piece = at
-        title = " > ".join(filter(None, (document.title or query.title, *piece.headings)))
+    def write(piece: _Piece) -> _Written:
+        title = " > ".join(filter(None, (piece.title, *piece.chunk.headings)))
         try:
-            reply = work.recipe.passage_decontextualizer(document=piece.text, title=title)
+            reply = work.recipe.passage_decontextualizer(document=piece.chunk.text, title=title)
         except ReplyError as error:
-            return failure_of(query, "passages", error)
-        written: list[Chunk | Failure] = []
+            failure = piece.failure(error)
+            return _Written(piece.query, [failure], failure)
+        written: list[Chunk | Failure | SkippedFile] = []
         for number, text in enumerate(reply.passages, 1):
             update = {
-                "chunk_id": f"{piece.chunk_id}#{number}",
+                "chunk_id": f"{piece.chunk.chunk_id}#{number}",
                 "text": text,
                 "tokens": count_tokens(text),
                 "headings": (),
-                "url": document.url,
+                "url": piece.url,
             }
-            passage = piece.model_copy(update=update)
-            if invented := words_not_in(piece.text, title, text):
+            passage = piece.chunk.model_copy(update=update)
+            if invented := words_not_in(piece.chunk.text, title, text):
                 what = f"{passage.chunk_id} says what its document does not: {', '.join(invented)}"
                 wrong = ReplyError(what, status="failed", call_id=reply.call_id)
-                written.append(failure_of(query, "passages", wrong))
+                written.append(piece.failure(wrong))
             else:
                 written.append(passage)
-        return query.query_id, written
+        return _Written(piece.query, written)
 
     passages: list[Chunk] = []
     pool: list[Candidate] = []
-    failures = [*made.failures]
-    for reply in work.session.each("passages", write, pieces):
-        if isinstance(reply, Failure):
-            failures.append(reply)
-            continue
-        query_id, written = reply
-        failures += [one for one in written if isinstance(one, Failure)]
-        for passage in (one for one in written if isinstance(one, Chunk)):
-            passages.append(passage)
-            pool.append(Candidate(query_id=query_id, chunk_id=passage.chunk_id, origin="document"))
-    return replace(made, passages=tuple(passages), pool=tuple(pool), failures=tuple(failures))
+    failures, skipped = [*made.failures], [*made.skipped]
+    replies = work.session.each("passages", write, pieces)
+    for query, record in ((reply.query, record) for reply in replies for record in reply.records):
+        if isinstance(record, Failure):
+            failures.append(record)
+        elif isinstance(record, SkippedFile):
+            skipped.append(record)
+        else:
+            passages.append(record)
+            if query is not None:
+                pool.append(
+                    Candidate(query_id=query.query_id, chunk_id=record.chunk_id, origin="document")
+                )
+    return replace(
+        made,
+        passages=tuple(passages),
+        pool=tuple(pool),
+        failures=tuple(failures),
+        skipped=tuple(skipped),
+    )
+
+
+def _distractors(work: Work, made: Contents) -> Iterator[_Piece]:
+    """Give the chunks of the corpora, and take them out of what is searched.
+
+    A plan looks at some of the queries, and at as large a share of the chunks.
+    """
+    cut = work.corpus.corpus
+    work.corpus = Searches(work.session, cut._replace(chunks=ChunkFile.holding([])))
+    share = len(made.queries) / len(work.reading.queries)
+    for chunk in islice(cut.chunks, math.ceil(share * len(cut.chunks))):
+        yield _Piece(chunk, chunk.path, chunk.url)
 
 
 def write_sub_questions(work: Work, made: Contents) -> Contents:

@@ -15,7 +15,7 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.text import unsupported_words
 from tests.questions.dump import write_dump
 
-from .scripted import Inputs, ScriptedProvider
+from .scripted import Inputs, Said, ScriptedProvider
 
 DAM = {
     "id": "dam",
@@ -111,6 +111,42 @@ def test_documents_and_reports_become_a_judged_collection(tmp_path: Path) -> Non
     assert made.manifest.scale.model_dump() == {"name": "graded_5", "threshold": 3}
     run = {"dam": {second.chunk_id: 1.0}}
     assert evaluate(made.qrels(), run, ["Cov@1"]).per_query["dam"] == {"StRecall@1": 0.5}
+
+
+def test_distractors_are_passages_too_where_that_is_wished(tmp_path: Path) -> None:
+    """The corpus has one file that gives a passage, one with a refused reply, one that invents."""
+    texts = {
+        "hill.txt": "A flood left the hill dry.",
+        "secret.txt": "Nobody writes of this.",
+        "well.txt": "The well was deep.",
+    }
+    (tmp_path / "library").mkdir()
+    for name, text in texts.items():
+        (tmp_path / "library" / name).write_text(text)
+
+    def passages(inputs: Inputs) -> Any:
+        text = inputs["document"].strip()
+        if text == texts["secret.txt"]:
+            return Said("no", "content_filter")
+        return {"passages": [f"{text} In 1950." if text == texts["well.txt"] else text]}
+
+    made = built(
+        tmp_path,
+        DAM,
+        provider=scripted(DecontextualizePassages=passages),
+        crux='sub_questions = 2\ndistractors = "passages"',
+        tables='[[corpus]]\nname = "library"\npath = "library"\n',
+    )
+
+    ids = {one.chunk_id.split("_")[0]: one for one in made.chunks()}
+    assert set(ids) == {"documents/dam/1.md", "documents/dam/2.md", "library/hill.txt"}
+    assert ids["library/hill.txt"].text == texts["hill.txt"]
+    assert ids["library/hill.txt"].chunk_id.endswith("#1")
+    assert {one.chunk_id.split("_")[0] for one in made.pool} == set(list(ids)[:2])
+    assert [one.path for one in made.skipped] == ["secret.txt", "well.txt"]
+    assert not made.failures
+    found = made.retrieve("bm25").ids["dam"]
+    assert any(one.startswith("library/hill.txt") for one in found)
 
 
 def test_what_no_document_answers_is_listed_and_not_measured(tmp_path: Path) -> None:
