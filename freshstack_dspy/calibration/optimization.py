@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import json
 import math
+import operator
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -93,6 +94,8 @@ class OptimizationReport(Record, Shown):
     """The metric's name, or the name of a user's own."""
     labels: str
     """SHA-256 of the labels, independent of their order."""
+    labels_by: str = Field(default="", exclude_if=operator.not_)
+    """Who made the judgments that a reranker is tuned on."""
     queries: dict[str, int]
     examples: dict[str, int]
     """How many examples `train`, `dev` and `test` have."""
@@ -108,7 +111,7 @@ class OptimizationReport(Record, Shown):
     """Whether cuts, thresholds or weights of decisions, or the `config` of requests, changed."""
     test: dict[str, OnTest]
     """By metric: the one that programs were chosen by, and others. `answered` is the share of all
-    test examples that a program answered."""
+    test examples that a program answered. `… against NAME`: before is the value without a reranker."""
     pairs: int
     """The number of pairs on the test split; with a user's own metric, of examples."""
     failures: tuple[dict[str, int], dict[str, int]]
@@ -156,7 +159,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     *,
     program: dspy.Module | None = None,
     optimizer: OptimizerName | Any = "bootstrap",
-    metric: MetricName | Metric | None = None,
+    metric: MetricName | Metric | MeanMetric | None = None,
     collection: Collection | None = None,
     scale: Scale | None = None,
     limit: int = 10,
@@ -173,8 +176,9 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     Args:
         labels: `HumanLabel` for the judge, `NuggetList` for the nuggetizer, `AnswerLabel` for the
             comparer of answers; with their texts, or with ids of the collection. Or, for any
-            program, `dspy.Example`s with its inputs and whatever the metric reads; examples with
-            the same `query`, or else the same `query_id` or inputs, stay on one side of the split.
+            program, `dspy.Example`s with its inputs and whatever the metric reads (for a reranker
+            `ranking_examples`); examples with the same `query`, or else the same `query_id` or
+            inputs, stay on one side of the split.
         lm: The model to optimize for, by default that of `dspy.configure`; a model that `connect`
             did not make is recorded in its default store.
         program: The `dspy.Module` to optimize, which may be a recipe; by default the program that
@@ -185,7 +189,8 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         metric: For labels `kappa` (the default), `agreement` (the share of pairs) or `f1`; for
             nuggets `f1`. Optimizers then credit each example with the share of its pairs on which
             program and person agree. Or a function, see `Metric`, of an example (for labels, as
-            `examples` makes it) and the program's prediction; its mean counts.
+            `examples` makes it) and the program's prediction; its mean counts. Or a `MeanMetric`,
+            as `RankingMetric`.
         collection: The collection that was labelled, whose texts are shown; the nuggetizer needs it.
         scale: The judge's scale, and the lowest label that is support, also for people; by default
             `support` from 1 on. On that scale, labels that are all 0 or 1 mean no and yes.
@@ -206,9 +211,9 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
     lm = as_recorded(lm)
     writer = lm if prompt_model is None else as_recorded(prompt_model)
     _check_optimizer(optimizer, writer.model)
-    labels, lost = followed(labels, collection)
-    tuned, examples, measure = _task(labels, program, metric, collection, scale, limit)
-    split = split_by_query(examples)
+    tuned, split, measure, labels, lost = task_of(
+        labels, program, optimizer, metric, collection, scale, limit
+    )
     with showing(progress) as shown:
         run = _Run(lm, writer, measure, shown)
         student = _Student(tuned, dspy.settings.adapter or TypedAdapter())
@@ -236,6 +241,7 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
         model=", ".join(sorted({(predictor.lm or lm).model for predictor in tuned.predictors()})),
         metric=measure.name,
         labels=sha256("\n".join(sorted(map(as_text, labels))).encode()).hexdigest(),
+        labels_by=measure.labels_by,
         queries={
             part: len({query_of(example)[0] for example in part_examples})
             for part, part_examples in split._asdict().items()
@@ -257,6 +263,39 @@ def optimize(  # noqa: PLR0913 - each is a choice of the caller's
 # What is optimized
 
 
+class Task(NamedTuple):
+    """What is tuned, by which examples and metric."""
+
+    program: Any
+    split: Examples
+    measure: MeanMetric
+    labels: Sequence[Any]
+    """Those that are of the collection."""
+    lost: Mapping[str, Sequence[Any]]
+    """The others, by reason."""
+
+
+def task_of(
+    labels: Any,
+    program: Any = None,
+    optimizer: Any = "bootstrap",
+    metric: Any = None,
+    collection: Collection | None = None,
+    scale: Scale | None = None,
+    limit: int = 10,
+) -> Task:
+    """Give what `optimize` would do with these arguments; errors are those of `optimize`."""
+    labels, lost = followed(labels, collection)
+    tuned, examples, measure = _task(labels, program, metric, collection, scale, limit)
+    split = split_by_query(examples)
+    if optimizer == "labeled" and not _are_demonstrations(tuned, split.train):
+        raise ConfigError(
+            "labeled shows examples as they are, and these lack what the program answers: take "
+            "the optimizer bootstrap, which shows its own good answers"
+        )
+    return Task(tuned, split, measure, labels, lost)
+
+
 def _task(
     labels: Any,
     program: Any,
@@ -269,6 +308,8 @@ def _task(
     if not labels:
         raise CollectionError("there are no labels; give those of at least three queries")
     if isinstance(labels[0], dspy.Example):
+        if isinstance(program, dspy.Module) and isinstance(metric, MeanMetric):
+            return program.deepcopy(), labels, metric
         if not isinstance(program, dspy.Module) or not callable(metric):
             raise ConfigError(
                 "examples of your own need a program, the dspy.Module to optimize, and a metric, a "
@@ -632,8 +673,15 @@ def _on_test(
         [*answered.values()], lambda sums: {"answered": share_of(sums[..., 0], sums[..., 1])}
     )
     both = [*by_query.values()]
+    test = _paired(both, measure.values) if both else {}
+    if both and measure.against is not None:
+        without = [np.stack([measure.given(after), after]) for _, after in both]
+        test |= {
+            f"{name} against {measure.against}": result
+            for name, result in _paired(without, measure.values).items()
+        }
     return {
-        "test": {**(_paired(both, measure.values) if both else {}), **share},
+        "test": {**test, **share},
         "pairs": sum(measure.size(before) for before, _ in both),
         "failures": (dict(before.failures), dict(after.failures)),
     }
@@ -679,6 +727,13 @@ def _check_optimizer(optimizer: Any, model: str) -> None:
         )
     if optimizer == "mipro" and importlib.util.find_spec("optuna") is None:
         raise ConfigError("mipro needs optuna: pip install 'freshstack_dspy[optimize]'")
+
+
+def _are_demonstrations(program: Any, train: Sequence[Any]) -> bool:
+    """Tell whether examples have all fields of every predictor's signature."""
+    first = train[0].people if isinstance(train[0], LabelledExample) else train[0]
+    asked = program.predictors()
+    return all(set(predictor.signature.fields) <= set(first.keys()) for predictor in asked)
 
 
 def _candidates(
@@ -756,15 +811,12 @@ def _by_name(name: str, student: _Student, train: list[Any], run: _Run) -> Any:
         best = max(state.program_full_scores_val_set)
         return bool(run.errors) or (measure.top is not None and best >= 1)
 
-    # Examples can be demonstrations if they have all fields of every predictor's signature.
-    asked: Any = student.predictors()
-    first_example = train[0].people if isinstance(train[0], LabelledExample) else train[0]
-    shown = all(set(predictor.signature.fields) <= set(first_example.keys()) for predictor in asked)
+    most = measure.most_demonstrations
     credit: dict[str, Any] = {
         "metric": measure.metric,
         "metric_threshold": GOOD_ENOUGH,
-        "max_bootstrapped_demos": 4,
-        "max_labeled_demos": 8 if shown else 0,
+        "max_bootstrapped_demos": min(4, most),
+        "max_labeled_demos": most if _are_demonstrations(student, train) else 0,
     }
     feedback: dict[str, Any] = {"metric": measure.metric}
     threads = {"num_threads": run.lm.client.model.concurrency}
@@ -777,7 +829,7 @@ def _by_name(name: str, student: _Student, train: list[Any], run: _Run) -> Any:
         "gepa_kwargs": {"stop_callbacks": [over]},
     }
     table: dict[str, tuple[str, dict[str, Any]]] = {
-        "labeled": ("LabeledFewShot", {"k": 8}),
+        "labeled": ("LabeledFewShot", {"k": most}),
         "bootstrap": ("BootstrapFewShot", credit),
         "bootstrap_random": (
             "BootstrapFewShotWithRandomSearch",

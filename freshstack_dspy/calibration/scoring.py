@@ -39,6 +39,12 @@ class MeanMetric:
 
     top: float | None = None
     """The best possible value, if there is one."""
+    most_demonstrations = 8
+    """How many an optimizer given by name shows at most."""
+    labels_by = ""
+    """Who made the judgments that it reads, where they are not the labels themselves."""
+    against: str | None = None
+    """What the programs are compared with besides each other; see `given`."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -54,6 +60,10 @@ class MeanMetric:
     def values(self, tallies: Any) -> dict[str, Values]:
         """Compute all metrics from sums of tallies, the chosen one first."""
         return {self.name: share_of(tallies[..., 0], tallies[..., 1])}
+
+    def given(self, tally: Any) -> Any:
+        """Give the tally of `against`, without any program, on the same example."""
+        raise NotImplementedError
 
     def size(self, tally: Any) -> int:
         """Count the items in a sum of tallies."""

@@ -27,6 +27,7 @@ from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.pages.terminal import page_text, width, wrapped
 
 if TYPE_CHECKING:
+    from freshstack_dspy.config import Role
     from freshstack_dspy.progress import ProgressBars
     from freshstack_dspy.recipes.opening import SessionOptions
     from freshstack_dspy.recipes.session import Session
@@ -300,8 +301,10 @@ def asking(how: Asking) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
 
 
 @contextmanager
-def judging(config: Path, how: Asking, out: Path | None = None) -> Iterator["Session"]:
-    """Open a session for a configuration's model, with progress.
+def judging(
+    config: Path, how: Asking, out: Path | None = None, role: "Role | None" = "judge"
+) -> Iterator["Session"]:
+    """Open a session for the model of a role, with progress.
 
     Another process is kept from asking for the same `out`.
     """
@@ -316,6 +319,6 @@ def judging(config: Path, how: Asking, out: Path | None = None) -> Iterator["Ses
         only_writer(out, by) if out is not None else nullcontext(),
         asking(how) as (options, _),
         span(sys.argv[1]),
-        open_session(settings, searching=False, **options) as session,
+        open_session(settings, searching=False, roles=[role], **options) as session,
     ):
         yield session

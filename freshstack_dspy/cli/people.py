@@ -22,9 +22,11 @@ from freshstack_dspy.cli.command import (
     say,
     to_type,
 )
-from freshstack_dspy.pages.page import Page, counted
+from freshstack_dspy.pages.page import Page, Text, counted
+from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
+    from freshstack_dspy.calibration.optimization import Task
     from freshstack_dspy.recipes.session import Session
 
 TaskKind = Literal["support", "answerability", "nuggets", "answer", "report"]
@@ -187,7 +189,7 @@ def agree(
 @command
 def optimize(
     config: Path,
-    labels: Path,
+    labels: Path | None = None,
     *,
     out: Path,
     program: str = "support_judge",
@@ -195,34 +197,43 @@ def optimize(
     prompt_model: Path | None = None,
     metric: str | None = None,
     collection: Path | None = None,
+    retriever: str = "hybrid",
     mode: Literal["live", "replay", "rerecord"] = "live",
     log: Path | None = None,
     replace: bool = False,
-) -> Page:
-    """Tune a program against what people say, tested on queries it never saw.
+    plan: bool = False,
+) -> Outcome:
+    """Tune a program against what people say, or a reranker against a collection.
+
+    Either is tested on queries it never saw.
 
     Args:
-        config: TOML file; its [model], [judge] scale, [nuggets], [budget], [cache].
-        labels: JSON Lines of people's labels, or of what a metric reads.
+        config: TOML file; its [model], [judge] scale, [nuggets], [reranker], [budget], [cache].
+        labels: JSON Lines of people's labels, or of what a metric reads. For the reranker a run
+            file of what is reranked, in place of --retriever.
         out: Program file to write.
         program: support_judge, nuggetizer or comparer, tuned on labels of kind support,
-            nugget_list or answer, as is MODULE:NAME of a subclass; or another of the recipe's, or
-            any MODULE:NAME, or recipe, all of it, on lines with the query_id of a query of
-            --collection.
+            nugget_list or answer, as is MODULE:NAME of a subclass; reranker, tuned on the judgments
+            of --collection; or another of the recipe's, or any MODULE:NAME, or recipe, all of it,
+            on lines with the query_id of a query of --collection.
         optimizer: DSPy's LabeledFewShot (labeled), BootstrapFewShot (bootstrap),
             BootstrapFewShotWithRandomSearch (bootstrap_random), MIPROv2 (mipro), GEPA (gepa) or
             SIMBA (simba), of which the last three let the model write instructions; or MODULE:NAME
             of one, or of what makes it from metric=.
         prompt_model: TOML file whose [model] writes instructions, in place of CONFIG's.
         metric: By which a program is chosen: kappa (the default), agreement, f1 (of nuggetizer the
-            default); or MODULE:NAME of a function.
+            default); for the reranker a measure of runs (alpha_nDCG@10 the default); or MODULE:NAME
+            of a function.
         collection: Where the labels' texts are, if not in the labels.
+        retriever: For the reranker: whose first results ([reranker] depth) are put into order.
         mode: live: ask for what is not recorded. replay: no network.
+        plan: Say what the plain program would ask for and cost; nothing is sent.
     """
     import dspy
 
     from freshstack_dspy.calibration.examples import read_examples
-    from freshstack_dspy.calibration.optimization import TUNED
+    from freshstack_dspy.calibration.optimization import TUNED, task_of
+    from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.programs.saved import save_program
     from freshstack_dspy.registry import imported, is_imported
 
@@ -237,24 +248,117 @@ def optimize(
     subclassed = (each for each in TUNED.values() if isinstance(module, each.program))
     tuned = TUNED.get(program) or next(subclassed, None)
     texts = fs.Collection.load(collection) if collection else None
-    examples = fs.read_labels(labels, tuned.kind) if tuned else ()
+    run, examples = None, list[Any]()
+    if program == "reranker":
+        run = _candidates(config, labels, texts, retriever, "replay" if plan else mode)
+    elif labels is None:
+        raise ConfigError(f"{program} is tuned on labels: freshstack optimize CONFIG LABELS …")
+    else:
+        examples = [
+            *(fs.read_labels(labels, tuned.kind) if tuned else read_examples(labels, texts))
+        ]
     dspy.disable_logging()
+    role: Any = program if run is not None else tuned.role if tuned else None
+    asking = Asking("replay" if plan else mode, log=log)
     # DSPy's optimizers print what they do; what they found is in the report.
-    with judging(config, Asking(mode, log=log), out) as session, redirect_stdout(io.StringIO()):
+    with judging(config, asking, out, role) as session, redirect_stdout(io.StringIO()):
+        task: dict[str, Any] = {
+            "program": _program(session, program) if module is program else module,
+            "optimizer": own(optimizer, "--optimizer"),
+            "metric": own(metric, "--metric"),
+            "collection": texts,
+            "scale": session.config.judge.graded,
+            "limit": session.config.nuggets.limit,
+        }
+        if run is not None:
+            examples, task["metric"] = _ranking_task(session, texts, run, task)
+        if plan:
+            return _optimization_plan(config, role, task_of(examples, **task))
         optimized = fs.optimize(
-            examples or read_examples(labels, texts),
-            session.lm_of(tuned.role if tuned else None),
-            program=_program(session, program) if module is program else module,
-            optimizer=own(optimizer, "--optimizer"),
-            metric=own(metric, "--metric"),
-            collection=texts,
-            scale=session.config.judge.graded,
-            limit=session.config.nuggets.limit,
+            examples,
+            session.lm_of(role),
+            **task,
             prompt_model=_prompt_model(session, prompt_model),
             progress=session.progress,
         )
     save_program(optimized.program, out, optimized.report)
-    return optimized.report.page(program, out)
+    return Outcome(optimized.report.page(program, out))
+
+
+def _candidates(
+    config: Path,
+    run: Path | None,
+    collection: "fs.Collection | None",
+    retriever: str,
+    mode: Literal["live", "replay", "rerecord"],
+) -> Any:
+    """Give what a reranker puts into order: a run that is there, or that of a retriever."""
+    from freshstack_dspy.config import base_of, load_judging
+    from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.measures.searches import read_chunk_run
+    from freshstack_dspy.recipes.opening import search_models, with_models_for
+
+    settings = load_judging(config)
+    if collection is None:
+        raise ConfigError("a reranker is tuned on judgments: name their --collection")
+    if settings.reranker is None or not settings.reranker.asks_chat:
+        raise ConfigError(
+            f'{config}: no reranker that asks a chat model; write under [reranker]: method = "listwise"'
+            ', "setwise" or "pointwise"'
+        )
+    if run is not None:
+        return read_chunk_run(run)
+    if base_of(retriever) != retriever:
+        raise ConfigError(f"--retriever {retriever}: name what is reranked, {base_of(retriever)}")
+    settings = with_models_for(settings, [retriever])
+    with search_models(settings, mode) as models, ProgressBars() as bars:
+        return fs.retrieve(
+            collection,
+            retriever,
+            depth=settings.reranker.depth if settings.reranker else 50,
+            models=models,
+            fusion=settings.fusion,
+            index_path=settings.index.path,
+            k1=settings.index.k1,
+            b=settings.index.b,
+            progress=bars,
+        )
+
+
+def _ranking_task(session: "Session", collection: Any, run: Any, task: Any) -> tuple[Any, Any]:
+    """Give the examples and the metric of a reranker."""
+    from freshstack_dspy.calibration.reranking import SHOWN, RankingMetric, ranking_examples
+
+    metric = RankingMetric(collection, task["metric"] or SHOWN[0], against=run.name)
+    reranker: Any = session.models.reranker
+    fit, depth = reranker.fitted, session.models.rerank_depth
+    return ranking_examples(collection, run, task["program"], depth=depth, fit=fit), metric
+
+
+def _optimization_plan(config: Path, role: Any, task: "Task") -> Outcome:
+    """Plan what the plain program asks for; what an optimizer asks for depends on the replies."""
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.plan import plan_asking
+
+    settings = load_judging(config)
+    settings = settings.model_copy(update={"model": settings.model_of(role), "reranker": None})
+
+    def ask(session: "Session") -> None:
+        for part, examples in task.split._asdict().items():
+            session.each(part, lambda example: task.program(**example.inputs()), examples)
+
+    count = sum(map(len, task.split))
+    with ProgressBars() as bars:
+        plan = plan_asking(settings, ask, name="optimize", queries=count, progress=bars)
+    return Outcome(
+        plan,
+        [
+            Text(
+                "this is the plain program; each program that the optimizer tries asks as much as "
+                "dev again or more, and the one that is chosen as much as test, with longer prompts"
+            )
+        ],
+    )
 
 
 def _prompt_model(session: "Session", path: Path | None) -> Any:

@@ -91,7 +91,7 @@ class ProgramReranker:
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score passages by the place that the program gives them."""
-        result = self._program(query=as_query(text), passages=self._fitted(text, passages))
+        result = self._program(query=as_query(text), passages=self.fitted(text, passages))
         order = [int(place) for place in result.order]
         completed, failed = result.get("completed"), result.get("failed")
         if completed is None:  # of a program of one's own
@@ -100,7 +100,7 @@ class ProgramReranker:
             self._session.lm.ledger.enter(completed=int(completed), failed=int(failed or 0))
         return scores_by_place(completed_order(order, len(passages)))
 
-    def _fitted(self, text: str, passages: Sequence[str]) -> list[str]:
+    def fitted(self, text: str, passages: Sequence[str]) -> list[str]:
         """Passages that fit together into one call, the long ones cut."""
         together = min(getattr(self._program, "window", len(passages)), len(passages))
         room = self._window.room_next_to(passage_inputs(as_query(text), []))

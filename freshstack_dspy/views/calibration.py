@@ -402,6 +402,9 @@ def optimization_page(
 def _optimization_lines(
     report: OptimizationReport, program: str, path: Path | None
 ) -> Iterator[str]:
+    if report.labels_by:
+        yield "against NAME: before is the order of NAME itself, without a reranker"
+        yield f"tuned and tested on {report.labels_by}"
     if report.unchanged is not None:
         yield f"the plain program stays: {report.unchanged}"
     if any(report.failed):
