@@ -1,4 +1,4 @@
-"""`freshstack show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
+"""`freshstack status`, `doctor`, `show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +8,34 @@ import freshstack_dspy as fs
 from freshstack_dspy.cli.command import FromZero, Outcome, SlicesNamed, command, slices_named
 from freshstack_dspy.pages.page import Page, Text
 from freshstack_dspy.pages.shown import Shown
+from freshstack_dspy.progress import ProgressBars
+
+
+@command
+def status(source: Path) -> Shown:
+    """Say what there is, what it may be trusted for, and what to type next.
+
+    Args:
+        source: TOML file of a build, or folder of a collection.
+    """
+    from freshstack_dspy.recipes.status import status as status_of
+
+    with ProgressBars() as bars:
+        return status_of(source, progress=bars)
+
+
+@command
+def doctor(config: Path, *, ask: bool = False) -> Outcome:
+    """Try keys, prices, models, programs, documents, index and disk; nothing is paid for.
+
+    Args:
+        ask: Also send one small typed request to each model.
+    """
+    from freshstack_dspy.recipes.doctor import doctor as checked
+
+    with ProgressBars() as bars:
+        checkup = checked(config, ask=ask, progress=bars)
+    return Outcome(checkup, code=int(checkup.faults > 0))
 
 
 @command

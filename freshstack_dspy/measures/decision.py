@@ -215,7 +215,7 @@ def _command(outcome: Outcome, blocked: Blocked | None, about: About) -> str:
         "cannot tell yet": "freshstack refresh CONFIG",
         "few questions": "freshstack refresh CONFIG",
         "dry run": "freshstack plan CONFIG",
-        "not calibrated": f"freshstack sample {folder} --out tasks.jsonl",
+        "not calibrated": f"freshstack sample {folder} --for agreement --limit 150 --out tasks.jsonl",
         "unjudged": f"freshstack extend {folder} RUN … --config CONFIG",
     }
     return commands.get(blocked or outcome, "")

@@ -22,11 +22,13 @@ from freshstack_dspy.pages.page import (
 )
 from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.questions.filters import overlap_note
+from freshstack_dspy.recipes.doctor import Checkup
 from freshstack_dspy.recipes.extend import Extended
 from freshstack_dspy.recipes.make import Refreshed
 from freshstack_dspy.recipes.plan import Plan, PlannedCap
 from freshstack_dspy.recipes.rejudge import Rejudged
 from freshstack_dspy.recipes.stale import Change, Stale, StaleLabel, StaleNugget
+from freshstack_dspy.recipes.status import Status
 from freshstack_dspy.records import in_order_of_steps
 from freshstack_dspy.stored.contents import FROM_PASSAGES, listed, some_of
 from freshstack_dspy.stored.manifest import Manifest
@@ -454,3 +456,37 @@ def _rejudged(rejudged: Rejudged, path: Path | None, changes: Path | None) -> It
     yield f"{rejudged.difference.judgments.changed:,} pairs have another label than before{where}"
     yield rejudged.collection.labels_by
     yield f"{path or rejudged.collection.name}: content hash {rejudged.collection.manifest.content_hash}"
+
+
+# A configuration that was tried, and how far a collection has come
+
+
+@page_of.register
+def checkup_page(checkup: Checkup) -> Page:
+    """Give a line for each part, and below it what to do about it."""
+    parts: list[Text] = []
+    for check in checkup.checks:
+        parts.append(Text((Span(check.state, "strong"), f" {check.part}: {check.said}"), "item"))
+        if check.advice:
+            parts.append(Text(check.advice, "item", indent=1))
+    faults = counted(checkup.faults, "fault") if checkup.faults else "nothing stops a build"
+    return Page(f"{checkup.config}: {faults}", tuple(parts), data=checkup)
+
+
+@page_of.register
+def status_page(status: Status) -> Page:
+    """Give what is there, what it may be trusted for, and the next commands."""
+    steps = [
+        Text(
+            (Span(step.command, "code"), f": {step.why}{f'; {step.cost}' * bool(step.cost)}"),
+            "item",
+        )
+        for step in status.next
+    ]
+    parts = (
+        *map(Text, status.there),
+        Text(("trusted for: ", Span(status.trust, "strong"))),
+        *([Text("next:")] if steps else ()),
+        *steps,
+    )
+    return Page(status.name, parts, data=status)

@@ -1,0 +1,174 @@
+"""How far a collection has come, what it may be trusted for, and what to type next."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from freshstack_dspy.config import BuildConfig, load_config
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.batch.deferred import requests_file
+from freshstack_dspy.lm.batch.jobs import JobFolder
+from freshstack_dspy.lm.store import holds_store, open_store
+from freshstack_dspy.pages.page import counted, money
+from freshstack_dspy.pages.shown import Shown
+from freshstack_dspy.progress import Progress
+from freshstack_dspy.recipes.plan import Plan, plan
+from freshstack_dspy.records import Record
+from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.manifest import MANIFEST_FILE, is_dry_run, trust_line, uncalibrated
+
+LABELS_WANTED = 150
+"""Labels by people that the next step asks for; κ of 150 has an interval of about ±.12."""
+
+
+class NextStep(Record):
+    """A command that leads on."""
+
+    command: str
+    why: str
+    cost: str = ""
+    """In dollars, or in pairs that people label; empty where it costs nothing."""
+
+
+class Status(Record, Shown):
+    """What there is of a collection, what it may be trusted for, and the next commands."""
+
+    name: str
+    there: tuple[str, ...]
+    """What there is, line by line."""
+    trust: str
+    """What its labels may be used for."""
+    next: tuple[NextStep, ...]
+    """The most useful first."""
+
+    def __repr__(self) -> str:
+        return f"Status({self.name!r}; next: {self.next[0].command if self.next else 'nothing'})"
+
+    __str__ = __repr__
+
+
+class _Replies(NamedTuple):
+    waiting: int
+    batches: int
+    """Under way."""
+
+
+def status(source: Path | str, *, progress: Progress | bool | None = None) -> Status:
+    """Say how far a collection has come.
+
+    Args:
+        source: The TOML file of a build, or the folder of a collection.
+        progress: Notified how far the plan of a build is, where there is no collection yet.
+
+    Raises:
+        FreshstackError: The configuration or the collection cannot be read.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return _of_collection(path, path.name, None, [])
+    if path.suffix != ".toml":
+        raise ConfigError(f"{path}: neither a TOML file of a build nor the folder of a collection")
+    config = load_config(path)
+    replies = _replies(config)
+    there = [
+        f"{counted(replies.waiting, 'deferred request')} waiting" * bool(replies.waiting),
+        f"{counted(replies.batches, 'batch', 'batches')} under way" * bool(replies.batches),
+    ]
+    if replies.batches or replies.waiting:
+        word = "fetch" if replies.batches else "answer"
+        step = NextStep(
+            command=f"freshstack requests {word} {path}", why="the build goes on with their replies"
+        )
+        return Status(
+            name=config.name,
+            there=tuple(filter(None, there)),
+            trust="nothing yet",
+            next=(step, *_builds(path, None)),
+        )
+    if (config.out / MANIFEST_FILE).is_file():
+        return _of_collection(config.out, config.name, path, there)
+    planned = plan(config, progress=progress)
+    total = planned.total
+    there.append(
+        f"{counted(planned.queries, 'question')}, and no collection at {config.out}; "
+        f"{total.recorded:,} of {counted(total.requests, 'request')} recorded"
+    )
+    steps = (NextStep(command=f"freshstack doctor {path}", why="tries keys, models and documents"),)
+    return Status(
+        name=config.name,
+        there=tuple(filter(None, there)),
+        trust="nothing yet",
+        next=(*(steps if not total.recorded else ()), *_builds(path, planned)),
+    )
+
+
+def _builds(config: Path, planned: Plan | None) -> Iterator[NextStep]:
+    cost = "" if planned is None or not planned.total.cost else money(planned.total.cost)
+    yield NextStep(command=f"freshstack build {config}", why="makes the collection", cost=cost)
+
+
+def _replies(config: BuildConfig) -> _Replies:
+    batches = sum(job.pending for job in JobFolder.of(config).jobs())
+    if not holds_store(config.cache.path) or not requests_file(config).is_file():
+        return _Replies(0, batches)
+    store = open_store(config.cache.path, "replay")
+    if store is None:
+        return _Replies(0, batches)
+    with closing(store):
+        return _Replies(store.count_waiting(), batches)
+
+
+def _of_collection(folder: Path, name: str, config: Path | None, there: list[str]) -> Status:
+    collection = StoredCollection.load(folder)
+    counts = collection.manifest.counts
+    there.append(
+        f"{folder}: {counted(counts.queries, 'query', 'queries')}, {counted(counts.nuggets, 'nugget')}, "
+        f"{counted(counts.judgments - counts.unlabelled, 'judged pair')}, {counts.supported:,} "
+        "supported"
+    )
+    if counts.unlabelled:
+        there.append(f"{counted(counts.unlabelled, 'pair')} without a label")
+    return Status(
+        name=name,
+        there=tuple(filter(None, there)),
+        trust=_trusted_for(collection),
+        next=tuple(_next(collection, folder, config)),
+    )
+
+
+def _trusted_for(collection: StoredCollection) -> str:
+    manifest = collection.manifest
+    if is_dry_run(manifest):
+        return "a dry run: a word counter made the labels, so nothing may be concluded"
+    if uncalibrated(manifest):
+        return f"to find failures, not yet to decide between retrievers: {trust_line(manifest)}"
+    return f"to decide between retrievers: {collection.labels_by}"
+
+
+def _next(collection: StoredCollection, folder: Path, config: Path | None) -> Iterator[NextStep]:
+    manifest, named = collection.manifest, config or "CONFIG"
+    if manifest.counts.unlabelled:
+        yield NextStep(
+            command=f"freshstack build {named} --mode rerecord --failed",
+            why="asks again for what failed",
+        )
+    if is_dry_run(manifest):
+        yield NextStep(
+            command=f"freshstack plan {named}", why="with a model named under [model], its price"
+        )
+    elif uncalibrated(manifest):
+        yield NextStep(
+            command=f"freshstack sample {folder} --for agreement --limit {LABELS_WANTED} "
+            "--out tasks.jsonl",
+            why="draws pairs for people to label, which says how far the labels can be trusted",
+            cost=f"{LABELS_WANTED} pairs to label",
+        )
+    yield NextStep(
+        command=f"freshstack retrieve {folder} --retriever hybrid --out hybrid.run",
+        why="a run to begin with; --retriever package.module:name is your own",
+    )
+    yield NextStep(
+        command=f"freshstack report {folder} hybrid.run --out report.html",
+        why="all that is known, on one page",
+    )

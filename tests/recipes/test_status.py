@@ -1,0 +1,107 @@
+"""What a configuration would stumble over, how far a collection has come, and what comes next."""
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy import build
+from freshstack_dspy.errors import FreshstackError
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.recipes.doctor import Checkup, doctor
+from freshstack_dspy.recipes.status import status
+from tests.lm.chat_server import ChatServer, Scripted
+from tests.recipes.conftest import Built
+from tests.recipes.domain import domain, write_domain
+
+BASELINE = {"name": "extractive/baseline"}
+
+
+def states(checkup: Checkup) -> dict[str, str]:
+    return {check.part: check.state for check in checkup.checks}
+
+
+def test_a_domain_by_the_baseline_has_no_fault_and_is_no_judge(tmp_path: Path) -> None:
+    checkup = doctor(write_domain(tmp_path, model=BASELINE), ask=True)
+    assert (checkup.faults, states(checkup)["[model] extractive/baseline"]) == (0, "warning")
+    assert states(checkup)["[model] extractive/baseline, asked"] == "ok"
+    assert not (tmp_path / "cache").exists(), "nothing is recorded"
+
+
+@pytest.mark.parametrize(
+    ("sections", "part"),
+    [
+        ({}, "[model] openai/scripted"),  # no key
+        ({"model": {"name": "nobody/model"}}, "[model] nobody/model"),
+        ({"judge": {"model": "anthropic/claude-haiku-4-5"}}, "[judge.model] anthropic/claude-haiku-4-5"),
+        ({"queries": {"tags": ["of-nobody"]}}, "[queries]"),
+        ({"pool": {"retrievers": ["bm25", "nowhere.here:search"]}}, "[pool] retrievers"),
+        ({"programs": {"support_judge": "nowhere.here:Judge"}}, "programs"),
+        ({"model": {"name": "hosted_vllm/m", "api_base": "http://127.0.0.1:9/v1"}}, "[model] hosted_vllm/m"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named_with_its_part(
+    tmp_path: Path, sections: dict[str, dict[str, object]], part: str
+) -> None:
+    checkup = doctor(write_domain(tmp_path, **({"model": BASELINE} if sections else {}) | sections))
+    assert states(checkup)[part] == "fault"
+    assert checkup.faults == 1
+
+
+def test_a_known_model_is_described_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a key")
+    (check,) = [
+        each
+        for each in doctor(write_domain(tmp_path, model={"name": "openai/gpt-5-mini"})).checks
+        if "gpt-5-mini" in each.part
+    ]
+    assert check.state == "ok"
+    assert re.search(r"272,000 tokens.*thinks.*strict json_schema.*\$0.25 and \$2", check.said)
+
+
+def test_each_model_is_asked_once_if_wanted(tmp_path: Path) -> None:
+    support = {"nugget": 1, "grade": 2, "quotes": ["returns the names"]}
+    reply = {"verdicts": [{"chunk": 1, "reason": "so", "supported": [support]}]}
+    with ChatServer(lambda _: Scripted(json.dumps(reply))).running() as server:
+        model = {"name": "hosted_vllm/m", "api_base": server.api_base, "reasks": 0}
+        config = write_domain(tmp_path, model=model)
+        assert not [check for check in doctor(config).checks if check.part.endswith("asked")]
+        assert not server.requests
+        (asked,) = [each for each in doctor(config, ask=True).checks if each.part.endswith("asked")]
+        assert (asked.state, len(server.requests)) == ("ok", 1)
+        server.says("no JSON at all")
+        assert states(doctor(config, ask=True))["[model] hosted_vllm/m, asked"] == "fault"
+
+
+def test_what_comes_next(tmp_path: Path, built: Callable[[str], Built]) -> None:
+    config = write_domain(tmp_path, model=BASELINE)
+    before = status(config)
+    assert before.next[0].command == f"freshstack doctor {config}"
+    assert before.next[1].command == f"freshstack build {config}"
+    build(config)
+    dry = status(config)
+    assert "dry run" in dry.trust
+    assert dry.next[0].command == f"freshstack plan {config}"
+    uncalibrated = status(built("usual").folder / "collection")
+    assert "not yet to decide" in uncalibrated.trust
+    assert any(step.command.startswith("freshstack sample") for step in uncalibrated.next)
+
+
+def test_deferred_requests_come_first(tmp_path: Path) -> None:
+    with pytest.raises(FreshstackError, match="answer"):
+        build(domain(tmp_path), mode="defer")
+    with closing(ReplyStore(tmp_path / "cache")) as store:
+        waiting = store.count_waiting()
+    found = status(tmp_path / "build.toml")
+    assert found.there == (f"{waiting} deferred requests waiting",)
+    assert found.next[0].command.startswith("freshstack requests")
+
+
+def test_neither_a_configuration_nor_a_collection(tmp_path: Path) -> None:
+    with pytest.raises(FreshstackError, match="neither"):
+        status(tmp_path / "nothing")
