@@ -165,7 +165,8 @@ def failure_cases(
             continue
         if agreement.status not in ("ok", "no_gold_answer"):
             continue
-        judged = labels.get(run_id, qrels).judged(query_id)
+        own = labels.get(run_id, qrels)
+        judged = (own if query_id in own.nuggets else qrels).judged(query_id)
         nuggets = [*judged.labels]
         shown = (judged.supported.get(chunk_id, ()) for chunk_id in answer.references)
         case = case_of(

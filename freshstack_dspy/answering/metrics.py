@@ -5,6 +5,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Unpack, cast
 
@@ -283,11 +284,12 @@ def answer_metrics(
     for system in account.systems:
         answers = [answer for answer in answering.answers if answer.run_id == system]
         shown = {answer.topic_id: answer for answer in answers if answer.references}
-        if system in rankings or not shown:
+        if not shown:
             continue
         labels[system], ranking = ranking_of(system, shown, collection, qrels)
-        rankings[system] = evaluate(labels[system], ranking, OF_SETS)
-        recalls[system] = rankings[system].values(RECALL, only_defined=True)
+        if system not in rankings:  # else there is a run of its name
+            rankings[system] = evaluate(labels[system], ranking, OF_SETS)
+            recalls[system] = rankings[system].values(RECALL, only_defined=True)
     gold_context = None
     if account.systems:
         golds = {gold.topic_id: gold for gold in answering.gold_answers if gold.sample == 1}
@@ -355,7 +357,20 @@ def ranking_of(
         for query, answer in answers.items()
     }
     if not any(answer.passages for answer in answers.values()):
-        return replace(qrels, chunk_ids=None), Run.from_scores(ranks, name=system)
+        run, labels = Run.from_scores(ranks, name=system), qrels
+    else:
+        labels, run = _of_passages(system, answers, ranks, collection, qrels)
+    # What is outside of the corpus is known to be.
+    return replace(labels, chunk_ids=frozenset(chain(*run.ids.values()))), run
+
+
+def _of_passages(
+    system: str,
+    answers: Mapping[str, Answer],
+    ranks: Mapping[str, Mapping[str, float]],
+    collection: Collection,
+    qrels: NuggetQrels,
+) -> tuple[NuggetQrels, Run]:
     files = collection.files
     placed, unplaced = {}, {}
     for query, answer in answers.items():

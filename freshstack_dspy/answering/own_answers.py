@@ -91,7 +91,7 @@ def own_answers(
     places: dict[tuple[str, str], str] = {}
     for name, source in _named(answers):
         rows = (
-            _called(source, name, collection, progress or NoProgress(), failures)
+            _called(source, name, collection, progress or NoProgress())
             if callable(source)
             else _rows(source, name)
         )
@@ -104,8 +104,17 @@ def own_answers(
                     "keep one answer of a system to a query"
                 )
             drafts.append(answer)
-            if answer.status not in ("ok", "not_retrieved") and not callable(source):
-                failures.append(_failure(answer, f"{row.place}: {answer.status}, as its file says"))
+            if answer.status not in ("ok", "not_retrieved"):
+                failures.append(
+                    AnsweringFailure(
+                        query_id=answer.topic_id,
+                        step="answer",
+                        status=answer.status,
+                        message=row.optional("error") or f"{row.place} says so",
+                        call_id=answer.call_id,
+                        run_id=answer.run_id,
+                    )
+                )
     if not drafts:
         raise CollectionError("there are no answers to judge")
     return OwnAnswers(tuple(sorted(drafts, key=lambda answer: answer.run_id)), tuple(failures))
@@ -148,9 +157,8 @@ def _called(
     name: str,
     collection: Collection,
     progress: Progress,
-    failures: list[AnsweringFailure],
 ) -> Iterator[Row]:
-    """Ask a system each question, one after the other; what it raises is a failure of the query."""
+    """Ask a system each question, one after the other; what it raises is a failed answer."""
     wanted = collection.qrels().nuggets
     queries = [query for query in collection.queries if query.query_id in wanted]
     progress.start(f"answers of {name}", len(queries))
@@ -164,17 +172,7 @@ def _called(
             failed += 1
             if failed == len(queries):
                 raise CollectionError(f"{fault}, as for every query") from error
-            failures.append(
-                AnsweringFailure(
-                    query_id=query.query_id,
-                    step="answer",
-                    status="failed",
-                    message=fault,
-                    call_id=None,
-                    run_id=name,
-                )
-            )
-            values = {"text": "", "status": "failed"}
+            values = {"status": "failed", "error": fault}
         if values is None or isinstance(values, str):
             values = {"text": values or ""}
         if not isinstance(values, Mapping):
@@ -185,17 +183,6 @@ def _called(
         progress.advance(f"answers of {name}")
         yield Row(f"{name}({query.query_id!r})", {**values, "query_id": query.query_id})
     progress.finish(f"answers of {name}", f"{len(queries):,} queries")
-
-
-def _failure(answer: Answer, message: str) -> AnsweringFailure:
-    return AnsweringFailure(
-        query_id=answer.topic_id,
-        step="answer",
-        status=answer.status,
-        message=message,
-        call_id=answer.call_id,
-        run_id=answer.run_id,
-    )
 
 
 class _Reader:

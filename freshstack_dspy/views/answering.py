@@ -126,9 +126,12 @@ def _systems(metrics: AnswerMetrics) -> Iterator[Page]:
 
 def _examples(metrics: AnswerMetrics) -> Iterator[Text]:
     """Show the first answers that contradict a nugget, and citations that are not in the corpus."""
-    contradicting = [each for each in metrics.answering.checks if each.contradictions]
-    for check in contradicting[:_SHOWN]:
-        first = (check.contradictions or ())[0]
+    contradictions = [
+        (check, contradiction)
+        for check in metrics.answering.checks
+        for contradiction in (check.contradictions or ())[:1]
+    ]
+    for check, first in contradictions[:_SHOWN]:
         yield Text(
             f"{cut(check.run_id)} to {cut(check.query_id)}: “{cut(first.quote, 100)}”", "item"
         )

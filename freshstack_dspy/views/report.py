@@ -68,6 +68,7 @@ from freshstack_dspy.views.measures import (
     group_page,
     redundancy_table,
 )
+from freshstack_dspy.views.scores import GOLD
 
 _WORST = 10
 """How many queries are shown with their evidence."""
@@ -560,23 +561,30 @@ def _answers(report: Report) -> Page:
     question, metrics = "Does it help the answer?", report.answers
     if metrics is None:
         parts = _do(
-            "Answers from runs show whether better retrieval gives better answers:",
-            "freshstack answer COLLECTION RUN … --config build.toml --out answers",
+            "Answers of your system, or from runs, show whether better retrieval gives better answers:",
+            "freshstack answer COLLECTION RUN … --answers FILE --config build.toml --out answers",
             "freshstack report COLLECTION RUN … --answers answers --out report.html",
         )
         return _section("answers", question, "No answers were given", parts)
     ranked = {run: next(iter(each.means.values())) for run, each in metrics.rankings.items()}
-    quality = {run.run: run.means["A_strict"] for run in metrics.nuggets.runs}
+    quality = {
+        run.run: run.means["A_strict"]
+        for run in metrics.nuggets.runs
+        if run.run in metrics.account.runs
+    }
+    same_depth = len({each.measures for each in metrics.rankings.values()}) == 1
     answers = sum(len(run.per_query) for run in metrics.agreement.runs)
     answer: Words = (_link(counted(answers, "answer"), "answered"),)
-    if report.dry_run or is_baseline(metrics.account.model):
+    first = min(quality, key=lambda run: (-quality[run], run))
+    most = _link("the most nuggets in its answers", "answered")
+    if report.dry_run or metrics.dry_run or is_baseline(metrics.account.model):
         answer = (*answer, f" by {metrics.account.model}; nothing is concluded")
-    elif len(ranked) > 1:
+    elif len(ranked) == len(quality) > 1 and same_depth:
         best = min(ranked, key=lambda run: (-ranked[run], run))
-        first = min(ranked, key=lambda run: (-quality[run], run))
-        most = _link("the most nuggets in its answers", "answered")
         other = "has" if best == first else f"{cut(first)} has"
         answer = (f"{cut(best)} ranks best, and {other} ", most)
+    elif len(quality) > 1:
+        answer = (f"{cut(first)} has ", most)
     whole = replace(metrics.page(), title="All that was measured of the answers")
     return _section(
         "answers", question, answer, [_side_by_side(metrics), _folded(whole, "measured")]
@@ -590,10 +598,12 @@ def _side_by_side(metrics: AnswerMetrics) -> Page:
         means = {run.run: run.intervals for run in scores.runs} if scores else {}
         return lambda run: interval(means.get(run.run, {}).get(measure))
 
+    bound = {} if metrics.gold_context is None else {GOLD: metrics.gold_context}
+
     def ranking(family: str) -> Any:
         means = {
             run: of
-            for run, evaluation in metrics.rankings.items()
+            for run, evaluation in (metrics.rankings | bound).items()
             for name, of in evaluation.intervals.items()
             if name.partition("@")[0] == family
         }
@@ -607,6 +617,10 @@ def _side_by_side(metrics: AnswerMetrics) -> Page:
         "agrees with\ngold answer": mean(metrics.agreement, "agreement"),
         "cited chunk\nsupports": mean(metrics.citations, "weighted_precision_first"),
     }
+    if metrics.accepted is not None:
+        columns["agrees with\naccepted answer"] = mean(metrics.accepted, "agreement")
+    if metrics.checks is not None:
+        columns["nuggets\ncontradicted"] = mean(metrics.checks, "contradicted")
     note = (
         "gold: answers from the chunks that support the nuggets. Nuggets in the answer: A_strict; cited "
         "chunk supports: of the sentences that cite, by the first chunk (TREC RAG)."

@@ -62,6 +62,35 @@ def test_a_plan_counts_what_is_then_asked(freshstack: Command, desk: Path) -> No
     assert sum(step["requests"] for step in as_json["steps"]) == requests
 
 
+def test_answers_of_a_system_are_planned_judged_and_replayed(
+    freshstack: Command, desk: Path
+) -> None:
+    rows = [
+        {"query_id": "2", "text": "Install it with pip.", "citations": ["gone"]},
+        {"query_id": "10", "text": "Call reset twice."},
+    ]
+    (desk / "mine.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    words = ("answer", "collection", "--answers", "mine.jsonl", "--config", "judge.toml")
+
+    plan = json.loads(freshstack(*words, "--out", "answers", "--plan", "--json").out)
+    done = freshstack(*words, "--out", "answers")
+    again = freshstack(*words, "--out", "again", "--mode", "replay")
+
+    assert done.code == again.code == 0, done.err + again.err
+    asked = sum(int(each) for each in re.findall(r"(\d+) calls", done.err))
+    assert sum(step["requests"] for step in plan["steps"]) == asked > 0
+    assert files_of(desk / "answers") == files_of(desk / "again")
+    assert "mine to 2: the collection has no chunk 'gone'" in done.out
+    for kind, name in (("agreement", "accepted"), ("assignments", "assignments")):
+        scored = freshstack("score", kind, f"answers/{name}.jsonl")
+        assert (scored.code, "mine" in scored.out) == (0, True), scored.err
+    (desk / "mine.run").write_text((desk / "bm25.run").read_text().replace(" bm25", " mine"))
+    shown = freshstack("report", "collection", "mine.run", "--answers", "answers")
+    assert shown.code == 0, shown.err
+    assert "accepted answer" in (desk / "report.html").read_text()
+    assert freshstack("answer", "collection", *words[4:], "--out", "none").code == 2
+
+
 def test_a_comparer_has_a_name_and_a_threshold(freshstack: Command, desk: Path) -> None:
     words = ("answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers")
 
