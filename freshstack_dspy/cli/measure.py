@@ -32,13 +32,14 @@ from freshstack_dspy.cli.command import (
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page, Text
-from freshstack_dspy.records import MATTERS
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.evaluation import Evaluation, Grouped, QueryGroups
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
 Matters = Annotated[float, typer.Option(metavar="DIFFERENCE")]
+MATTERS = 0.02
+"""As `records.MATTERS`, whose module takes long to import for a list of commands."""
 
 _LISTED, _LISTED_QUERIES = 20, 5
 """How many groups and queries are listed, if not said."""
