@@ -33,7 +33,7 @@ def label(
     no_browser: bool = False,
     blind: bool = False,
 ) -> None:
-    """Label pairs, nuggets or answers on a page in the browser; look at a collection's judgments.
+    """Label pairs, nuggets, answers or reports on a page; look at a collection's judgments.
 
     Each label is on the disk before the page shows the next task; the same command goes on where
     it was left.

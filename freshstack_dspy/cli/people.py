@@ -168,7 +168,7 @@ def agree(
         for kind in ("support", "answerability")
         if kind in given
     }
-    if answers and "answer" in given:
+    if answers and answers.is_dir() and "answer" in given:
         pages["answer"] = agree_on_answers(answers, given["answer"]).page(disagreements)
     if answers and "report" in given:
         report = agree_on_reports(loaded, answers, given["report"])
@@ -176,13 +176,21 @@ def agree(
     if "nugget" in given:
         lists = given.get("nugget_list", ())
         pages["nugget"] = nugget_ratings(loaded, given["nugget"], lists).page()
+    needed = {
+        "answer": "the folder of `freshstack answer`",
+        "report": "the folder of `freshstack answer`, or the file of `freshstack contexts --out`,",
+    }
+    left_out = [
+        f"{counted(len(given[kind]), 'label')} of kind {kind}: name {where} with --answers"
+        for kind, where in needed.items()
+        if kind in given and kind not in pages
+    ]
     if not pages:
         kinds = ", ".join(f"{len(each)} of kind {kind}" for kind, each in sorted(given.items()))
         what = f"the labels are {kinds}" if kinds else f"no label in {', '.join(map(str, labels))}"
-        hint = ""
-        if "answer" in given or "report" in given:
-            hint = "; name the folder of the answers, or the file of the reports, with --answers"
-        raise CollectionError(f"nothing to compare: {what}{hint}")
+        raise CollectionError(f"nothing to compare: {'; '.join(left_out) or what}")
+    for line in left_out:
+        complain(f"left out: {line}")
     return pages_together(f"{loaded.name}: agreement with people", pages)
 
 

@@ -132,6 +132,7 @@ def test_reports_are_labelled_and_compared_by_hand(
     assert both.coverage.over_runs.value == pytest.approx(5 / 30**0.5)
 
     command = ["agree", collection, *files, "--answers", folder / "reports.jsonl"]
+    assert "80 labels of kind report: name" in freshstack(*command[:-2]).err
     done = freshstack(*command, "--disagreements", 1)
     assert done.code == 0, done.err
     assert "judge and bob" in done.out
