@@ -217,7 +217,7 @@ def evaluate(
         conventions: Whose rules for ties, absent and empty queries, and rounding.
         fail_under: Exit with 1 if a run's mean is below a bound, e.g. alpha_nDCG@10=.45; may be repeated.
     """
-    from freshstack_dspy.measures.compare import best_of, compare_evaluations
+    from freshstack_dspy.measures.compare import apart, best_of, compare_evaluations
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
     from freshstack_dspy.records import DRY_RUN
     from freshstack_dspy.views.measures import decision_parts, evaluation_page, unjudged_parts
@@ -231,12 +231,13 @@ def evaluate(
     evaluations, paths = measured.evaluations, measured.paths
     groups = {name: measured.grouped(run, limit) for name, run in evaluations.items()}
     page = evaluation_page(evaluations, groups, paths)
-    if len(evaluations) > 1:
+    ordinary, _ = apart(evaluations)
+    if len(ordinary) > 1:
         comparison = compare_evaluations(
-            evaluations,
-            baseline=best_of(evaluations),
+            ordinary,
+            baseline=best_of(ordinary),
             matters=matters,
-            family=math.comb(len(evaluations), 2),
+            family=math.comb(len(ordinary), 2),
         )
         led = (*decision_parts(comparison), *unjudged_parts(comparison, paths))
         data = {**page.data, "decisions": comparison.decisions}

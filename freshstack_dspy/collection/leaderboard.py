@@ -12,7 +12,7 @@ import math
 import operator
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import date
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import json_file, write_file
-from freshstack_dspy.measures.compare import best_of, compare_evaluations
+from freshstack_dspy.measures.compare import Headroom, best_of, compare_evaluations, headroom
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
     MEASURES_VERSION,
@@ -59,10 +59,15 @@ class EntryInfo(Record):
     size: str = "-"
     """The size of the model, as `9B`; `-` where there is none or it is not known."""
     type: Literal["open_source", "proprietary", "upper_baseline"]
-    """`upper_baseline`: it saw what a real system does not, as the nuggets."""
+    """`upper_baseline`: it saw what a real system does not, as the nuggets, and is not ranked."""
     date: date
     """The date of the model."""
     link: str = Field(default="", pattern=r"^(https?://[^\s\"'<>\\]+)?$")
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether it saw what a real system does not."""
+        return self.type == "upper_baseline"
 
 
 class Entry(EntryInfo):
@@ -126,6 +131,8 @@ class TopicResult(Record):
     """Queries all of whose chunks have one score, so that the ids decide their order."""
     undecided: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     """The measures in which its difference from the topic's best run depends on what is unjudged."""
+    headroom: tuple[Headroom, ...] = Field(default=(), exclude_if=operator.not_)
+    """By measure, how much better the topic's best upper baseline is."""
 
 
 class EntryResult(Record):
@@ -167,13 +174,19 @@ class Results(Record, Shown):
     __str__ = __repr__
 
     def ranked(self) -> list[EntryResult]:
-        """Order entries by the average of the first measure; those without one last; ties by name."""
+        """Order entries by the average of the first measure, those without one after the others.
+
+        Upper baselines come last; ties go to the first by name.
+        """
         first = self.measures[0]
         values = {
             entry.info.name: entry.average[first].value or 0.0 if entry.average else -1
             for entry in self.entries
         }
-        return sorted(self.entries, key=lambda entry: (-values[entry.info.name], entry.info.name))
+        return sorted(
+            self.entries,
+            key=lambda entry: (entry.info.is_upper, -values[entry.info.name], entry.info.name),
+        )
 
 
 def read_board(folder: Path | str) -> Board:
@@ -213,14 +226,21 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
     qrels = {topic: collection.qrels() for topic, collection in collections.items()}
     entries = sorted(board.entries, key=lambda entry: entry.name)
     by_topic: defaultdict[str, dict[str, Evaluation]] = defaultdict(dict)
+    upper: defaultdict[str, dict[str, Evaluation]] = defaultdict(dict)
     for entry in entries:
         for topic, run in sorted(entry.runs.items()):
             try:
-                by_topic[topic][entry.name] = evaluate(
+                evaluation = evaluate(
                     qrels[topic], _inside(folder, run), board.measures, judged_only=True
                 )
             except CollectionError as error:
                 raise CollectionError(f"entry {entry.name!r}, topic {topic!r}: {error}") from None
+            if evaluation.is_oracle and not entry.is_upper:
+                raise CollectionError(
+                    f"entry {entry.name!r}, topic {topic!r}: the run {evaluation.run!r} was searched "
+                    'with the answer known; write type = "upper_baseline"'
+                )
+            (upper if entry.is_upper else by_topic)[topic][entry.name] = evaluation
             if measured is not None:
                 measured()
     undecided = {
@@ -230,6 +250,7 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
         for each in compare_evaluations(evaluations, baseline=best_of(evaluations)).differences
         if each.verdict == DEPENDS
     }
+    above = {topic: headroom(evaluations, upper[topic]) for topic, evaluations in by_topic.items()}
     return Results(
         name=board.name,
         measures=board.measures,
@@ -243,7 +264,10 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
             )
             for topic, each in collections.items()
         },
-        entries=tuple(_entry(folder, entry, board, by_topic, undecided) for entry in entries),
+        entries=tuple(
+            _entry(folder, entry, board, (upper if entry.is_upper else by_topic), undecided, above)
+            for entry in entries
+        ),
     )
 
 
@@ -272,6 +296,7 @@ def _entry(
     board: Board,
     by_topic: Mapping[str, Mapping[str, Evaluation]],
     undecided: Set[tuple[str, str, str]],
+    above: Mapping[str, Sequence[Headroom]],
 ) -> EntryResult:
     evaluations = {topic: by_topic[topic][entry.name] for topic in sorted(entry.runs)}
     missing = tuple(sorted(board.collections.keys() - entry.runs.keys()))
@@ -290,6 +315,7 @@ def _entry(
             undecided=tuple(
                 name for name in board.measures if (topic, entry.name, name) in undecided
             ),
+            headroom=tuple(each for each in above.get(topic, ()) if each.run == entry.name),
         )
     return EntryResult(
         info=EntryInfo(**{name: getattr(entry, name) for name in EntryInfo.model_fields}),

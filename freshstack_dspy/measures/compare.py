@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Unpack
 
 from pydantic import Field
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 ALPHA = round(1 - LEVEL, 12)
 """A difference is found where its adjusted p is at most this."""
+V = TypeVar("V", bound=Values)
 Verdict = Literal[
     "higher", "lower", "not found", "untested", "dry run", "depends on what is unjudged"
 ]
@@ -134,6 +135,19 @@ class RunDifference(Record):
         return f"{mean.value or 0:+.4f} (p {p_value(p)})"
 
 
+class Headroom(Record):
+    """How much better the best oracle is than a run in one measure, on the same queries."""
+
+    run: str
+    measure: str
+    oracle: str
+    """The oracle with the highest mean of this measure."""
+    queries: int
+    """How many queries have a value in both; those without a text for the oracle do not count."""
+    interval: Interval
+    """The mean of the oracle's values minus the run's, with its bootstrap interval."""
+
+
 class RankingAgreement(Record):
     """How similarly two measures, judges or collections order the same runs."""
 
@@ -155,6 +169,7 @@ class Comparison(Record, Shown):
     """The result of `compare`."""
 
     runs: tuple[str, ...]
+    """Those that are compared: all but the oracles."""
     measures: tuple[str, ...]
     baseline: str | None
     """The run that all others are compared with; None if every pair was compared."""
@@ -168,6 +183,10 @@ class Comparison(Record, Shown):
     """By measure, then in the order of the runs."""
     agreements: tuple[RankingAgreement, ...]
     """For every two measures, how similarly they order the runs; empty below 3 runs."""
+    oracles: tuple[str, ...] = ()
+    """The runs that were searched with the answer or its nuggets; they are compared with none."""
+    headroom: tuple[Headroom, ...] = ()
+    """By run, then measure; empty without oracles."""
     dry_run: bool = False
     """Whether a word counter made any labels; then there is no verdict."""
     evaluations: dict[str, Values] = Field(exclude=True, repr=False)
@@ -242,10 +261,45 @@ def compare(
     return compare_evaluations(evaluations, baseline=baseline, matters=matters)
 
 
-def best_of(evaluations: Mapping[str, Values]) -> str | None:
-    """Name the run with the highest mean of the first measure; ties go to the first by name."""
-    means = {name: values.means[values.measures[0]] for name, values in evaluations.items()}
+def best_of(evaluations: Mapping[str, Values], measure: str | None = None) -> str | None:
+    """Name the run with the highest mean of a measure, by default the first.
+
+    Ties go to the first by name.
+    """
+    means = {
+        name: values.means[measure or values.measures[0]] for name, values in evaluations.items()
+    }
     return min(means, key=lambda name: (-means[name], name), default=None)
+
+
+def apart(evaluations: Mapping[str, V]) -> tuple[dict[str, V], dict[str, V]]:
+    """Give the runs that search without the answer, and the oracles."""
+    runs = {name: values for name, values in evaluations.items() if not values.is_oracle}
+    return runs, {name: values for name, values in evaluations.items() if name not in runs}
+
+
+def headroom(runs: Mapping[str, Values], oracles: Mapping[str, Values]) -> tuple[Headroom, ...]:
+    """Subtract each run from the best oracle of each measure; empty without oracles (FreshStack §6)."""
+    columns: dict[tuple[str, str, str], dict[str, float]] = {}
+    for run, values in runs.items():
+        for measure in values.measures:
+            if (best := best_of(oracles, measure)) is None:
+                return ()
+            oracle = oracles[best]
+            absent = oracle.absent if isinstance(oracle, Evaluation) else ()
+            reachable = {q: n for q, n in oracle.values(measure).items() if q not in absent}
+            columns[run, measure, best] = _differences(reachable, values.values(measure))
+    means = mean_intervals(columns)
+    return tuple(
+        Headroom(
+            run=run,
+            measure=measure,
+            oracle=oracle,
+            queries=len(column),
+            interval=means[run, measure, oracle],
+        )
+        for (run, measure, oracle), column in columns.items()
+    )
 
 
 def is_one_run(runs: Any) -> bool:
@@ -280,7 +334,7 @@ def compare_evaluations(
     """Compare the values of runs, every two on the queries that have a value in both.
 
     Every run is compared with those before it, or all others with the baseline, in every measure,
-    by the paired permutation test. All these tests are one family, whose p-values are adjusted
+    but oracles with none, by the paired permutation test. All these tests are one family, whose p-values are adjusted
     together (Holm): uncorrected, the best of many tests is often a false positive. Intervals are
     not adjusted.
 
@@ -291,20 +345,24 @@ def compare_evaluations(
     the baseline, `family` is the number of all pairs that it was chosen from.
     """
     check_matters(matters)
-    if len(evaluations) < 2:
-        raise ConfigError(f"a comparison needs two runs, not {len(evaluations)}")
-    if baseline is not None and baseline not in evaluations:
-        raise ConfigError(f"no run is named {baseline!r}; there are {', '.join(evaluations)}")
+    compared_runs, oracles = apart(evaluations)
+    runs = list(compared_runs)
+    if len(runs) < 2:
+        without = (
+            f" without {', '.join(oracles)}: oracles are compared with none" if oracles else ""
+        )
+        raise ConfigError(f"a comparison needs two runs, not {len(runs)}{without}")
+    if baseline is not None and baseline not in runs:
+        raise ConfigError(f"no run to compare is named {baseline!r}; there are {', '.join(runs)}")
     measures, *others = dict.fromkeys(values.measures for values in evaluations.values())
     if others:
         raise ConfigError("the runs were not evaluated by the same measures")
-    runs = list(evaluations)
     pairs = [(run, other) for place, run in enumerate(runs) for other in runs[:place]]
     if baseline is not None:
         pairs = [(run, baseline) for run in runs if run != baseline]
     compared = [(measure, *pair) for measure in measures for pair in pairs]
     tested = alone = _tested(evaluations, compared)
-    if all(values.judged_only for values in evaluations.values()):
+    if all(values.judged_only for values in compared_runs.values()):
         alone = _tested(evaluations, compared, judged_only=True)
     dry_run = any(values.dry_run for values in evaluations.values())
     tests = sum(each.adjusted_p is not None for each in tested)
@@ -355,7 +413,9 @@ def compare_evaluations(
             if each.measure == measures[0]
         ),
         differences=tuple(differences),
-        agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
+        agreements=_measure_agreements(compared_runs) if len(runs) > 2 else (),
+        oracles=tuple(oracles),
+        headroom=headroom(compared_runs, oracles),
         dry_run=dry_run,
         evaluations=dict(evaluations),
     )
@@ -404,14 +464,7 @@ def _tested(
     for measure, *pair in compared:
         values, others = (evaluations[n].values(measure, judged_only=judged_only) for n in pair)
         left_out.append(len(values.keys() ^ others.keys()))
-        columns.append(
-            {
-                query: 0.0
-                if math.isclose(values[query], others[query], rel_tol=SAME, abs_tol=0)
-                else values[query] - others[query]
-                for query in sorted(values.keys() & others.keys())
-            }
-        )
+        columns.append(_differences(values, others))
     tests = permutation_tests([list(column.values()) for column in columns])
     p_values = [test.p_value for test in tests if test.p_value is not None]
     adjusted = iter(adjust(p_values))
@@ -420,6 +473,16 @@ def _tested(
         _Tested(column, out, means[n], test, None if test.p_value is None else next(adjusted))
         for n, (column, out, test) in enumerate(zip(columns, left_out, tests, strict=True))
     ]
+
+
+def _differences(values: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    """Subtract the values of the queries that both have; what is equal up to rounding gives 0."""
+    return {
+        query: 0.0
+        if math.isclose(values[query], others[query], rel_tol=SAME, abs_tol=0)
+        else values[query] - others[query]
+        for query in sorted(values.keys() & others.keys())
+    }
 
 
 def _detectable(queries: int, spread: float, test: Significance, tests: int) -> float | None:

@@ -31,7 +31,7 @@ from freshstack_dspy.measures.run import (
 from freshstack_dspy.measures.searches import read_searches
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.records import DRY_RUN, Record
+from freshstack_dspy.records import DRY_RUN, Record, is_oracle
 from freshstack_dspy.rows import load_pandas, read_csv
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ class Values(Record):
             for query, value in column.items():
                 per_query.setdefault(query, {})[measure] = value
         return cls(run=run, measures=tuple(columns), per_query=per_query, **more)
+
+    @property
+    def is_oracle(self) -> bool:
+        """Whether it was searched with the answer or its nuggets, as its name says."""
+        return is_oracle(self.run)
 
     @property
     def unjudged_shares(self) -> dict[Cutoff, float | None]:

@@ -31,6 +31,8 @@ class Dot(NamedTuple):
     """What is written next to the value, as the share that is unjudged."""
     hollow: bool = False
     """Whether it is drawn as a ring: a value that says little."""
+    across: bool = False
+    """Whether a dashed line through all rows marks it, as of an oracle."""
 
 
 def dots_picture(
@@ -59,6 +61,10 @@ def dots_picture(
             marked = _INK if zero and not tick else _LINE
             place = f"M{scale.x(tick)} {34 * number + 19}v13"
             drawn.append(f'<path d="{place}" stroke="{marked}"/>')
+        for each in dots:
+            if each.across and each.value.value is not None:
+                place = f"M{scale.x(each.value.value)} {34 * number + 17}v17"
+                drawn.append(f'<path d="{place}" stroke="{_INK}" stroke-dasharray="3 3"/>')
         drawn += _dot(dot, 34 * number, scale)
     return Picture(_svg(title, height + 22, drawn), Table(columns, rows, ids=(0,)), title)
 
@@ -73,11 +79,17 @@ def _dot(dot: Dot, top: int, scale: "_Scale") -> Iterator[str]:
             f'<path d="M{scale.x(value.low)} {y}H{scale.x(value.high)}" '
             f'stroke="{_MARK}" stroke-width="3"/>'
         )
-    if value.value is not None:
-        fill = "var(--paper,#fff)" if dot.hollow else _MARK
+    if value.value is None:
+        return
+    colour = _INK if dot.across else _MARK
+    fill = "var(--paper,#fff)" if dot.hollow else colour
+    if dot.across:
+        place = f"M{scale.x(value.value)} {y - 6}l6 6l-6 6l-6 -6z"
+        yield f'<path d="{place}" fill="{fill}" stroke="{colour}"/>'
+    else:
         yield (
             f'<circle cx="{scale.x(value.value)}" cy="{y}" r="5" fill="{fill}" '
-            f'stroke="{_MARK}" stroke-width="2"/>'
+            f'stroke="{colour}" stroke-width="2"/>'
         )
 
 

@@ -489,6 +489,8 @@ class Diagnosis(Record, Shown):
     """How far several votes of the judge agree; None where it had one vote."""
     missing_evidence: str | None = None
     """How many labels of support name no evidence, where they are of a judge who names it."""
+    depth: int | None = None
+    """How many chunks each retriever gave for each technique, where it is known."""
     about: About = Field(default_factory=About, exclude=True, repr=False)
     """The collection; written nowhere."""
 
@@ -531,6 +533,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         "format that does not say who found what"
     )
     stored = contents if isinstance(contents, StoredCollection) else None
+    recorded: Any = (stored and stored.manifest.config.get("pool")) or {}
     on_support = stored is not None and stored.manifest.scale.name == "support"
     return Diagnosis(
         dry_run=stored is not None and is_dry_run(stored.manifest),
@@ -553,5 +556,6 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         from_passages=from_passages(contents),
         votes=votes if votes.pairs or votes.failed_votes else None,
         missing_evidence=stored.manifest.counts.missing_evidence if stored and on_support else None,
+        depth=recorded.get("depth"),
         about=stored.about(chosen) if stored else About(),
     )

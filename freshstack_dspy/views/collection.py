@@ -45,7 +45,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.card import card_page
 from freshstack_dspy.stored.contents import listed
-from freshstack_dspy.views.measures import mean_cells, redundancy_table
+from freshstack_dspy.views.measures import headroom_parts, mean_cells, redundancy_table
 
 _LONGEST = 160
 _TECHNIQUES: dict[Technique, str] = {
@@ -445,7 +445,7 @@ def _average_page(results: Results) -> Iterator[Page]:
 
 def _topic_page(results: Results, topic: str) -> Page:
     data = results.collections[topic]
-    rows, remarks, runs = [], [], list[str]()
+    rows, remarks, runs = [], list[Text | Table](), list[str]()
     for entry in results.ranked():
         found = entry.topics.get(topic)
         note = "no run" if found is None else _odd(found)
@@ -460,6 +460,9 @@ def _topic_page(results: Results, topic: str) -> Page:
     if runs:
         command = f"freshstack extend COLLECTION {' '.join(runs)} --config FILE"
         remarks.append(Text(("to judge it: ", Span(command, "code"))))
+    found_topics = (entry.topics.get(topic) for entry in results.ranked())
+    above = [each for found in found_topics if found for each in found.headroom]
+    remarks += headroom_parts(above, results.measures, data.queries)
     title = f"{topic}: {data.queries:,} queries, content hash {data.content_hash[:12]}"
     return Page(
         f"{DRY_RUN}. {title}" if data.dry_run else title,

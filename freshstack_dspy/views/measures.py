@@ -5,7 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.measures.compare import Comparison, RunDifference, best_of
+from freshstack_dspy.measures.compare import (
+    Comparison,
+    Headroom,
+    RunDifference,
+    apart,
+    best_of,
+    headroom,
+)
 from freshstack_dspy.measures.density import ChunkKind
 from freshstack_dspy.measures.evaluation import Evaluation, Grouped, PassageNotes, Values
 from freshstack_dspy.measures.measure import Cutoff, cutoff_of
@@ -27,7 +34,7 @@ from freshstack_dspy.pages.page import (
     percent,
 )
 from freshstack_dspy.pages.shown import page_of
-from freshstack_dspy.records import DEPENDS, DRY_RUN
+from freshstack_dspy.records import DEPENDS, DRY_RUN, technique_of
 
 FEW_QUERIES = 30
 """With fewer queries a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
@@ -64,15 +71,18 @@ def evaluation_page(
         paths: The files of the runs, for what to type next.
     """
     first, groups, paths = next(iter(runs.values())), groups or {}, paths or {}
-    parts = [*_means(runs, paths), *_group_pages(runs, groups)]
+    ordinary, oracles = apart(runs)
+    headrooms = headroom(ordinary, oracles)
+    parts = [*_means(runs, paths, headrooms), *_group_pages(runs, groups)]
     if first.about.path and paths:
-        command = f"freshstack analyze {first.about.path} {next(iter(paths.values()))}"
+        command = f"freshstack analyze {first.about.path} {paths[next(iter(ordinary or oracles))]}"
         parts.append(Text(("which questions fail, and why: ", Span(command, "code"))))
     evaluations = [
         {"file": name, **run.model_dump(), "groups": groups.get(name, ())}
         for name, run in runs.items()
     ]
-    data = {**first.about.identity, "evaluations": evaluations}
+    data: dict[str, Any] = {**first.about.identity, "evaluations": evaluations}
+    data |= {"oracles": [*oracles], "headroom": headrooms} if oracles else {}
     return Page(_title(first), tuple(parts), data=data, rows=_rows(runs, groups))
 
 
@@ -93,21 +103,48 @@ def _listed(ids: Sequence[str]) -> str:
     return ", ".join(cut(each, 30) for each in ids[:3]) + (", …" if len(ids) > 3 else "")
 
 
-def _means(runs: Mapping[str, Values], paths: Mapping[str, Path]) -> Iterator[Table | Text]:
-    """Give a table with a row for each run, and what has to be known to read it."""
+def _means(
+    runs: Mapping[str, Values],
+    paths: Mapping[str, Path],
+    headrooms: Sequence[Headroom],
+) -> Iterator[Table | Text]:
+    """Give a table with a row for each run, oracles last, and what has to be known to read it."""
     first = next(iter(runs.values()))
+    ordinary, oracles = apart(runs)
     evaluations = {name: run for name, run in runs.items() if isinstance(run, Evaluation)}
     rows: list[tuple[Cell, ...]] = []
-    for name, run in runs.items():
+    for name, run in {**ordinary, **oracles}.items():
         passages = evaluations[name].passages if name in evaluations else None
-        placed = () if passages is None else (f"{percent(passages.placed_share)} placed",)
-        rows.append(((name, *placed), *mean_cells(run.intervals, run.unjudged_shares)))
+        below = [] if passages is None else [f"{percent(passages.placed_share)} placed"]
+        below += [f"oracle: {technique_of(run.run)}"] * run.is_oracle
+        rows.append(((name, *below), *mean_cells(run.intervals, run.unjudged_shares)))
     yield Table(("run", *first.measures), rows, ids=(0,))
     yield from notes(*_about(runs))
+    yield from headroom_parts(headrooms, first.measures, first.about.measured)
     for name, run in evaluations.items():
         yield from notes(*(f"{name}: {line}" for line in _missing(run)))
     yield from _mostly_unjudged(evaluations, paths)
     yield from notes(*first.about.origin)
+
+
+def headroom_parts(
+    headrooms: Sequence[Headroom], measures: Sequence[str], measured: int
+) -> Iterator[Table | Text]:
+    """Give a table of how much better the best oracles are, with a row for each run."""
+    if not headrooms:
+        return
+    cells: dict[str, list[Cell]] = {}
+    for each in headrooms:
+        mean = interval(each.interval, "+.4f", "+.3f")
+        cells.setdefault(each.run, []).append((mean, f"to {cut(each.oracle)}"))
+    rows = [(run, *of_run) for run, of_run in cells.items()]
+    yield Table(("headroom of", *measures), rows, ids=(0,))
+    fewer = min(each.queries for each in headrooms)
+    number = f" ({fewer:,} of {_queries(measured)})" * (fewer < measured)
+    yield from notes(
+        "headroom: the best oracle minus the run, on the same queries; an oracle was searched with "
+        f"the answer or its nuggets: reachable with the answer known, and not ranked{number}"
+    )
 
 
 def mean_cells(
@@ -324,15 +361,17 @@ def comparison_page(
     runs, paths, groups = comparison.evaluations, paths or {}, groups or {}
     letters = {
         run: chr(ord("A") + place) if place < 26 else f"R{place + 1}"
-        for place, run in enumerate(runs)
+        for place, run in enumerate(comparison.runs)
     }
-    first, lettered = next(iter(runs.values())), {name: f"{letters[name]} {name}" for name in runs}
+    first = next(iter(runs.values()))
+    lettered = {name: f"{letters[name]} {name}" if name in letters else name for name in runs}
     parts: list[Text | Table | Page] = [
         *decision_parts(comparison),
         *unjudged_parts(comparison, paths),
         *_means(
             {lettered[name]: run for name, run in runs.items()},
             {lettered[name]: path for name, path in paths.items()},
+            comparison.headroom,
         ),
     ]
     columns = _difference_columns(letters)
@@ -418,8 +457,8 @@ def _exceptions(comparison: Comparison, letters: Mapping[str, str]) -> Iterator[
 
 def decision_parts(comparison: Comparison) -> Iterator[Text]:
     """Give the decisions: against the baseline, or of the run with the highest mean against others."""
-    runs = comparison.evaluations
-    middle = comparison.baseline or best_of(runs)
+    ordinary, _ = apart(comparison.evaluations)
+    middle = comparison.baseline or best_of(ordinary)
     shown = [each for each in comparison.decisions if middle in (each.run, each.against)]
     by_reason = names_by((each.reason, each.headline) for each in shown)
     for reason, (headline, *_) in by_reason.items():

@@ -6,6 +6,7 @@ word counter, and says what to do where something is not known yet.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,9 +24,12 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import write_file
 from freshstack_dspy.measures.compare import (
     Comparison,
+    Headroom,
     RunDifference,
+    apart,
     best_of,
     compare_evaluations,
+    headroom,
     is_one_run,
     named_runs,
 )
@@ -58,7 +62,14 @@ from freshstack_dspy.pages.page import (
 )
 from freshstack_dspy.pages.pictures import Dot, bars_picture, columns_picture, dots_picture
 from freshstack_dspy.pages.shown import Shown, page_of
-from freshstack_dspy.records import DEPENDS, DRY_RUN, MATTERS, HumanLabel
+from freshstack_dspy.records import (
+    DEPENDS,
+    DRY_RUN,
+    MATTERS,
+    ORACLES,
+    HumanLabel,
+    technique_of,
+)
 from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.diagnose import Diagnosis, diagnose
 from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
@@ -83,8 +94,9 @@ class Report(Shown):
     Attributes:
         collection: The collection.
         evaluations: The evaluated runs, by name.
-        comparison: None with fewer than two runs.
-        analyses: By run; of the best one, by the first measure, the worst queries are listed.
+        comparison: None with fewer than two runs, oracles not counted.
+        analyses: By run, without oracles; of the best one, by the first measure, the worst queries
+            are listed.
         groups: By run, its means by slice, by tag and by column of the questions' table.
         diagnosis: None where no query has a supported nugget.
         agreement: None without labels of people.
@@ -109,8 +121,13 @@ class Report(Shown):
 
     @property
     def best(self) -> str | None:
-        """The run with the highest mean of the first measure; None without runs."""
-        return best_of(self.evaluations)
+        """The run with the highest mean of the first measure, no oracle; None without runs."""
+        return best_of(apart(self.evaluations)[0])
+
+    @cached_property
+    def headroom(self) -> tuple[Headroom, ...]:
+        """How much better the best oracles are than each run."""
+        return self.comparison.headroom if self.comparison else headroom(*apart(self.evaluations))
 
     def save(self, path: Path | str) -> None:
         """Write it as one HTML file, which needs no script and no network."""
@@ -162,7 +179,8 @@ def report(
             name: evaluate(qrels, run.without(excluded), measures, judged_only=several)
             for name, run in given.items()
         }
-    comparison = compare_evaluations(evaluations, matters=matters) if len(evaluations) > 1 else None
+    ordinary, _ = apart(evaluations)
+    comparison = compare_evaluations(evaluations, matters=matters) if len(ordinary) > 1 else None
     agreement = correction = None
     if labels:
         people = pair_labels(labels)
@@ -177,11 +195,11 @@ def report(
         analyses={
             name: analyze(
                 collection,
-                run,
+                given[name],
                 measure=parse_measures(measures)[0],
-                limit=_WORST if name == best_of(evaluations) else 0,
+                limit=_WORST if name == best_of(ordinary) else 0,
             ).model_copy(update={"run": name})
-            for name, run in given.items()
+            for name in ordinary
         },
         groups=_grouped(collection, evaluations),
         diagnosis=diagnose(collection) if collection.query_ids() else None,
@@ -383,6 +401,10 @@ def _retrievers(report: Report) -> Page:
         answer = (f"{counted(len(report.evaluations), 'run')} measured; nothing is concluded",)
     elif comparison is not None:
         answer = (f"{cut(best)} has the highest {measure}, ", mean, *_verdicts(comparison, best))
+    for each in report.headroom if not report.dry_run else ():
+        if (each.run, each.measure) == (best, measure):
+            above = _link(interval(each.interval, "+.4f", "+.3f"), "means")
+            answer = (*answer, "; headroom to the oracle ", f"{cut(each.oracle)} ", above)
     if evaluation.mostly_unjudged and not report.dry_run:
         tops = ", ".join(map(str, evaluation.mostly_unjudged))
         answer = (*answer, f"; most of its top {tops} is unjudged")
@@ -422,13 +444,23 @@ def _verdict(each: RunDifference) -> str:
 
 
 def _means(report: Report, measure: str) -> Picture:
+    runs, oracles = apart(report.evaluations)
+    known = {name: technique_of(each.run) for name, each in oracles.items()}
+    best = [
+        best_of({name: each for name, each in oracles.items() if known[name] == technique}, measure)
+        for technique in ORACLES
+    ]
     dots = []
-    for name, evaluation in report.evaluations.items():
+    drawn = {**runs, **{name: each for name, each in oracles.items() if name in best}}
+    for name, evaluation in drawn.items():
         share = evaluation.unjudged_shares.get(cutoff_of(measure) or 0)
         note = "" if share is None else f"{percent(share)} unjudged"
         mean = interval(evaluation.intervals[measure])
-        dots.append(Dot(name, mean, note, hollow=(share or 0) > 0.5))
+        label = "best oracle: " * evaluation.is_oracle
+        dots.append(Dot(label + name, mean, note, (share or 0) > 0.5, evaluation.is_oracle))
     title = f"{measure}, with 95% intervals; a ring: most of the top is unjudged"
+    if oracles:
+        title += "; dashed: reachable with the answer known"
     return dots_picture(title, dots, ("run", measure, "of its top"))
 
 
@@ -566,13 +598,14 @@ def _answers(report: Report) -> Page:
             "freshstack report COLLECTION RUN … --answers answers --out report.html",
         )
         return _section("answers", question, "No answers were given", parts)
-    ranked = {run: next(iter(each.means.values())) for run, each in metrics.rankings.items()}
+    runs, _ = apart(metrics.rankings)
+    ranked = {run: next(iter(each.means.values())) for run, each in runs.items()}
     quality = {
         run.run: run.means["A_strict"]
         for run in metrics.nuggets.runs
         if run.run in metrics.account.runs
     }
-    same_depth = len({each.measures for each in metrics.rankings.values()}) == 1
+    same_depth = len({each.measures for each in runs.values()}) == 1
     answers = sum(len(run.per_query) for run in metrics.agreement.runs)
     answer: Words = (_link(counted(answers, "answer"), "answered"),)
     first = min(quality, key=lambda run: (-quality[run], run))

@@ -1,6 +1,7 @@
 """What is shown of a stored collection: who found what, and what would be lost."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, counted, notes, part, percent
@@ -112,13 +113,21 @@ def _results(diagnosis: Diagnosis) -> Page:
     knowing = ", ".join(
         dict.fromkeys(one.technique for one in diagnosis.results if one.knows == "answer")
     )
-    return _section(
+    page = _section(
         "Pooling results, as Table 4 of the FreshStack paper",
         ("technique", "retriever", *diagnosis.results[0].means),
         rows,
         "fusion: of all retrievers, from which the pool is taken. A query without results counts 0."
         + (f" Made of the answer: {knowing}." if knowing else ""),
     )
+    if diagnosis.depth is None:
+        return page
+    line = "the values of runs as deep as the pool; fused scores depend on the depth: "
+    folder, technique = diagnosis.about.path or "COLLECTION", diagnosis.results[-1].technique
+    command = (
+        f"freshstack retrieve {folder} --retriever hybrid --with {technique} --k {diagnosis.depth}"
+    )
+    return replace(page, parts=(*page.parts, Text((line, Span(command, "code")), "note")))
 
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import Collection, Run, write_run
+from freshstack_dspy import Collection, Run, read_run, write_run
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
@@ -113,6 +113,27 @@ def test_json_csv_and_tables_to_paste(freshstack: Command, small: Collection) ->
     }
     assert "| answerable 2 queries |" in freshstack(*words, "--format", "markdown").out
     assert r"\toprule" in freshstack(*words, "--format", "latex").out
+
+
+def test_an_oracle_is_known_by_its_lines_and_set_apart(
+    freshstack: Command, small: Collection, tmp_path: Path
+) -> None:
+    write_run(Run("a@nuggets", read_run("a.run").scores), tmp_path / "renamed.run")
+    words = ("evaluate", "small", "renamed.run", "b.run")
+
+    done, found = freshstack(*words), json.loads(freshstack(*words, "--json").out)
+
+    assert [cells[0] for cells in cells_of(done.out) if ".run" in cells[0]] == [
+        "b.run", "renamed.run", "b.run",
+    ]  # fmt: skip
+    assert "oracle: nuggets" in done.out
+    assert found["oracles"] == ["renamed.run"]
+    means = {each["file"]: each["means"] for each in found["evaluations"]}
+    for each in found["headroom"]:
+        assert (each["run"], each["oracle"]) == ("b.run", "renamed.run")
+        difference = means["renamed.run"][each["measure"]] - means["b.run"][each["measure"]]
+        assert each["interval"]["value"] == pytest.approx(difference)
+    assert "oracles" not in json.loads(freshstack("evaluate", "small", "b.run", "--json").out)
 
 
 @pytest.mark.usefixtures("small")

@@ -129,6 +129,14 @@ def test_the_values_by_hand(folder: Path) -> None:
     assert results.measures_version == MEASURES_VERSION
     assert results.collections["two"].queries == 2
     assert results.collections["two"].labels == "openai/some-model"
+    assert [entry.info.name for entry in results.ranked()] == ["bob", "eve", "ada"]
+    assert ada.topics["one"].headroom == ()
+    coverage, recall = bob.topics["one"].headroom
+    assert (coverage.oracle, coverage.interval.value, recall.interval.value) == (
+        "ada",
+        3 / 4,
+        1 / 2,
+    )
     run = (folder / "runs/ada.run").read_bytes()
     assert ada.topics["one"].sha256 == hashlib.sha256(run).hexdigest()
 
@@ -186,6 +194,15 @@ def test_what_is_not_allowed_is_named(folder: Path, old: str, new: str, fault: s
     edit(folder / "leaderboard.toml", old, new)
 
     with pytest.raises(FreshstackError, match=fault):
+        compute(folder)
+
+
+def test_a_run_that_was_searched_with_the_answer_known_is_an_upper_baseline(folder: Path) -> None:
+    write_lists(folder / "runs/ada.run", "bm25@answer", {"12": B})
+    assert compute(folder).ranked()[-1].info.name == "ada"
+    write_lists(folder / "runs/eve.run", "bm25@answer", {"12": B})
+
+    with pytest.raises(CollectionError, match=r"'eve', topic 'one': .*type = \"upper_baseline\""):
         compute(folder)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.compare import (
     RunDifference,
     compare,
@@ -12,6 +13,7 @@ from freshstack_dspy.measures.compare import (
     ranking_agreement,
 )
 from freshstack_dspy.measures.evaluation import Values, evaluate
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import mean_interval, permutation_tests
 
 
@@ -137,6 +139,37 @@ def test_python_takes_lists_dictionaries_and_gives_tables() -> None:
     evaluation = evaluate(qrels, one, "RR")
     assert evaluation.to_pandas()["RR"].to_dict() == {"q1": 1.0, "q2": 0.0}
     assert repr(evaluation) == "Evaluation('run', 2 queries, RR 0.5000)"
+
+
+def test_an_oracle_is_compared_with_none_and_is_the_headroom_of_the_others() -> None:
+    """Query q3 has no answer to search with, so that run is measured on the other two there."""
+    qrels = {f"q{number}": {"a": 1} for number in (1, 2, 3)}
+    first, second = {"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 2.0}
+    mine = Run("mine", {"q1": first, "q2": second, "q3": second})
+    bad = Run("bad", dict.fromkeys(qrels, second))
+    answer = Run("hybrid@answer@10", {"q1": first, "q2": first})
+    nuggets = Run("bm25@nuggets", {"q1": first, "q2": second, "q3": {}})
+    ordinary = Run("hybrid@sub_questions", {"q1": second, "q2": second, "q3": first})
+
+    found = compare(qrels, [answer, mine, nuggets, bad, ordinary], "RR")
+
+    assert (found.runs, found.oracles) == (
+        ("mine", "bad", "hybrid@sub_questions"),
+        ("hybrid@answer@10", "bm25@nuggets"),
+    )
+    assert {run for each in found.differences for run in (each.run, each.against)} == {*found.runs}
+    assert {
+        each.run: (each.oracle, each.queries, each.interval.value) for each in found.headroom
+    } == {
+        "mine": ("hybrid@answer@10", 2, 0.25),
+        "bad": ("hybrid@answer@10", 2, 0.5),
+        "hybrid@sub_questions": ("hybrid@answer@10", 2, 0.5),
+    }
+    assert compare(qrels, [mine, bad], "RR").headroom == ()
+    with pytest.raises(ConfigError, match=r"two runs, not 1 without bm25@nuggets: oracles"):
+        compare(qrels, [mine, nuggets])
+    with pytest.raises(ConfigError, match=r"no run to compare is named 'bm25@nuggets'"):
+        compare(qrels, [mine, bad, nuggets], baseline="bm25@nuggets")
 
 
 def test_a_dry_run_has_differences_and_no_verdict() -> None:

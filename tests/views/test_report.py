@@ -12,7 +12,7 @@ from typing import Any
 import lxml.html
 import pytest
 
-from freshstack_dspy import Collection, HumanLabel, report
+from freshstack_dspy import Collection, HumanLabel, Run, report
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, query
@@ -118,6 +118,24 @@ def test_two_runs_are_compared_and_the_best_is_named(
     assert "κ (kappa)" not in text_of(page)
     assert "misses" in answers(page)["Where does it lose?"]
     assert len(page.xpath("//svg")) == len(page.xpath("//figure//table")) >= 4
+    check_links(page)
+
+
+def test_an_oracle_is_never_the_best_and_marked_across_the_pictures(
+    collection: Collection, tmp_path: Path
+) -> None:
+    runs = {"good": GOOD, "bad": BAD, "known": Run("hybrid@nuggets", GOOD)}
+
+    found = report(collection, runs, "alpha_nDCG@10")
+    page = shown(found, tmp_path)
+    one = shown(report(collection, {"bad": BAD, "known": runs["known"]}, "Recall@10"), tmp_path)
+
+    assert (found.best, set(found.analyses)) == ("good", {"good", "bad"})
+    assert "headroom to the oracle known +0.0000" in answers(page)["Which retriever?"]
+    assert page.xpath("//svg//path[@stroke-dasharray]")
+    assert "best oracle: known" in section(page, "Which retriever?")
+    assert "bad has Recall@10" in answers(one)["Which retriever?"]
+    assert "headroom to the oracle known +" in answers(one)["Which retriever?"]
     check_links(page)
 
 
