@@ -6,7 +6,6 @@ Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-fo
 
 import functools
 import operator
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Literal, get_args
@@ -19,6 +18,14 @@ REQUIRED = 3
 ChunkKind = Literal["required", "partly_redundant", "redundant", "unsupporting", "unjudged"]
 """What a chunk of a ranking is, next to the required subset: CRUX's labels 3, 2 and 1; judged, and
 without support for any nugget; or not judged."""
+CHUNK_KINDS: dict[ChunkKind, str] = {
+    "required": "required",
+    "partly_redundant": "partly redundant",
+    "redundant": "redundant",
+    "unsupporting": "without support",
+    "unjudged": "unjudged",
+}
+"""What the kinds are called."""
 _KINDS: dict[int, ChunkKind] = {REQUIRED: "required", 2: "partly_redundant", 1: "redundant"}
 
 
@@ -91,12 +98,11 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
     return {chunks[at]: label for at, label in required_subset(ratings, judged.rel).items()}
 
 
-def redundancy(ranking: Sequence[str], judged: Judged) -> dict[ChunkKind, float]:
-    """Compute how much of a ranking is required and how much is redundant, as shares of its chunks.
+def chunk_kinds(chunk_ids: Iterable[str], judged: Judged) -> dict[ChunkKind, list[str]]:
+    """Sort chunks by their kind.
 
     Chunks that support a nugget have the label of `required_chunks`, chosen among all such chunks by
-    id; one whose label a missing rating leaves open is `partly_redundant`. The shares add up to 1;
-    an empty ranking has none.
+    id; one whose label a missing rating leaves open is `partly_redundant`.
 
     Source: CRUX, section 3.2 and Table 4; its labels are those of `required_subset`.
     """
@@ -106,15 +112,20 @@ def redundancy(ranking: Sequence[str], judged: Judged) -> dict[ChunkKind, float]
             "chunks, and this is a run of passages"
         )
     labels = required_chunks(judged, sorted(judged.supported))
-    kinds: Counter[ChunkKind] = Counter(
-        _KINDS[labels.get(chunk, 2)]
-        if chunk in judged.supported
-        else "unsupporting"
-        if chunk in judged.chunks
-        else "unjudged"
-        for chunk in ranking
-    )
-    return {kind: kinds[kind] / len(ranking) for kind in get_args(ChunkKind) if ranking}
+    kinds: dict[ChunkKind, list[str]] = {kind: [] for kind in get_args(ChunkKind)}
+    for chunk in chunk_ids:
+        kind: ChunkKind = "unsupporting" if chunk in judged.chunks else "unjudged"
+        kinds[_KINDS[labels.get(chunk, 2)] if chunk in judged.supported else kind].append(chunk)
+    return kinds
+
+
+def redundancy(ranking: Sequence[str], judged: Judged) -> dict[ChunkKind, float]:
+    """Compute the shares of the `chunk_kinds` of a ranking.
+
+    They add up to 1; an empty ranking has none.
+    """
+    kinds = chunk_kinds(ranking, judged).items()
+    return {kind: len(chunks) / len(ranking) for kind, chunks in kinds if ranking}
 
 
 def mean_redundancy(shares: Iterable[Mapping[ChunkKind, float]]) -> dict[ChunkKind, float]:

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 from freshstack_dspy.corpus.parquet import ChunkFile
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.measures.density import CHUNK_KINDS, ChunkKind, chunk_kinds
 from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.pages.page import Cell, Page, Span, Table, Text, Value, cut, percent, prose
 from freshstack_dspy.records import (
@@ -32,6 +34,7 @@ from freshstack_dspy.stored.contents import (
     listed,
     some_of,
 )
+from freshstack_dspy.stored.folder import GRADED, ChunkLengths
 from freshstack_dspy.stored.manifest import (
     Manifest,
     exported_from,
@@ -116,6 +119,7 @@ def card_page(
         Page("How it was made", tuple(_making(manifest))),
         _facts("Counts", _counts(contents, manifest), "number"),
         _statistics(contents, chunks),
+        *_required(contents, chunks, manifest),
         _slices(contents, manifest),
         contamination(manifest),
         Page("Limits", tuple(prose(line, "item") for line in _limits(contents, manifest))),
@@ -415,6 +419,50 @@ def _statistics_of(
             sum(n > 0 for n in counts.values()) for counts in qrels.qrels_query.values()
         ),
     }
+
+
+def _required(contents: Contents, chunks: ChunkFile, manifest: Manifest) -> Iterator[Page]:
+    """The statistics of CRUX's Table 4: how many judged chunks are required, and how long they are."""
+    if manifest.recipe in GRADED or not contents.query_ids():
+        return
+    qrels = contents.qrels_of(tokens=ChunkLengths(chunks))
+    judged = [qrels.judged(query_id) for query_id in qrels.nuggets]
+    kinds = [chunk_kinds(sorted(of_query.chunks), of_query) for of_query in judged]
+    lengths: dict[ChunkKind, list[int]] = {
+        kind: [qrels.tokens.get(id_, 0) for of_query in kinds for id_ in of_query[kind]]
+        for kind in get_args(ChunkKind)
+        if kind != "unjudged"
+    }
+
+    def row(kind: ChunkKind) -> tuple[Cell, ...]:
+        tokens, a_query = lengths[kind], Value(len(lengths[kind]) / len(kinds), form=".1f")
+        return (
+            CHUNK_KINDS[kind],
+            len(tokens),
+            a_query,
+            Value(sum(tokens) / len(kinds) if all(tokens) else None, form=",.0f"),
+        )
+
+    note = (
+        "The required chunks of a query support all of its supported nuggets together; they are "
+        "chosen greedily, as P** of CRUX (arXiv 2506.20051, Table 4). The others that support a "
+        "nugget are redundant."
+    )
+    if manifest.recipe == "crux":
+        queries = [query for query in contents.queries if query.query_id in qrels.nuggets]
+        texts = {
+            "query": [query.text for query in queries],
+            "sub-question": [
+                each.text for each in contents.nuggets if each.query_id in qrels.nuggets
+            ],
+            "report": [query.answer for query in queries],
+        }
+        tokens = {what: [*map(count_tokens, of_all)] for what, of_all in texts.items()}
+        tokens["judged passage"] = [*chain(*lengths.values())]
+        means = (f"{what} {fmean(numbers):,.0f}" for what, numbers in tokens.items())
+        note += f" Mean tokens: {', '.join(means)}."
+    columns = ("judged chunks", "number", "a query", "tokens a query")
+    yield Page("Required and redundant chunks", (Table(columns, [*map(row, lengths)]), Text(note)))
 
 
 def _has_code(text: str) -> bool:

@@ -13,7 +13,7 @@ from freshstack_dspy.measures.compare import (
     best_of,
     headroom,
 )
-from freshstack_dspy.measures.density import ChunkKind
+from freshstack_dspy.measures.density import CHUNK_KINDS, ChunkKind
 from freshstack_dspy.measures.evaluation import Evaluation, Grouped, PassageNotes, Values
 from freshstack_dspy.measures.measure import Cutoff, cutoff_of
 from freshstack_dspy.measures.qrels import About
@@ -40,14 +40,6 @@ FEW_QUERIES = 30
 """With fewer queries a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
 _EXTENDED = 20
 """How many results of each ranking `extend` judges by default."""
-
-_CHUNK_KINDS: dict[ChunkKind, str] = {
-    "required": "required",
-    "partly_redundant": "partly\nredundant",
-    "redundant": "redundant",
-    "unsupporting": "without\nsupport",
-    "unjudged": "unjudged",
-}
 
 Groups = Mapping[str, Sequence[Grouped]]
 """By run; of each run the same groupings."""
@@ -526,8 +518,8 @@ def redundancy_table(shares: Mapping[str, Mapping[ChunkKind, float]], of: str) -
     """Give a table of how much is required and how much redundant, with a row for each name."""
     columns: dict[str, Any] = {of: str}
     columns |= {
-        header: lambda name, kind=kind: percent(shares[name].get(kind))
-        for kind, header in _CHUNK_KINDS.items()
+        header.replace(" ", "\n"): lambda name, kind=kind: percent(shares[name].get(kind))
+        for kind, header in CHUNK_KINDS.items()
     }
     if any(shares.values()):
         yield Table.of(shares, columns, "what the chunks are for coverage (CRUX)", ids=(0,))

@@ -20,7 +20,8 @@ from freshstack_dspy.stored.contents import slice_queries
 from tests.collection.small import CONTENTS, PROVENANCE, judgment, query
 from tests.collection.small import chunk as chunk_of
 
-OF_COLLECTIONS = ("BytePrecision", "ByteRecall", "ByteIoU", "Density")
+OF_COLLECTIONS = ("BytePrecision", "ByteRecall", "ByteIoU", "Density", "Required",
+                  "PartlyRedundant", "Redundant")  # fmt: skip
 OF_NUGGETS = ("alpha_nDCG", "Coverage", "StRecall", "alpha_DCG", "ERR_IA", "nERR_IA", "NRBP",
               "nNRBP", "P_IA", "AP_IA")  # fmt: skip
 FORMATS: tuple[str, ...] = ("beir", "trec", "crux", "freshstack", "hf")

@@ -12,6 +12,7 @@ import pytest
 
 from freshstack_dspy import build
 from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.text import unsupported_words
 from tests.questions.dump import write_dump
 
@@ -109,6 +110,9 @@ def test_documents_and_reports_become_a_judged_collection(tmp_path: Path) -> Non
         for number in (1, 2)
     }
     assert made.manifest.scale.model_dump() == {"name": "graded_5", "threshold": 3}
+    card = page_markdown(made.page())  # one passage is enough for the dam, the bridge needs both
+    assert "| required | 3 | 1.5 |" in card
+    assert "| partly redundant | 1 | 0.5 |" in card
     run = {"dam": {second.chunk_id: 1.0}}
     assert evaluate(made.qrels(), run, ["Cov@1"]).per_query["dam"] == {"StRecall@1": 0.5}
 
