@@ -131,8 +131,18 @@ def retrieve(
             into the folder --out.
     """
     if shortlist is not None:
-        alone = retriever or embedder or config or with_ != "question"
-        _retrieve_all(collection, shortlist, out, k, replace=replace, alone=alone)
+        alone = retriever or embedder or config
+        if alone or out is None:
+            takes = "takes no --retriever, --embedder or --config"
+            raise typer.BadParameter(f"--all {takes if alone else 'needs --out, a folder'}")
+        with _warnings_at_end(), ProgressBars() as bars:
+            files = fs.retrieve_all(
+                collection, shortlist, out, with_=with_, depth=k, replace=replace, progress=bars
+            )
+        for name, file in files.items():
+            say(f"{file}: {name}")
+        then = "evaluate" if with_ in ("answer", "nuggets") else "compare"
+        say(f"{then} them: freshstack {then} {collection} {out}/*")
         return
     from freshstack_dspy.collection.retrieve import check_retriever, own_retriever
     from freshstack_dspy.config import base_of
@@ -193,20 +203,6 @@ def _warnings_at_end() -> Iterator[None]:
         yield
     for message in dict.fromkeys(str(each.message) for each in warned):
         complain(f"warning: {message}")
-
-
-def _retrieve_all(
-    collection: Path, config: Path, out: Path | None, k: int, *, replace: bool, alone: object
-) -> None:
-    if alone or out is None:
-        takes = "takes no --retriever, --with, --embedder or --config"
-        wrong = "needs --out, a folder" if out is None else takes
-        raise typer.BadParameter(f"--all {wrong}")
-    with _warnings_at_end(), ProgressBars() as bars:
-        files = fs.retrieve_all(collection, config, out, depth=k, replace=replace, progress=bars)
-    for name, file in files.items():
-        say(f"{file}: {name}")
-    say(f"compare them: freshstack compare {collection} {out}/*")
 
 
 def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":

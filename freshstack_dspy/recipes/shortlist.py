@@ -34,6 +34,7 @@ from freshstack_dspy.measures.run import PassageRun, Run, write_run
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.opening import search_models, with_models_for
+from freshstack_dspy.records import Technique
 from freshstack_dspy.registry import is_imported
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.passages import write_passages
@@ -56,6 +57,7 @@ def retrieve_all(
     config: BuildConfig | Path | str,
     out: Path | str,
     *,
+    with_: Technique = "question",
     depth: int = 100,
     replace: bool = False,
     progress: Progress | bool | None = None,
@@ -68,6 +70,8 @@ def retrieve_all(
             `[reranker]`, `[fusion]`, `[index]` and `[cache]` are read. Without `[[retriever]]`:
             `bm25`, `lsa`, each embedder, `hybrid`, and with a reranker `hybrid+rerank`.
         out: The folder of the runs: `NAME.run`, or `NAME.jsonl` where they are passages.
+        with_: What is searched with, as in `retrieve`; a `[[retriever]]` with a `with` of its own is
+            then left out.
         depth: How many chunks for each query.
         replace: Whether runs of these names that are there are replaced.
         progress: As in `retrieve`.
@@ -83,7 +87,7 @@ def retrieve_all(
     settings = as_config(config, load_judging)
     collection, folder = StoredCollection.load(collection), Path(out)
     with ExitStack() as opened:
-        candidates = _candidates(settings, opened, collection)
+        candidates = _candidates(settings, opened, collection, with_)
         if not replace:
             _check_free(folder, candidates)
         opened.enter_context(only_writer(folder, "freshstack retrieve"))
@@ -116,10 +120,13 @@ def retrieve_all(
 
 
 def _candidates(
-    settings: BuildConfig, opened: ExitStack, collection: StoredCollection
+    settings: BuildConfig, opened: ExitStack, collection: StoredCollection, with_: Technique
 ) -> list[_Candidate]:
     """Open all that the retrievers need: what is not there is found now."""
     listed = settings.retriever or _all_of(settings, collection.manifest.counts.chunks)
+    if with_ != "question":
+        asking = (one for one in listed if one.with_ == "question")
+        listed = [one.model_copy(update={"with_": with_}) for one in asking]
     queries = queries_of(collection)
     techniques = dict.fromkeys(one.with_ for one in listed)
     texts = {technique: texts_of(collection, queries, technique) for technique in techniques}

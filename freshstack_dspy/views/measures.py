@@ -127,15 +127,16 @@ def headroom_parts(
         return
     cells: dict[str, list[Cell]] = {}
     for each in headrooms:
-        mean = interval(each.interval, "+.4f", "+.3f")
-        cells.setdefault(each.run, []).append((mean, f"to {cut(each.oracle)}"))
+        cells.setdefault(each.run, []).append(interval(each.interval, "+.4f"))
     rows = [(run, *of_run) for run, of_run in cells.items()]
     yield Table(("headroom of", *measures), rows, ids=(0,))
     fewer = min(each.queries for each in headrooms)
     number = f" ({fewer:,} of {_queries(measured)})" * (fewer < measured)
+    best = names_by(dict.fromkeys((cut(each.oracle), each.measure) for each in headrooms))
+    named = "; ".join(f"{oracle} in {', '.join(of)}" for oracle, of in best.items())
     yield from notes(
-        "headroom: the best oracle minus the run, on the same queries; an oracle was searched with "
-        f"the answer or its nuggets: reachable with the answer known, and not ranked{number}"
+        f"headroom: the best oracle ({named}) minus the run, on the same queries{number}. An oracle "
+        "was searched with the answer or its nuggets: reachable with the answer known, and not ranked."
     )
 
 

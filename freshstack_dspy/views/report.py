@@ -603,12 +603,12 @@ def _answers(report: Report) -> Page:
     quality = {
         run.run: run.means["A_strict"]
         for run in metrics.nuggets.runs
-        if run.run in metrics.account.runs
+        if run.run in metrics.account.runs and not run.is_oracle
     }
     same_depth = len({each.measures for each in runs.values()}) == 1
     answers = sum(len(run.per_query) for run in metrics.agreement.runs)
     answer: Words = (_link(counted(answers, "answer"), "answered"),)
-    first = min(quality, key=lambda run: (-quality[run], run))
+    first = min(quality, key=lambda run: (-quality[run], run), default="")
     most = _link("the most nuggets in its answers", "answered")
     if report.dry_run or metrics.dry_run or is_baseline(metrics.account.model):
         answer = (*answer, f" by {metrics.account.model}; nothing is concluded")

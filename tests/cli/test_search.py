@@ -228,6 +228,9 @@ def test_a_shortlist_is_one_command(
     assert "runs/lsa.run" in kept.err
     assert "--replace" in kept.err
     assert freshstack(*words, "--out", "runs", "--replace").code == 0
+    oracles = freshstack(*words, "--out", "runs", "--with", "nuggets")
+    lines = [f"runs/{name}@nuggets.run: {name}@nuggets" for name in ("bm25", "lsa", "hybrid")]
+    assert oracles.out.splitlines()[:3] == lines
 
 
 def test_run_files_of_any_systems_are_fused_by_the_names_of_their_files(
