@@ -11,7 +11,7 @@ from itertools import permutations
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -905,6 +905,21 @@ def slicing(collection: Collection, by: str) -> _Groups:
 # Nuggets
 
 
+Place = Literal["first", "second", "between", "last"]
+"""In the list of a query's nuggets; one that is alone, or the second of two, is the last."""
+
+
+class NuggetErrors(Record):
+    """The errors among the nuggets at one place of their lists."""
+
+    place: Place
+    nuggets: int
+    """How many of these people labelled."""
+    imprecise: float
+    """How many of them are not precise, each as the share of its annotators who say so."""
+    ungrounded: float
+
+
 class NuggetRatings(Record, Shown):
     """What people say about nuggets (FreshStack, Table 5)."""
 
@@ -914,6 +929,8 @@ class NuggetRatings(Record, Shown):
     shares: dict[str, Interval]
     """`precise`, `grounded`, `vital`: shares of the nuggets. `recall`: the share of the nuggets that
     people list for a query which the query already had. Intervals are over queries."""
+    by_place: tuple[NuggetErrors, ...]
+    """The errors by the place of the nugget in its list (FreshStack, §5.2.1)."""
     left_out: int
     """The number of labels of nuggets that the collection does not have."""
 
@@ -977,7 +994,33 @@ def nugget_ratings(
         labels=number,
         annotators=tuple(sorted({who for of_item in by_nugget.values() for who in of_item})),
         shares=results,
+        by_place=_errors_by_place(collection, by_nugget),
         left_out=len(labels) - number,
+    )
+
+
+def _errors_by_place(
+    collection: Collection, by_nugget: Mapping[ItemId, Mapping[str, NuggetLabel]]
+) -> tuple[NuggetErrors, ...]:
+    lists: defaultdict[str, list[str]] = defaultdict(list)
+    for nugget in collection.nuggets:
+        lists[nugget.query_id].append(nugget.nugget_id)
+    errors: dict[Place, list[tuple[float, float]]] = {place: [] for place in get_args(Place)}
+    for (query_id, nugget_id), by_annotator in by_nugget.items():
+        in_order = sorted(lists[query_id], key=lambda each: (len(each), each))  # 12_9 before 12_10
+        number, labels = in_order.index(nugget_id), by_annotator.values()
+        at: Place = "first" if number == 0 else "second" if number == 1 else "between"
+        errors["last" if number == len(in_order) - 1 else at].append(
+            (
+                fmean(not each.precise for each in labels),
+                fmean(not each.grounded for each in labels),
+            )
+        )
+    return tuple(
+        NuggetErrors(place=place, nuggets=len(wrong), imprecise=imprecise, ungrounded=ungrounded)
+        for place, wrong in errors.items()
+        if wrong
+        for imprecise, ungrounded in [map(sum, zip(*wrong, strict=True))]
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from freshstack_dspy.calibration.agreement import AgreementReport, Disagreement, NuggetRatings
 from freshstack_dspy.calibration.correction import Correction
@@ -233,9 +234,22 @@ def ratings_page(ratings: NuggetRatings) -> Page:
     if ratings.left_out:
         labels = counted(ratings.left_out, "label")
         lines.append(f"{labels} left out, of nuggets that are not in the collection")
+    columns: dict[str, Any] = {
+        "place in the list": "place",
+        "nuggets": "nuggets",
+        "imprecise": lambda each: Value(each.imprecise, form=".1f"),
+        "ungrounded": lambda each: Value(each.ungrounded, form=".1f"),
+    }
+    places = Table.of(ratings.by_place, columns)
+    paper = "almost half of GPT-4o's imprecise nuggets were the last, the others first or second"
     return Page(
         f"{counted(ratings.nuggets, 'nugget')} by {people}, {counted(ratings.labels, 'label')}",
-        (*_table(("share of nuggets", "people"), shares), *notes(*lines)),
+        (
+            *_table(("share of nuggets", "people"), shares),
+            *notes(*lines),
+            places,
+            *notes(f"FreshStack, §5.2.1: {paper}"),
+        ),
         data=ratings,
         rows=_rows((name, "people", share) for name, share in ratings.shares.items()),
     )

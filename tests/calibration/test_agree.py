@@ -181,6 +181,8 @@ def test_the_quality_of_nuggets_by_hand(collection: Collection) -> None:
     shares = {name: one.value for name, one in found.shares.items()}
     assert shares == {"precise": 0.75, "grounded": 1, "vital": 0, "recall": 0.5}
     assert (found.nuggets, found.labels, found.left_out) == (2, 3, 1)
+    by_place = [(each.place, each.nuggets, each.imprecise) for each in found.by_place]
+    assert by_place == [("first", 1, 0.5), ("last", 1, 0.0)]
 
 
 def test_answers_are_compared_with_those_of_a_folder(tmp_path: Path) -> None:
