@@ -1,28 +1,42 @@
-"""OpenAI's tokens, cl100k_base, from a file in LiteLLM's wheel: tiktoken would download it."""
+"""OpenAI's tokens, from files in LiteLLM's wheel: tiktoken would download them."""
 
 import functools
 import importlib.util
 from binascii import a2b_base64
 from pathlib import Path
+from typing import Literal
 
 import tiktoken
 
 from freshstack_dspy.errors import ConfigError
 
-_FILE = "litellm_core_utils/tokenizers/9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
-"""The vocabulary, named by the SHA-1 of its URL."""
-_PATTERN = (
+Vocabulary = Literal["cl100k_base", "o200k_base"]
+"""Ours, by which chunks are cut and requests are counted; and GPT-4o's, in which FreshStack's Table 3
+has its lengths."""
+_FOLDER = "litellm_core_utils/tokenizers"
+_CL100K = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"""
     r"""| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
 )
-"""How cl100k_base divides a text into words (`tiktoken_ext/openai_public.py`)."""
+_ANY, _ENDING = r"\p{Lm}\p{Lo}\p{M}", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_O200K = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}{_ANY}]*[\p{{Ll}}{_ANY}]+{_ENDING}"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}{_ANY}]+[\p{{Ll}}{_ANY}]*{_ENDING}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_VOCABULARIES: dict[Vocabulary, tuple[str, str]] = {
+    "cl100k_base": ("9b5ad71b2ce5302211f9c61530b329a4922fc6a4", _CL100K),
+    "o200k_base": ("fb374d419588a4632f3f557e76b4b70aebbca790", _O200K),
+}
+"""The file, named by the SHA-1 of its URL, and how the vocabulary divides a text into words
+(`tiktoken_ext/openai_public.py`)."""
 _LONGEST_TOKEN = 128
 """Bytes."""
 
 
-def count_tokens(text: str) -> int:
-    """Count the cl100k_base tokens of a text; special tokens in it are plain text."""
-    return len(encoding().encode_ordinary(text))
+def count_tokens(text: str, vocabulary: Vocabulary = "cl100k_base") -> int:
+    """Count the tokens of a text; special tokens in it are plain text."""
+    return len(_loaded(vocabulary).encode_ordinary(text))
 
 
 def cut(text: str, tokens: int) -> str:
@@ -34,11 +48,17 @@ def cut(text: str, tokens: int) -> str:
     return encoding().decode_bytes(encoded[:tokens]).decode("utf-8", "ignore")
 
 
-@functools.cache
 def encoding() -> tiktoken.Encoding:
-    """Load the vocabulary, once in a process; a ConfigError if the installed LiteLLM lacks it."""
+    """Give cl100k_base; a ConfigError if the installed LiteLLM lacks it."""
+    return _loaded("cl100k_base")
+
+
+@functools.cache
+def _loaded(vocabulary: Vocabulary) -> tiktoken.Encoding:
+    """Load a vocabulary, once in a process."""
+    name, pattern = _VOCABULARIES[vocabulary]
     spec = importlib.util.find_spec("litellm")
-    file = Path((spec and spec.origin) or "").parent / _FILE
+    file = Path((spec and spec.origin) or "").parent / _FOLDER / name
     if not file.is_file():
         raise ConfigError(
             f"the tokenizer file {file} is missing; "
@@ -46,6 +66,4 @@ def encoding() -> tiktoken.Encoding:
         )
     words = file.read_bytes().split()  # a token and its rank, and so on
     ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
-    return tiktoken.Encoding(
-        "cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}
-    )
+    return tiktoken.Encoding(vocabulary, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})

@@ -4,10 +4,11 @@ It holds no time and no version, and its costs are those of first asking for the
 same data, recipe and replies give the same card.
 """
 
+import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from statistics import fmean
@@ -380,13 +381,15 @@ def _counts(contents: Contents, manifest: Manifest) -> dict[str | Span, Cell]:
 
 def _statistics(contents: Contents, chunks: ChunkFile) -> Page:
     kinds: dict[str, Sequence[SliceName]] = {"supported": SUPPORTED, "answerable": ("answerable",)}
+    tokens = functools.cache(functools.partial(count_tokens, vocabulary="o200k_base"))
     rows = [
-        {"queries are": name, **_statistics_of(contents, chunks, slices)}
+        {"queries are": name, **_statistics_of(contents, chunks, slices, tokens)}
         for name, slices in kinds.items()
     ]
     note = (
-        "The columns are those of Table 3 of the FreshStack paper (arXiv 2504.13128), with "
-        "lengths in words; a doc is a chunk."
+        "The columns are those of Table 3 of the FreshStack paper (arXiv 2504.13128), and the "
+        "lengths of nuggets and docs. Tokens are GPT-4o's (o200k_base), as there; those of docs, "
+        "which are chunks, are of cl100k_base, by which they are cut."
     )
     return Page(
         "Statistics", (Table(tuple(rows[0]), [tuple(row.values()) for row in rows]), Text(note))
@@ -394,10 +397,15 @@ def _statistics(contents: Contents, chunks: ChunkFile) -> Page:
 
 
 def _statistics_of(
-    contents: Contents, chunks: ChunkFile, slices: Sequence[SliceName]
+    contents: Contents,
+    chunks: ChunkFile,
+    slices: Sequence[SliceName],
+    tokens: Callable[[str], int],
 ) -> dict[str, Cell]:
     qrels = contents.qrels_of(slices).official()
     queries = [query for query in contents.queries if query.query_id in qrels.query_to_nuggets]
+    ids = set(chain.from_iterable(qrels.query_to_nuggets.values()))
+    nuggets = (nugget.text for nugget in contents.nuggets if nugget.nugget_id in ids)
 
     def mean(values: Iterable[float], form: str = ".1f") -> Value:
         numbers = list(values)
@@ -408,8 +416,10 @@ def _statistics_of(
         "#docs": len(chunks),
         "#sources": len({source for source, _ in chunks.sources}),
         "nuggets per query": mean(map(len, qrels.query_to_nuggets.values())),
-        "query words": mean(len(query.text.split()) for query in queries),
-        "answer words": mean(len(query.answer.split()) for query in queries),
+        "query tokens": mean(tokens(query.text) for query in queries),
+        "answer tokens": mean(tokens(query.answer) for query in queries),
+        "nugget tokens": mean(map(tokens, nuggets)),
+        "doc tokens": Value(float(chunks.tokens.mean()) if len(chunks) else None, form=".1f"),
         "queries with code": mean(map(_has_code, (query.body for query in queries)), ".1%"),
         "answers with code": mean(map(_has_code, (query.answer for query in queries)), ".1%"),
         "relevant docs per nugget": mean(

@@ -74,7 +74,8 @@ def test_a_hostile_configuration_stays_text(tmp_path: Path, text: str) -> None:
 def test_the_card_says_what_it_is_and_how_it_was_made(tmp_path: Path) -> None:
     """The statistics are counted by hand, from `small.py`.
 
-    Title and body have 3 words in query 12 and 6 in 123; 12 has 2 nuggets, 123 has 1. Nuggets
+    Title and body have 5 of GPT-4o's tokens in query 12 and 9 in 123, answers 6, nuggets 5; chunks
+    have one. 12 has 2 nuggets, 123 has 1. Nuggets
     12_0, 12_1 and 123_0 have 2, 1 and 1 supporting chunks; queries 12 and 123 have 2 and 1.
     """
     text = card(tmp_path, config={"pool": {"depth": 100}, "contamination": {"ngram": 8}})
@@ -98,7 +99,7 @@ def test_the_card_says_what_it_is_and_how_it_was_made(tmp_path: Path) -> None:
         'pool = {"depth": 100}',
         "| `answerable` | every nugget has a supporting chunk | 2 | 50.0% | yes |",
         "| `unanswerable` | no nugget has one | 1 | 25.0% | no |",
-        "| supported | 2 | 3 | 2 | 1.5 | 4.5 | 3.0 | 50.0% | 100.0% | 1.3 | 1.5 |",
+        "| supported | 2 | 3 | 2 | 1.5 | 7.0 | 6.0 | 5.0 | 1.0 | 50.0% | 100.0% | 1.3 | 1.5 |",
         "| nuggets that the closed-book answers support | 1 of 2 (50.0%) |",
         "| queries of which half the nuggets or more are known | 1 of 1 (100.0%) |",
         "| queries asked up to the model's cut-off | 1 of 1 (100.0%) |",

@@ -1,0 +1,34 @@
+"""Tokens against tiktoken's own encodings, which read the same files where it finds them."""
+
+from pathlib import Path
+from typing import get_args
+
+import litellm
+import pytest
+import tiktoken
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.lm.tokens import Vocabulary, count_tokens
+
+FILES = Path(litellm.__file__).parent / "litellm_core_utils/tokenizers"
+TEXTS = st.text() | st.lists(
+    st.sampled_from(
+        ["Don't", "HTTPServer", "it's", "1234567", "\n\n  ", "/path//", "déjà", "数え", "'LL"]
+    )
+).map("".join)
+
+
+@pytest.fixture(scope="module")
+def theirs() -> dict[str, tiktoken.Encoding]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIKTOKEN_CACHE_DIR", str(FILES))
+        return {name: tiktoken.get_encoding(name) for name in get_args(Vocabulary)}
+
+
+@pytest.mark.parametrize("vocabulary", get_args(Vocabulary))
+@given(text=TEXTS)
+def test_tokens_are_tiktokens(
+    theirs: dict[str, tiktoken.Encoding], vocabulary: Vocabulary, text: str
+) -> None:
+    assert count_tokens(text, vocabulary) == len(theirs[vocabulary].encode_ordinary(text))
