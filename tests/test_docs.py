@@ -256,7 +256,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing <= {"cli.md"}
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "caches/README.md"], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        *PAGES,
+        *(ROOT / name for name in ("caches/README.md", "AGENTS.md", "skills/freshstack/SKILL.md")),
+    ],
+    ids=name_of,
+)
 def test_options_are_those_of_their_command(page: Path) -> None:
     """And have their values; one without a command is of a command that the page calls, if any."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
     freshstack build examples/crux/build.toml --mode defer
     python examples/crux/answer.py REQUESTS replies.jsonl         (the file that it names)
-    freshstack requests import replies.jsonl examples/crux/build.toml
+    freshstack requests answer examples/crux/build.toml --from replies.jsonl
 
 What is written is found by the beginning of the document, report or passage that it is about.
 """

@@ -2,7 +2,7 @@
 
     freshstack build examples/nuggets/build.toml --mode defer
     python examples/nuggets/answer.py REQUESTS replies.jsonl   (the file that it names)
-    freshstack requests import replies.jsonl examples/nuggets/build.toml
+    freshstack requests answer examples/nuggets/build.toml --from replies.jsonl
 
 Once for each of grades, nuggets, their importance, and judgments. `answers/<query_id>.json` holds,
 by path and text of each passage as in the quickstart's, its grade, the nuggets that it states, and

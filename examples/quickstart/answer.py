@@ -2,7 +2,7 @@
 
     freshstack build examples/quickstart/build.toml --mode defer
     python examples/quickstart/answer.py REQUESTS replies.jsonl   (the file that it names)
-    freshstack requests import replies.jsonl examples/quickstart/build.toml
+    freshstack requests answer examples/quickstart/build.toml --from replies.jsonl
 
 `answers/<query_id>.json` holds, for each question, the nuggets with the words of the answer that
 each is from and how important it is, sub-questions, closed-book answer with the verdict on it, and

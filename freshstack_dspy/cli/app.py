@@ -30,7 +30,15 @@ _GROUPS: dict[str, list[Any]] = {
         *(answering.answer, answering.contexts, answering.score),
         *(exchange.leaderboard, measure.report),
     ],
-    "Look": [look.status, look.doctor, look.show, look.explain, look.diagnose, look.diff],
+    "Look": [
+        look.status,
+        look.doctor,
+        look.skill,
+        look.show,
+        look.explain,
+        look.diagnose,
+        look.diff,
+    ],
     "Exchange": [exchange.export, exchange.import_, exchange.validate],
     "People": [
         *(people.sample, labelling.label, people.import_labels, people.agree, people.optimize),

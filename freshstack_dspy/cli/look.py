@@ -1,4 +1,4 @@
-"""`freshstack status`, `doctor`, `show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
+"""`freshstack status`, `doctor`, `skill`, `show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,6 +36,12 @@ def doctor(config: Path, *, ask: bool = False) -> Outcome:
     with ProgressBars() as bars:
         checkup = checked(config, ask=ask, progress=bars)
     return Outcome(checkup, code=int(checkup.faults > 0))
+
+
+@command
+def skill() -> None:
+    """Print how a coding agent uses freshstack: a skill, SKILL.md."""
+    print((Path(__file__).parent / "skill/SKILL.md").read_text(encoding="utf-8"), end="")
 
 
 @command

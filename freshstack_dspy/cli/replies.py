@@ -12,6 +12,7 @@ import typer
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import (
     Asking,
+    AtLeastOne,
     Form,
     Outcome,
     asking,
@@ -24,6 +25,7 @@ from freshstack_dspy.cli.command import (
 from freshstack_dspy.pages.page import Page, Text, counted
 
 if TYPE_CHECKING:
+    from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.lm.batch.jobs import Batches, Job, Submission
 
 FIRST_WAIT = 5.0
@@ -112,52 +114,89 @@ def verify_replies(path: Path) -> Outcome:
     return Outcome(Page("", lines, reports), complaints=damaged[:100], code=int(bool(damaged)))
 
 
-@requests.command("import")
+@requests.command("next")
 @command
-def import_answers(
-    answers: Annotated[Path, typer.Argument(metavar="REPLIES")], config: Path
+def next_(
+    config: Path, *, max_tokens: AtLeastOne = 30_000, out: Path | None = None, replace: bool = False
 ) -> None:
-    """Record replies to deferred requests.
-
-    Each line is {"custom_id": …, "content": …}, a text or the JSON object that was asked for, which
-    replaces what was recorded; or what a batch API gives back. The exit code is 1 if a line brought no reply.
+    """Hand out the next waiting requests as one text, to be answered by an agent or a person.
 
     Args:
-        answers: The replies: a batch's output, or by hand.
+        max_tokens: How long the text may be.
     """
     from freshstack_dspy.config import load_judging
-    from freshstack_dspy.lm.batch.deferred import import_replies
+    from freshstack_dspy.files import write_file
+    from freshstack_dspy.lm.batch.deferred import keys_in, next_requests, requests_file
 
+    check_out(out, replace=replace)
     settings = load_judging(config)
     with closing(fs.ReplyStore(settings.cache.path)) as store:
-        report = import_replies(
-            store, answers, settings.prices, account=settings.name, model=settings.model
-        )
-    say(str(report))
-    _print_reasons(report.reasons)
-    if report.imported or report.replaced:
-        say(f"go on with: freshstack build {config} --mode defer")
-    if report.faulty:
-        raise typer.Exit(1)
+        keys = keys_in(requests_file(settings))
+        text = next_requests(store, keys, config, max_tokens=max_tokens)
+    if not text:
+        say(f"no request waits; go on with: freshstack build {config} --mode defer")
+    elif out is not None:
+        write_file(out, text)
+        say(str(out))
+    else:
+        print(text)
 
 
 @requests.command()
 @command
-def answer(config: Path, *, log: Path | None = None) -> None:
-    """Send the requests that the last deferred build wrote to [model], and record the replies.
+def answer(
+    config: Path,
+    *,
+    source: Annotated[Path | None, typer.Option("--from", metavar="FILE")] = None,
+    log: Path | None = None,
+) -> None:
+    """Record replies to deferred requests: from a file, or else by sending them to [model].
 
-    What is recorded is not sent again. The exit code is 1 if a request has no reply for good.
+    Each line of a file is {"custom_id": …, "content": …}, a text or the JSON object that was asked
+    for, which replaces what was recorded; or what a batch API gives back. The exit code is 1 if a
+    line brought no reply, or a request has none for good. What is recorded is not sent again.
+
+    Args:
+        source: Replies: by hand, by an agent, or a batch's output.
     """
     from freshstack_dspy.config import load_judging
-    from freshstack_dspy.recipes.requests import answer_requests
 
     settings = load_judging(config)
+    if source is not None:
+        _record(settings, source, config)
+        return
+    from freshstack_dspy.recipes.requests import answer_requests
+
     with asking(Asking(log=log)) as (options, bars):
         found = answer_requests(settings, bars, options.get("callback"))
     say(str(found))
     _print_reasons([f"{count} x {why}" for why, count in found.failed.items()])
     say(f"go on with: freshstack build {config} --mode defer")
     if found.failed:
+        raise typer.Exit(1)
+
+
+def _record(settings: "BuildConfig", source: Path, config: Path) -> None:
+    """Record the replies of a file."""
+    from freshstack_dspy.lm.batch.deferred import import_replies, keys_in, requests_file
+
+    file = requests_file(settings)
+    with closing(fs.ReplyStore(settings.cache.path)) as store:
+        report = import_replies(
+            store,
+            source,
+            settings.prices,
+            account=settings.name,
+            model=settings.model,
+            keys=keys_in(file) if file.is_file() else (),
+        )
+    say(str(report))
+    _print_reasons(report.reasons)
+    if report.waiting:
+        say(f"the next requests: freshstack requests next {config}")
+    if report.imported or report.replaced:
+        say(f"go on with: freshstack build {config} --mode defer")
+    if report.faulty:
         raise typer.Exit(1)
 
 

@@ -303,7 +303,7 @@ class Session:
             f"{written} requests were written to {path}; send them with: freshstack requests "
             f"answer {self.config.file}, or as a batch with: freshstack requests submit "
             f"{self.config.file}, or have them answered elsewhere and import the replies with: "
-            f"freshstack requests import REPLIES {self.config.file}; then run the "
+            f"freshstack requests answer {self.config.file} --from REPLIES; then run the "
             "same command again"
         )
 

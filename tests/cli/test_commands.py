@@ -56,7 +56,7 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
         json.dumps({"custom_id": json.loads(lines[0])["custom_id"], "response": {"body": body}})
         + '\n{"custom_id": "unknown", "content": "{}"}\n'
     )
-    imported = freshstack("requests", "import", "replies.jsonl", config)
+    imported = freshstack("requests", "answer", config, "--from", "replies.jsonl")
 
     assert first.code == 3
     (said,) = (line for line in first.err.splitlines() if "requests were written" in line)
@@ -64,6 +64,8 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
     assert imported.code == 1, "one line was unknown"
     assert imported.out == (
         "1 imported; 1 unknown (unknown); 8 still waiting\n"
+        "  line 2: no such request waits, or was answered, here\n"
+        f"the next requests: freshstack requests next {config}\n"
         f"go on with: freshstack build {config} --mode defer\n"
     )
 

@@ -26,7 +26,7 @@ def defer(config: BuildConfig) -> list[Line]:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
 
     assert str(caught.value).startswith(f"{len(lines)} requests were written to {file}; ")
-    assert "freshstack requests import" in str(caught.value)
+    assert "freshstack requests answer" in str(caught.value)
     steps = {"nuggets", "sub_questions", "closed_book_answer", "support", "contamination"}
     assert {line["step"] for line in lines} <= steps
     assert all(line["question"] for line in lines)

@@ -25,10 +25,11 @@ from freshstack_dspy.lm.budget import spent_on
 from freshstack_dspy.lm.capabilities import is_too_long
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.reply import MOST_TOKENS, NO_REPLY, receive
+from freshstack_dspy.lm.reply import MOST_TOKENS, NO_REPLY, Reply, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.schemas import mapped, without
 from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.records import Record
 
 
@@ -85,6 +86,61 @@ def request_line(request: ChatRequest, url: str = "/v1/chat/completions", **abou
     return canonical_json(value).encode()
 
 
+SHORT_ID = 16
+"""Characters of a key by which a request may be named in replies; four billion requests differ."""
+_HOW = """\
+# {number} of {waiting} waiting requests
+
+Answer each request as the language model that it is written to: from its instructions and its input
+alone. Write one line of JSON for each into a file, without line breaks in it:
+
+{{"custom_id": "the id of the request", "content": {{the JSON object that its instructions ask for}}}}
+
+Then type: freshstack requests answer {config} --from FILE
+It names each line that does not fit, and why. What it took is not handed out again.
+"""
+
+
+def next_requests(
+    store: ReplyStore, keys: Iterable[str], config: Path | str, *, max_tokens: int = 30_000
+) -> str:
+    """Write the next waiting requests as one text, for a coding agent or a person to answer.
+
+    Requests with the same instructions stand together below them.
+
+    Args:
+        store: Where they wait.
+        keys: Of the requests of one build.
+        config: Its configuration, for what to type.
+        max_tokens: How long the text may be, in tokens of cl100k_base; one request at least is given.
+
+    Returns:
+        The text; empty where none waits.
+    """
+    waiting = [request for key in keys if (request := store.waiting(key)) is not None]
+    texts: dict[str, list[str]] = {}
+    room, number = max_tokens, 0
+    for request in waiting:
+        first, *others = request.messages
+        instructions, turns = (first.content, others) if others else ("", [first])
+        shown = "\n\n".join(
+            f"[{turn.role}]\n{turn.content}" if len(turns) > 1 else turn.content for turn in turns
+        )
+        shown = f"### id {request.key[:SHORT_ID]}\n\n{shown}\n"
+        new = shown if instructions in texts else f"{instructions}{shown}"
+        room -= count_tokens(new)
+        if room < 0 and number:
+            break
+        number += 1
+        texts.setdefault(instructions, []).append(shown)
+    if not number:
+        return ""
+    parts = [_HOW.format(number=number, waiting=len(waiting), config=config)]
+    for place, (instructions, shown_requests) in enumerate(texts.items(), 1):
+        parts += [f"## Instructions {place}\n\n{instructions}\n", *shown_requests]
+    return "\n".join(parts)
+
+
 _GROUPS = ("replaced", "failed", "invalid", "unknown", "repeated")
 
 
@@ -105,7 +161,7 @@ class ImportReport(Record):
     waiting: int = Field(default=0, ge=0)
     """Requests that still wait for a reply."""
     reasons: tuple[str, ...] = ()
-    """Why lines failed or are invalid, the most frequent first, with how often."""
+    """Why lines failed or are invalid: by line if a person wrote them, or else how often."""
 
     @property
     def faulty(self) -> bool:
@@ -132,24 +188,31 @@ def import_replies(
     *,
     account: str | None = None,
     model: ModelConfig | None = None,
+    keys: Iterable[str] = (),
 ) -> ImportReport:
     """Record the replies of a file, line by line, to the requests that wait in a store.
+
+    A request is named by its key, or, if that is one of `keys`, by the first 16 characters of it.
 
     A person's answer that does not fit its request is refused, and one that does replaces what was
     recorded before. A batch's reply is paid for, in the name of the account, and recorded as it is;
     the next build asks again with its error. A line in neither format is invalid, and costs only
     itself. Secrets of the model are not shown.
     """
+    named = {key[:SHORT_ID]: key for key in keys}
 
     def numbered(lines: Iterable[str]) -> Iterator[AnswerLine]:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             answer = read_answer(line)
+            answer = answer._replace(
+                line=number, custom_id=named.get(answer.custom_id, answer.custom_id)
+            )
             if answer.fault:
                 fault = (
-                    f"line {number} is neither a batch reply (custom_id, response.body.choices) "
-                    f"nor a hand-written one (custom_id, content): {answer.fault}"
+                    "neither a batch reply (custom_id, response.body.choices) nor a hand-written "
+                    f"one (custom_id, content): {answer.fault}"
                 )
                 answer = answer._replace(fault=fault)
             yield answer
@@ -209,6 +272,8 @@ class AnswerLine(NamedTuple):
     """Why there is no reply, in the provider's words."""
     fault: str = ""
     """Why the line fits neither format."""
+    line: int = 0
+    """Its number in the file; 0 if it is from no file."""
 
 
 def read_answer(text: str) -> AnswerLine:
@@ -264,6 +329,7 @@ def record_answers(
     """Record answers to the keys in `only` (None: all); see `import_replies`."""
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
+    lines: list[str] = []
     recorded: set[str] = set()
 
     def record(request: ChatRequest, answer: AnswerLine, price: Price | None) -> None:
@@ -282,37 +348,51 @@ def record_answers(
         store.put(reply, account=payer, spent=spent_on(reply, price))
 
     for answer in answers:
-        key, why = answer.custom_id, ""
+        key = answer.custom_id
         waiting = store.waiting(key)
         existing = store.get(key) if waiting is None else None
         request = waiting if existing is None else existing.request
-        if answer.fault:
-            group, why = "invalid", answer.fault
-        elif request is None or (only is not None and key not in only):
-            group = "unknown"
-        elif existing and (not answer.by_hand or answer.text == existing.text or key in recorded):
-            group = "repeated"
-        elif answer.error:
-            group, why = "failed", answer.error
-            if is_too_long(why):  # final: the next build asks for fewer texts at once
-                record(request, AnswerLine(key, why, NO_REPLY), None)
-        elif answer.by_hand and (fault := fault_in(request, answer.text)):
-            group, why = "invalid", fault
-        else:
+        if only is not None and key not in only:
+            request = None
+        group, why = _judged(answer, request, existing, again=key in recorded)
+        if request is not None and group in ("imported", "replaced"):
             price = price_of(request.model, prices if request.model == model.name else None)
             record(request, answer, price.batched if price and not answer.by_hand else price)
             recorded.add(key)
-            group = "replaced" if existing else "imported"
+        elif request is not None and group == "failed" and is_too_long(why):
+            # Final: the next build asks for fewer texts at once.
+            record(request, AnswerLine(key, why, NO_REPLY), None)
         groups[group].append(key)
         if why:
-            reasons[presentable(" ".join(why.split()), model)] += 1
+            why = presentable(" ".join(why.split()), model)
+            if answer.line and (answer.by_hand or answer.fault):
+                lines.append(f"line {answer.line}: {why}")
+            else:
+                reasons[why] += 1
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ImportReport(
         imported=len(groups["imported"]),
         waiting=store.count_waiting(),
-        reasons=tuple(f"{count} x {why}" for why, count in ordered),
+        reasons=(*lines, *(f"{count} x {why}" for why, count in ordered)),
         **{name: tuple(groups[name]) for name in _GROUPS},
     )
+
+
+def _judged(
+    answer: AnswerLine, request: ChatRequest | None, existing: Reply | None, *, again: bool
+) -> tuple[str, str]:
+    """Say to which group of an `ImportReport` an answer belongs, and why if it brings no reply."""
+    if answer.fault:
+        return "invalid", answer.fault
+    if request is None:
+        return "unknown", "no such request waits, or was answered, here"
+    if existing and (not answer.by_hand or answer.text == existing.text or again):
+        return "repeated", ""
+    if answer.error:
+        return "failed", answer.error
+    if answer.by_hand and (fault := fault_in(request, answer.text)):
+        return "invalid", fault
+    return ("replaced" if existing else "imported"), ""
 
 
 def fault_in(request: ChatRequest, text: str) -> str | None:

@@ -1,6 +1,7 @@
 """Deferred requests out, replies in."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,15 @@ from freshstack_dspy.lm.batch.deferred import (
     ImportReport,
     fault_in,
     import_replies,
+    next_requests,
     write_requests,
 )
-from freshstack_dspy.lm.request import ChatRequest
+from freshstack_dspy.lm.request import ChatMessage, ChatRequest
 from freshstack_dspy.lm.typed import answer_model, answer_schema
 from tests.lm.asking import BERN, ListCities, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
-from tests.lm.recording import ask, every_value, reply
+from tests.lm.recording import ask, every_value, reply, reply_to
 
 
 def batch_line(custom_id: str, content: str | None = "hi", **changes: Any) -> dict[str, Any]:
@@ -144,7 +146,12 @@ def test_what_was_not_imported_is_counted_and_named(store: ReplyStore, replies_f
         unknown=("\x1b[31mstranger",),
         repeated=(ask("twice").key, ask("already there").key),
         waiting=4,
-        reasons=("1 x expired", "1 x status 500", "1 x the line is empty"),
+        reasons=(
+            "line 8: no such request waits, or was answered, here",
+            "1 x expired",
+            "1 x status 500",
+            "1 x the line is empty",
+        ),
     )
     assert report.faulty
     assert "3 failed (" in str(report)
@@ -184,10 +191,7 @@ def test_a_line_in_neither_format_is_named_by_number_and_costs_only_itself(
     report = import_replies(store, replies_file)
 
     assert (report.imported, len(report.invalid), report.waiting) == (1, 2, 1)
-    assert [reason.split(" is neither")[0] for reason in report.reasons] == [
-        "1 x line 1",
-        "1 x line 4",
-    ]
+    assert [reason.split(": neither")[0] for reason in report.reasons] == ["line 1", "line 4"]
 
 
 def test_a_reply_to_what_had_a_dead_end_is_waited_for_no_longer(
@@ -241,7 +245,8 @@ def test_a_person_s_answer_replaces_what_was_recorded(
     report = import_replies(store, replies_file)
     now = store.get(KEY)
 
-    assert report == ImportReport(replaced=(KEY,), repeated=(KEY, KEY), unknown=("stranger",))
+    assert (report.replaced, report.repeated) == ((KEY,), (KEY, KEY))
+    assert (report.unknown, len(report.reasons)) == (("stranger",), 1)
     assert now is not None
     assert now.text == "new"
     assert '"text":"old"' in every_value(store)[f"entry:{KEY}:1"]
@@ -271,3 +276,34 @@ def test_what_fits_is_what_the_model_takes(value: Any) -> None:
         valid = False
 
     assert (fault_in(asking(CITIES), text) is None) == valid
+
+
+def test_the_next_requests_are_one_text_that_names_them_shortly(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    requests = [
+        ask(
+            messages=(
+                ChatMessage(role="system", content="Count."),
+                ChatMessage(role="user", content=text),
+            ),
+            parameters=TYPED,
+        )
+        for text in ("first", "second", "third " * 500)
+    ]
+    for each in requests:
+        store.defer(each)
+    keys = [each.key for each in requests]
+    text = next_requests(store, keys, "b.toml", max_tokens=300)
+
+    assert "2 of 3 waiting" in text
+    assert text.count("Count.") == 1, "the instructions are shared"
+    ids = re.findall("^### id (.+)$", text, re.MULTILINE)
+    assert ids == [key[:16] for key in keys[:2]]
+    lines = [{"custom_id": id_, "content": {"n": 1}} for id_ in ids]
+    report = import_replies(store, write_lines(replies_file, *lines), keys=keys)
+    assert (report.imported, report.waiting, report.faulty) == (2, 1, False)
+    rest = next_requests(store, keys, "b.toml", max_tokens=1)
+    assert "1 of 1 waiting" in rest, "one request at least is handed out"
+    store.put(reply_to(requests[2]))
+    assert not next_requests(store, keys, "b.toml")
