@@ -709,7 +709,16 @@ class PoolConfig(Section):
     def own(self) -> dict[str, Any]:
         """One's own retrievers by name: a path, the name of an object to import, or an object."""
         named = zip(self.names, self.retrievers, strict=True)
-        return {name: one for name, one in named if not isinstance(one, str) or is_imported(one)}
+        return {
+            name: base_of(one) if isinstance(one, str) else one
+            for name, one in named
+            if not isinstance(one, str) or is_imported(base_of(one))
+        }
+
+    @property
+    def reranks(self) -> bool:
+        """Whether the results of any of them are reranked."""
+        return any(base_of(name) != name for name in self.names)
 
     def _faults(self) -> Iterator[str]:
         for key, values in (("techniques", self.techniques), ("retrievers", self.names)):
@@ -1036,10 +1045,14 @@ class BuildConfig(Section):
         mine = self.pool.own
         if taken := sorted(mine.keys() & {*RETRIEVERS, *own, "fusion"}):
             yield f"pool.retrievers: {taken[0]!r} is the name of another; set its __name__"
-        pooled = [name for name in self.pool.names if name not in mine]
+        pooled = [name for name in self.pool.names if name not in mine or base_of(name) != name]
         checked: list[tuple[str, Iterable[str], list[str]]] = [
             ("queries.sources", self.queries.sources, sources),
-            ("pool.retrievers", pooled, retrievers),
+            (
+                "pool.retrievers",
+                pooled,
+                reranked_names([*plain, *map(base_of, mine)], self.reranker),
+            ),
             ("fusion.weights", self.fusion.weights, [*retrievers, *mine]),
         ]
         for each in self.retriever:

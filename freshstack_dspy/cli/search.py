@@ -12,8 +12,10 @@ import typer
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import (
+    Asking,
     AtLeastOne,
     Technique,
+    asking,
     check_out,
     command,
     complain,
@@ -41,7 +43,8 @@ def index(config: Path) -> Page:
     from freshstack_dspy.recipes.opening import search_models
 
     settings = fs.load_config(config)
-    with search_models(settings) as models, ProgressBars() as bars:
+    plain = settings.model_copy(update={"reranker": None})
+    with search_models(plain) as models, ProgressBars() as bars:
         check_index(settings)
         settings = with_repositories(settings, "live", bars)
         corpora = chunk_corpora(settings, bars)
@@ -114,14 +117,16 @@ def retrieve(
     shortlist: Annotated[Path | None, typer.Option("--all", metavar="CONFIG")] = None,
     out: Path | None = None,
     replace: bool = False,
+    plan: bool = False,
+    how: Asking,
 ) -> None:
     """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl).
 
     Args:
         retriever: bm25 (words), lsa (latent meanings), an embedder's name or hybrid; NAME+rerank
-            reranks what one of them finds. By default hybrid, or that of --embedder. package.module:name is one of your own: an
-            object, a function from a text to results, or what can be called without arguments and
-            gives one.
+            reranks what one of them finds. By default hybrid, or that of --embedder.
+            package.module:name is one of your own: an object, a function from a text to results,
+            or what can be called without arguments and gives one.
         with_: What to search with; with answer and nuggets it is an oracle, reachable with the
             answer known. The run's name says so, as hybrid@nuggets.
         k: Most results for each query.
@@ -129,15 +134,23 @@ def retrieve(
         config: TOML file of a build: its [[embedder]], [reranker], [fusion] and [index].
         shortlist: TOML file of a build: run each [[retriever]], or without any all that there are,
             into the folder --out.
+        plan: Say what a chat model that reranks would be asked, and its cost; nothing is sent.
     """
     if shortlist is not None:
-        alone = retriever or embedder or config
+        alone = retriever or embedder or config or plan
         if alone or out is None:
-            takes = "takes no --retriever, --embedder or --config"
+            takes = "takes no --retriever, --embedder, --config or --plan"
             raise typer.BadParameter(f"--all {takes if alone else 'needs --out, a folder'}")
         with _warnings_at_end(), ProgressBars() as bars:
             files = fs.retrieve_all(
-                collection, shortlist, out, with_=with_, depth=k, replace=replace, progress=bars
+                collection,
+                shortlist,
+                out,
+                with_=with_,
+                depth=k,
+                replace=replace,
+                mode=how.mode,
+                progress=bars,
             )
         for name, file in files.items():
             say(f"{file}: {name}")
@@ -152,6 +165,10 @@ def retrieve(
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
+    settings = with_models_for(settings, [name])
+    if plan:
+        _print_plan(fs.Collection.load(collection), name, settings, with_)
+        return
     module, _, own = name.rpartition(":")
     own = searched_with(own, with_)
     run_path, passages_path = out or Path(f"{own}.run"), out or Path(f"{own}.jsonl")
@@ -159,8 +176,11 @@ def retrieve(
     if module:
         check_out(passages_path, replace=replace)
     searched = fs.Collection.load(collection)
-    models_of = search_models(with_models_for(settings, [name]))
-    with models_of as models, _warnings_at_end(), ProgressBars() as bars:
+    with (
+        asking(how) as (options, bars),
+        search_models(settings, **options) as models,
+        _warnings_at_end(),
+    ):
         check_retriever(name, models)
         run: Any = fs.retrieve(
             searched,
@@ -192,6 +212,41 @@ def retrieve(
         line += f", at most {counted(max(results.values()), 'result')} each"
     say(line)
     say(f"measure it: freshstack evaluate {collection} {path}")
+
+
+def _print_plan(
+    collection: fs.Collection, retriever: str, settings: "BuildConfig", with_: Technique
+) -> None:
+    """Print what a chat model that reranks would be asked, over results of `bm25` where it has to."""
+    from freshstack_dspy.collection.retrieve import queries_of
+    from freshstack_dspy.pages.terminal import page_text
+    from freshstack_dspy.recipes.plan import plan_asking
+
+    if settings.reranker is None or not settings.reranker.asks_chat:
+        raise typer.BadParameter(
+            "--plan is for NAME+rerank by a chat model: [reranker] method listwise, setwise or "
+            "pointwise"
+        )
+    free = not settings.embedder and ":" not in retriever
+    name = retriever if free else "bm25+rerank"
+    with ProgressBars() as bars:
+        planned = plan_asking(
+            settings,
+            lambda session: fs.retrieve(
+                collection,
+                name,
+                with_=with_,
+                models=session.models,
+                index_path=settings.index.path,
+                k1=settings.index.k1,
+                b=settings.index.b,
+                progress=bars,
+            ),
+            name=collection.name,
+            queries=len(queries_of(collection)),
+            progress=bars,
+        )
+    print(page_text(planned.page()), end="")
 
 
 @contextmanager

@@ -234,9 +234,15 @@ class HybridIndex:
     def rerank(
         self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]
     ) -> list[list[ScoredChunk]]:
-        """Put the chunks of rankings, one for each text, into the order of the reranker."""
-        reranker = self._models.reranker
-        assert reranker is not None
+        """Put the first chunks of rankings, one for each text, into the order of the reranker.
+
+        Raises:
+            IndexingError: The index was opened without one, or it cannot rerank.
+        """
+        reranker, most = self._models.reranker, self._models.rerank_depth
+        if reranker is None:
+            raise IndexingError(f"{self.path}: to rerank, it needs a [reranker]")
+        rankings = [ranking[:most] for ranking in rankings]
         if isinstance(reranker, Mmr):
             return self._by_marginal_relevance(reranker, texts, rankings)
         chunks = self.chunks_by_id(entry.chunk_id for ranking in rankings for entry in ranking)

@@ -17,6 +17,8 @@ class Reranked(Prediction):
 
     order: tuple[int, ...]
     """The places of the passages as they were given, from 0; the best first."""
+    calls: int
+    """How often the model was asked, re-asks left out."""
     completed: int
     """Replies that repeated or left out passages; those left out follow in the order as given."""
     failed: int
@@ -40,7 +42,8 @@ class ListwiseReranker(Program):
         """Rerank; fewer than two passages are not asked about."""
         query, shown = as_query(query), parts_of(passages)
         order, completed, failed = list(range(len(shown))), 0, 0
-        for start in window_starts(len(shown), self.window, self.step):
+        starts = list(window_starts(len(shown), self.window, self.step))
+        for start in starts:
             window = order[start : start + self.window]
             try:
                 reply = self.ask(**passage_inputs(query, [shown[place] for place in window]))
@@ -51,7 +54,7 @@ class ListwiseReranker(Program):
             completed += sorted(numbers) != list(range(len(window)))
             places = completed_order(numbers, len(window))
             order[start : start + self.window] = [window[place] for place in places]
-        return Reranked(order=tuple(order), completed=completed, failed=failed)
+        return Reranked(order=tuple(order), calls=len(starts), completed=completed, failed=failed)
 
 
 def window_starts(count: int, window: int, step: int) -> Iterator[int]:
@@ -86,12 +89,13 @@ class SetwiseReranker(Program):
     def forward(self, query: Query | str, passages: Sequence[Chunk | ChunkPart | str]) -> Reranked:
         """Rerank; fewer than two passages are not asked about."""
         query, shown = as_query(query), parts_of(passages)
-        heap, top, failed = list(range(len(shown))), list[int](), 0
+        heap, top, calls, failed = list(range(len(shown))), list[int](), 0, 0
 
         def sift(node: int, size: int) -> None:
             """Let the best of a node and its children rise, and go on with the one that sank."""
-            nonlocal failed
+            nonlocal calls, failed
             while children := self._children(node, size):
+                calls += 1
                 nodes = [node, *children]
                 chunks = [shown[heap[each]] for each in nodes]
                 try:
@@ -112,7 +116,8 @@ class SetwiseReranker(Program):
             sift(0, size)
         if len(top) < min(self.top_k, len(shown)):
             top.append(heap[0])
-        return Reranked(order=tuple(completed_order(top, len(shown))), completed=0, failed=failed)
+        order = tuple(completed_order(top, len(shown)))
+        return Reranked(order=order, calls=calls, completed=0, failed=failed)
 
     def most_calls(self, count: int) -> int:
         """The most calls that so many passages can take."""
@@ -164,7 +169,8 @@ class PointwiseReranker(Program):
             raise deferred
         best = iter(sorted(grades, key=lambda place: (-grades[place], place)))
         order = tuple(next(best) if place in grades else place for place in range(len(passages)))
-        return Reranked(order=order, completed=0, failed=len(passages) - len(grades))
+        count = len(passages)
+        return Reranked(order=order, calls=count, completed=0, failed=count - len(grades))
 
 
 _BY_METHOD: dict[str, type[Program]] = {

@@ -10,10 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, get_args
 
 from freshstack_dspy.config import (
+    RERANKED,
     BuildConfig,
     Mode,
     ModelConfig,
@@ -187,8 +189,7 @@ def open_session(
     if options.get("failed") and mode != "rerecord":
         failed, rerecord = argument("failed"), argument("mode", "rerecord")
         raise ConfigError(f"{failed} asks again for what failed: it goes with {rerecord}")
-    of_build: tuple[Role | None, ...] = (None, "nuggets", "judge", "reranker")
-    roles = roles or (of_build if searching else ("judge",))
+    roles = roles or (_roles(config) if searching else ("judge",))
     asked = () if provider else [config.model_of(role) for role in roles]
     if mode in ("live", "rerecord"):
         _check_each(config, asked, check_model)
@@ -231,6 +232,14 @@ def open_session(
             for role in roles:  # what is wrong with its settings shows before anything is paid for
                 session.lm_of(role)
             yield session
+
+
+_BUILDING: tuple[Role | None, ...] = (None, "nuggets", "judge")
+
+
+def _roles(config: BuildConfig) -> tuple[Role | None, ...]:
+    """Whose models a build asks."""
+    return (*_BUILDING, "reranker") if config.pool.reranks else _BUILDING
 
 
 def _let_program_rerank(session: Session) -> None:
@@ -361,12 +370,12 @@ def search_models(
             session = open_session(config, mode, roles=["reranker"], **options)
             yield opened.enter_context(session).models
             return
-        access = Access(mode)
+        access = Access(mode, callback=options.get("callback"), failed=options.get("failed", False))
         if any(model and model.path is None for model in (*config.embedder, config.reranker)):
             store, bundles = opened.enter_context(open_replies(config, mode))
             reserved = JobFolder.of(config).reserved()
             account = Account(config.name, config.budget, config.prices, reserved)
-            access = Access(mode, store, bundles, account)
+            access = replace(access, store=store, recorded=bundles, account=account)
         yield opened.enter_context(connected(config, access))
 
 
@@ -443,20 +452,14 @@ def dry_session(
         count = min(config.queries.count, SAMPLE)
         queries = config.queries.model_copy(update={"count": count})
         config = config.model_copy(update={"queries": queries})
-    if config.embedder or config.reranker:
-        # What hosted models would find is not known; those without one are used in their place.
-        known = {"bm25", "lsa", *config.pool.own}
-        own = [config.pool.own.get(name, name) for name in config.pool.names if name in known]
-        pool = config.pool.model_copy(update={"retrievers": tuple(own or ["bm25"])})
-        index = config.index.model_copy(update={"path": config.index.path / "plans"})
-        update = {"pool": pool, "embedder": (), "reranker": None, "index": index}
-        config = config.model_copy(update=update)
+    if config.embedder or (config.reranker and not config.reranker.asks_chat):
+        config = _without_hosted(config)
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
         recorded = FirstOf(*replies)
         config, _ = with_contexts(config, "live", recorded)
         with file_named(config.file):
-            models = map(config.model_of, (None, "nuggets", "judge"))
+            models = map(config.model_of, _roles(config))
             missing_key = next(filter(None, (_missing_key(one, recorded) for one in models)), None)
         store = replies.store
         spent = store.spent(config.name) if store is not None else Spent()
@@ -485,6 +488,29 @@ def dry_session(
         session.dry = True
         _let_program_rerank(session)
         yield session
+
+
+def _without_hosted(config: BuildConfig) -> BuildConfig:
+    """Put retrievers that need no model in the place of those whose results are not known.
+
+    Where a chat model reranks, it is asked about as many lists as it would be.
+    """
+    reranker = config.reranker if config.reranker and config.reranker.asks_chat else None
+    stand_ins = ["bm25", *["lsa"] * (config.index.lexical == "bm25s"), "hybrid"]
+    known, kept = {*stand_ins[:-1], *config.pool.own}, dict[str, Any]()
+    for name, source in zip(config.pool.names, config.pool.retrievers, strict=True):
+        if {name, base_of(name)} & known:
+            kept[name] = source
+        elif reranker and base_of(name) != name:
+            others = (f"{one}{RERANKED}" for one in stand_ins)
+            spare = next((one for one in others if one not in (*kept, *config.pool.names)), None)
+            kept |= {spare: spare} if spare else {}
+    if reranker is None:
+        kept = {base_of(name): config.pool.own.get(name, base_of(name)) for name in kept}
+    pool = config.pool.model_copy(update={"retrievers": tuple(kept.values() or ["bm25"])})
+    index = config.index.model_copy(update={"path": config.index.path / "plans"})
+    update = {"pool": pool, "embedder": (), "reranker": reranker, "index": index}
+    return config.model_copy(update=update)
 
 
 def _missing_key(model: ModelConfig, recorded: FirstOf) -> str | None:

@@ -9,12 +9,13 @@ from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
 
-from freshstack_dspy.config import FusionConfig, PoolConfig
+from freshstack_dspy.config import FusionConfig, PoolConfig, base_of
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse, fuse_texts
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import NO_MODELS
 from freshstack_dspy.lm.request import SearchRequest, sha256_of
 from freshstack_dspy.lm.store import FirstOf
+from freshstack_dspy.lm.vectors import RERANK_STEP
 from freshstack_dspy.recipes.corpus import (
     ChunkedCorpora,
     check_retrievers,
@@ -220,8 +221,18 @@ class Searches:
             for query_id, rows in recorded.items()
             if rows is not None
         }
-        if missing := {key: texts[key] for key in texts if key not in candidates}:
-            settings = config.pool
+        missing = {key: texts[key] for key in texts if key not in candidates}
+        asks = config.pool.reranks and config.reranker is not None and config.reranker.asks_chat
+        replies = SearchRequest(  # those of the reranker, which a replay names too
+            corpus=self.corpus.chunks.sums.searched,
+            settings={"replies": RERANK_STEP},
+            texts=sha256_of([request.key for request in requests.values()]),
+        )
+        if asks and not missing:
+            keys: Any = session.recorded_search(replies)
+            session.reuse_replies(RERANK_STEP, keys or ())
+        if missing:
+            settings, before = config.pool, session.used().keys()
             if session.mode == "replay" and not session.dry:
                 raise_if_not_recorded(settings.own)
             own = self._own_rankings(missing)
@@ -234,6 +245,9 @@ class Searches:
             for query_id in () if unknown else missing:
                 rows = [_row(one, settings) for one in candidates[query_id]]
                 session.record_search(requests[query_id], rows)
+            if asks and not unknown:
+                known = before | {request.key for request in requests.values()}
+                session.record_search(replies, [*sorted(session.used().keys() - known)])
         return [one for query_id in texts for one in candidates[query_id]]
 
     def _request(
@@ -314,23 +328,29 @@ def pool(
     Raises:
         IndexingError: The index has no such retriever, or its rankings cannot be fused.
     """
-    rankings: dict[str, Rankings] = {query_id: {} for query_id in texts}
-    for technique in config.techniques:
-        query_ids = [query_id for query_id in texts if technique in texts[query_id]]
-        for retriever in config.names:
-            search: Any = functools.partial(
-                index.search, retriever, depth=config.depth, fusion=fusion
-            )
-            asked = query_ids
-            if own is not None and retriever in own:
-                places = own[retriever]
-                asked = [query_id for query_id in query_ids if (query_id, technique) in places]
-                flat = [ranking for query_id in asked for ranking in places[query_id, technique]]
-                search = functools.partial(lambda found, _texts: found, flat)
-            searches = [searched(texts[query_id][technique], config.lists) for query_id in asked]
-            found = fuse_texts(search, searches, config.depth, fusion)
-            for query_id, ranking in zip(asked, found, strict=True):
-                rankings[query_id].setdefault(technique, {})[retriever] = ranking
+    rankings: dict[str, Rankings] = {
+        query_id: {technique: {} for technique in config.techniques if technique in of_query}
+        for query_id, of_query in texts.items()
+    }
+    for retriever in config.names:  # for all techniques at once: rerankers defer their requests so
+        search: Any = functools.partial(index.search, retriever, depth=config.depth, fusion=fusion)
+        places = [
+            (query_id, technique)
+            for technique in config.techniques
+            for query_id in texts
+            if technique in texts[query_id]
+        ]
+        if own is not None and retriever in own:
+            found_there = own[retriever]
+            places = [place for place in places if place in found_there]
+            flat = [ranking for place in places for ranking in found_there[place]]
+            search = functools.partial(_found_before, index, retriever, flat, config.depth)
+        searches = [
+            searched(texts[query_id][technique], config.lists) for query_id, technique in places
+        ]
+        found = fuse_texts(search, searches, config.depth, fusion)
+        for (query_id, technique), ranking in zip(places, found, strict=True):
+            rankings[query_id][technique][retriever] = ranking
 
     def fused(by_retriever: Mapping[str, Sequence[ScoredChunk]]) -> Sequence[ScoredChunk]:
         ranking = fuse(by_retriever, config.depth, fusion)
@@ -341,6 +361,19 @@ def pool(
         for query_id, of_query in rankings.items()
         for candidate in _candidates(query_id, of_query, config, fusion, fused)
     ]
+
+
+def _found_before(
+    index: HybridIndex,
+    retriever: str,
+    rankings: Sequence[Sequence[ScoredChunk]],
+    depth: int,
+    texts: Sequence[str],
+) -> Sequence[Sequence[ScoredChunk]]:
+    """What a retriever of one's own found for texts, reranked where its name says so."""
+    if base_of(retriever) == retriever:
+        return rankings
+    return [ranking[:depth] for ranking in index.rerank(texts, rankings)]
 
 
 def _capped(ranking: Sequence[ScoredChunk], index: HybridIndex, per_file: int) -> list[ScoredChunk]:

@@ -12,7 +12,8 @@ from freshstack_dspy.index.reranking import scores_by_place
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of
 from freshstack_dspy.lm.tokens import cut
 from freshstack_dspy.lm.vectors import RERANK_STEP
-from freshstack_dspy.programs.reranking import completed_order
+from freshstack_dspy.pages.page import counted
+from freshstack_dspy.programs.reranking import SetwiseReranker, completed_order
 from freshstack_dspy.programs.support_judge import passage_inputs
 from freshstack_dspy.recipes.judge import Window
 from freshstack_dspy.recipes.recipe import identity_of
@@ -67,38 +68,48 @@ class ProgramReranker:
         now = session.lm.ledger.of(RERANK_STEP)
         if completed := now.completed - before.completed:
             _log.warning(
-                f"reranking: {completed:,} replies repeated or left out passages, which follow in "
-                "the order in which they were found"
+                f"reranking: {counted(completed, 'reply', 'replies')} repeated or left out passages, "
+                "which follow in the order in which they were found"
             )
         if failed := now.failed - before.failed:
             _log.warning(
-                f"reranking: {failed:,} calls got no valid reply; their passages stay in the order "
-                "in which they were found"
+                f"reranking: {counted(failed, 'call')} got no valid reply; its passages stay in the "
+                "order in which they were found"
             )
         if shortened := sum(self._cut):
             _log.warning(
-                f"reranking: {shortened:,} passages were cut to fit into the model's context; "
+                f"reranking: {counted(shortened, 'passage')} had to be cut for the model's context; "
                 "[reranker] window bounds how many are shown together"
             )
         try:
             session.stop_if_deferred()
         except DeferredError as error:
             raise DeferredError(
-                f"{error}, until all is answered: {len(done):,} of {len(searches):,} searches are "
-                "reranked, and the next request of a search depends on the reply before"
+                f"{error}, until all is answered: {now.cached:,} replies of reranking are there, and "
+                f"{len(done):,} of {len(searches):,} searches are reranked; what a search asks next "
+                "depends on the reply before"
             ) from None
         return done
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score passages by the place that the program gives them."""
+        session = self._session
         result = self._program(query=as_query(text), passages=self.fitted(text, passages))
         order = [int(place) for place in result.order]
         completed, failed = result.get("completed"), result.get("failed")
         if completed is None:  # of a program of one's own
             completed = sorted(order) != list(range(len(passages)))
+        if session.dry and isinstance(self._program, SetwiseReranker):
+            self._plan(self._program.most_calls(len(passages)) - result.calls)
         if completed or failed:
-            self._session.lm.ledger.enter(completed=int(completed), failed=int(failed or 0))
+            session.lm.ledger.enter(completed=int(completed), failed=int(failed or 0))
         return scores_by_place(completed_order(order, len(passages)))
+
+    def _plan(self, more: int) -> None:
+        """Count calls in a plan that depend on the replies, as many as there can be."""
+        dry_run: Any = self._session.lm.client.provider
+        if sent := dry_run.sent.get(RERANK_STEP):
+            sent += [sent[-1]] * more
 
     def fitted(self, text: str, passages: Sequence[str]) -> list[str]:
         """Passages that fit together into one call, the long ones cut."""

@@ -4,7 +4,7 @@ import contextvars
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from freshstack_dspy.index.models import Models
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.bundle import Bundles
-from freshstack_dspy.lm.reply import SearchResult, content_hash, receive_search
+from freshstack_dspy.lm.reply import Reply, SearchResult, content_hash, receive_search
 from freshstack_dspy.lm.request import SearchRequest
 from freshstack_dspy.lm.store import FirstOf, ReplyStore, open_store
 from freshstack_dspy.lm.telemetry import span
@@ -340,6 +340,15 @@ class Session:
             if store is not None:
                 store.put(result)
         self._searches[result.key] = content_hash(result)
+
+    def reuse_replies(self, name: str, keys: Iterable[str]) -> None:
+        """Enter recorded replies as used in a step that a replay need not run."""
+        recorded, asked = FirstOf(*self.replies), self.lm_of(ROLES.get(name)).client
+        clients = {client.model.name: client for client in reversed(self._clients)}
+        with step(name, self.lm.ledger):
+            for key in keys:
+                if isinstance(entry := recorded.entry(key), Reply):
+                    clients.get(entry.request.model, asked).reuse([entry])
 
     def used(self) -> dict[str, str]:
         """The content hash of every reply and search that was used until now, by key."""

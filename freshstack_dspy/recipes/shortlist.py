@@ -1,6 +1,8 @@
 """A shortlist: the runs of all retrievers that a configuration names."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from freshstack_dspy.config import (
     RERANKED,
     BuildConfig,
     FusionConfig,
+    Mode,
     RetrieverConfig,
     as_config,
     base_of,
@@ -60,6 +63,7 @@ def retrieve_all(
     with_: Technique = "question",
     depth: int = 100,
     replace: bool = False,
+    mode: Mode = "live",
     progress: Progress | bool | None = None,
 ) -> dict[str, Path]:
     """Retrieve for the queries of a collection, by all retrievers of a configuration.
@@ -74,6 +78,7 @@ def retrieve_all(
             then left out.
         depth: How many chunks for each query.
         replace: Whether runs of these names that are there are replaced.
+        mode: Of requests to models, as in `SessionOptions`.
         progress: As in `retrieve`.
 
     Returns:
@@ -87,7 +92,10 @@ def retrieve_all(
     settings = as_config(config, load_judging)
     collection, folder = StoredCollection.load(collection), Path(out)
     with ExitStack() as opened:
-        candidates = _candidates(settings, opened, collection, with_)
+        open_models = partial(search_models, mode=mode, progress=progress)
+        candidates = _candidates(
+            settings, collection, with_, lambda of: opened.enter_context(open_models(of))
+        )
         if not replace:
             _check_free(folder, candidates)
         opened.enter_context(only_writer(folder, "freshstack retrieve"))
@@ -120,7 +128,10 @@ def retrieve_all(
 
 
 def _candidates(
-    settings: BuildConfig, opened: ExitStack, collection: StoredCollection, with_: Technique
+    settings: BuildConfig,
+    collection: StoredCollection,
+    with_: Technique,
+    models_of: Callable[[BuildConfig], Models],
 ) -> list[_Candidate]:
     """Open all that the retrievers need: what is not there is found now."""
     listed = settings.retriever or _all_of(settings, collection.manifest.counts.chunks)
@@ -133,7 +144,7 @@ def _candidates(
     needed = [base_of(one.by) if one.reranker else one.by for one in listed]
     needed += [one.reranker.vectors or LSA for one in listed if one.reranker]
     settings = with_models_for(settings, needed)
-    models = opened.enter_context(search_models(settings))
+    models = models_of(settings)
     candidates = []
     for one in listed:
         of, own, base = models, None, base_of(one.by)
@@ -141,7 +152,7 @@ def _candidates(
             own = own_retriever(base, f"retriever {one.name!r}:", settings.file.parent)
         if one.reranker:
             alone = settings.model_copy(update={"embedder": (), "reranker": one.reranker})
-            of = opened.enter_context(search_models(alone))._replace(embedders=models.embedders)
+            of = models_of(alone)._replace(embedders=models.embedders)
         fusion = one.fusion or settings.fusion
         candidates.append(_Candidate(one.run, one.by, own, of, fusion, texts[one.with_]))
     return candidates
