@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource, to_run
-from freshstack_dspy.records import ScoredChunk, ranked
+from freshstack_dspy.records import ScoredChunk, is_oracle, ranked, searched_with, technique_of
 
 PAPER_FUSION = FusionConfig(method="normalised_sum")
 """FreshStack's, and the default."""
@@ -89,7 +89,8 @@ def fuse_runs(
             Each is a `Run`, a file in TREC's format, or {query: {id: score}}.
         fusion: The method, and the weights of `weighted`.
         depth: How many results of each run count, and how many the fused run has, for each query.
-        name: Of the fused run; None: that of the method.
+        name: Of the fused run; None: that of the method. If a run is an oracle, so is the fused one,
+            and its name says so.
 
     Raises:
         CollectionError: A run cannot be read or has passages, two have one name, they have no query
@@ -114,8 +115,10 @@ def fuse_runs(
         raise CollectionError(f"{', '.join(by_name)} have no query in common")
     if counts := ", ".join(f"{key} {number:,}" for key, number in lacking.items() if number):
         warnings.warn(f"of {len(queries):,} queries these runs lack some: {counts}", stacklevel=2)
+    name = name or fusion.method
+    known = [technique_of(run.name) for run in by_name.values() if is_oracle(run.name)]
     return Run(
-        name or fusion.method,
+        searched_with(name, known[0]) if known and not is_oracle(name) else name,
         {
             query: fuse(
                 {key: run.rankings.get(query, ()) for key, run in by_name.items()}, depth, fusion

@@ -158,6 +158,8 @@ def test_runs_are_fused_query_by_query(tmp_path: Path, fusion: FusionConfig) -> 
         run = fuse_runs({"bm25": tmp_path / "bm25.run", **others}, fusion, name="ours")
 
     assert run.name == "ours"
+    known = fuse_runs([Run("bm25@nuggets", {"1": BM25}), Run("lsa", {"1": LSA})])
+    assert known.name == "normalised_sum@nuggets"
     assert run.scores["1"] == pytest.approx(BY_RANX[fusion.method])
     assert run.ids["2"] == ("c", "f", "a", "g")
 
