@@ -82,6 +82,8 @@ class Plan(Record, Shown):
     """Ids of the questions whose content is in an image."""
     without_nuggets: tuple[str, ...] = ()
     """Ids of the questions that were run and whose answers gave no nugget."""
+    unasked: tuple[str, ...] = ()
+    """Retrievers of one's own of which it is not known what they find: the others stand in for them."""
     steps: tuple[PlannedStep, ...]
     total: PlannedStep
     embeddings: tuple[EmbeddingEstimate, ...] = ()
@@ -145,6 +147,7 @@ def plan_of_build(made: Made) -> Plan:
         without_nuggets=tuple(
             part.query_id for part in contents.slices if part.slice == "without_nuggets"
         ),
+        unasked=tuple(sorted(made.work.corpus.unasked)),
         embeddings=embeddings,
     )
 

@@ -99,6 +99,8 @@ class Searches:
         over: HybridIndex | None = None,
     ) -> None:
         self._session, self._corpus, self._over = session, corpus, over
+        self.unasked: set[str] = set()
+        """Retrievers of one's own of which a plan does not know what they find."""
 
     @functools.cached_property
     def corpus(self) -> ChunkedCorpora:
@@ -237,6 +239,7 @@ class Searches:
                 raise_if_not_recorded(settings.own)
             own = self._own_rankings(missing)
             if unknown := settings.own.keys() - own.keys():  # in a plan, others stand in for them
+                self.unasked |= unknown
                 names = [name for name in settings.names if name not in unknown] or ["bm25"]
                 settings = settings.model_copy(update={"retrievers": tuple(names)})
             candidates |= {query_id: [] for query_id in missing}

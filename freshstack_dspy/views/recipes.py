@@ -119,6 +119,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
             f"the context of {plan.model} is not known: name it in [model] context, or requests "
             "that it refuses as too long are asked again with fewer chunks"
         )
+    yield from (f"{name} was not asked: what it adds is not known yet" for name in plan.unasked)
     if plan.missing_key is not None:
         yield f"it cannot ask yet: {plan.missing_key}"
     for each in plan.embeddings:

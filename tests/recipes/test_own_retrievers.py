@@ -1,15 +1,19 @@
 """Retrievers of one's own in the pool: built by all of them, replayed without any of them."""
 
 import sys
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, build, load_config, plan
+from freshstack_dspy import BuildConfig, Collection, HybridIndex, build, load_config, plan
 from freshstack_dspy.config import PoolConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.opening import open_session
 from freshstack_dspy.recipes.provenance import export_replies
 from tests.heard import Heard
 
@@ -64,6 +68,8 @@ class Written:
     def __init__(self, results: Any, name: str = "written", version: str = "1") -> None:
         self.results, self.asked = results, Counter[str]()
         self.__name__, self.version = name, version
+        self.concurrency = 1
+        self.lock: Any = None
 
     def __call__(self, text: str) -> Any:
         self.asked[text] += 1
@@ -267,6 +273,39 @@ def test_what_only_a_run_file_found_is_lost_without_it_alone(
     assert ("10", ids["src/phase.py"]) in lost
 
 
+def test_one_thread_calls_a_retriever_that_does_not_say_otherwise(
+    tmp_path: Path, ids: dict[str, str]
+) -> None:
+    """As a program's copy does not copy what it holds, it may hold a lock."""
+    lock = threading.Lock()
+
+    def search(text: str) -> Any:
+        assert lock.acquire(blocking=False), "two at once"
+        time.sleep(0.001)
+        lock.release()
+        return [ids[DIAL]]
+
+    one, several = Written(search), Written([ids[RESET]], name="several")
+    several.concurrency, one.lock = 3, lock
+    config = with_pool(domain(tmp_path), one, several)
+    nuggets = {"nuggetizer": "tests.recipes.test_own:Sentences"}
+    build(config, provider=ScriptedProvider(), programs=nuggets)
+    assert one.asked.keys() == several.asked.keys()
+
+
+def test_one_query_alone_is_searched_for_by_ones_own_too(
+    tmp_path: Path, ids: dict[str, str]
+) -> None:
+    mine = Written([ids["src/phase.py"]])
+    config = with_pool(domain(tmp_path), "bm25", mine)
+    made = build(config, provider=ScriptedProvider())
+    index = HybridIndex.open(config.index.path / config.name)
+    with open_session(config, "replay"):
+        alone = FreshStack(config)(made.queries[0], index)
+    pooled = [each for each in made.pool if each.query_id == made.queries[0].query_id]
+    assert [*alone.pool] == pooled
+
+
 def test_a_plan_asks_no_retriever_and_knows_what_it_found(
     tmp_path: Path, ids: dict[str, str]
 ) -> None:
@@ -275,10 +314,12 @@ def test_a_plan_asks_no_retriever_and_knows_what_it_found(
     before = plan(config)
     assert not mine.asked
     assert before.total.requests > 0
+    assert before.unasked == ("written",)
     build(config, provider=ScriptedProvider())
     asked = mine.asked.copy()
     after = plan(config)
     assert after.total.requests == after.total.recorded
+    assert not after.unasked
     assert mine.asked == asked
 
 
