@@ -329,7 +329,7 @@ def raise_if_not_recorded(sources: Mapping[str, Any]) -> None:
         name for name, one in sources.items() if not isinstance(one, Path) or not one.exists()
     ]:
         raise CollectionError(
-            f"no pool by {', '.join(missing)} with what else is named is recorded for these questions "
-            "and this corpus, and a replay does not search with retrievers of your own; build it in "
-            "mode live, where they are"
+            f"no pool by {', '.join(missing)} is recorded for these questions, this corpus and these "
+            "settings, and a replay does not search with retrievers of your own; build it in mode "
+            "live, where they are installed"
         )
