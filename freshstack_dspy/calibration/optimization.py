@@ -111,7 +111,7 @@ class OptimizationReport(Record, Shown):
     """Whether cuts, thresholds or weights of decisions, or the `config` of requests, changed."""
     test: dict[str, OnTest]
     """By metric: the one that programs were chosen by, and others. `answered` is the share of all
-    test examples that a program answered. `… against NAME`: before is the value without a reranker."""
+    test examples that a program answered. `… against NAME`: before is the value without a reranker, or in the best order."""
     pairs: int
     """The number of pairs on the test split; with a user's own metric, of examples."""
     failures: tuple[dict[str, int], dict[str, int]]
@@ -674,11 +674,11 @@ def _on_test(
     )
     both = [*by_query.values()]
     test = _paired(both, measure.values) if both else {}
-    if both and measure.against is not None:
-        without = [np.stack([measure.given(after), after]) for _, after in both]
+    for place, other in enumerate(measure.against if both else ()):
+        pairs = [np.stack([measure.without(after, place), after]) for _, after in both]
         test |= {
-            f"{name} against {measure.against}": result
-            for name, result in _paired(without, measure.values).items()
+            f"{name} against {other}": result
+            for name, result in _paired(pairs, measure.values).items()
         }
     return {
         "test": {**test, **share},

@@ -25,6 +25,7 @@ from freshstack_dspy.stored.manifest import is_dry_run
 
 SHOWN = ("alpha_nDCG@10", "Coverage@20")
 """The measures that are reported beside the one that programs are chosen by."""
+BEST = "the best order"
 _MOST_FAULTS, _FAULT_LENGTH = 8, 120
 
 
@@ -118,7 +119,11 @@ def _best_reply(
 
 
 class RankingMetric(MeanMetric):
-    """A measure of runs as the metric of a reranker, next to that of the order as given."""
+    """A measure of runs as the metric of a reranker.
+
+    Beside it stand the values of the order as given, and of the best one: the greedy ideal of
+    alpha-nDCG over the same candidates.
+    """
 
     most_demonstrations = 2  # each is as long as a window of passages
 
@@ -137,26 +142,33 @@ class RankingMetric(MeanMetric):
         super().__init__(self.feedback)
         self._measures = parse_measures([measure, *SHOWN])
         self.name = self._measures[0].name
-        self.against = against
+        self.against = (against, BEST)
         dry = ": a dry run, from which nothing is concluded" * is_dry_run(collection.manifest)
         self.labels_by = f"{collection.labels_by}{dry}"
         self._qrels = collection.qrels()
         self._nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
 
     def tally(self, example: Any, answer: Any) -> Any:
-        """Give 1, the values of the answer's order, and those of the order as given."""
+        """Give 1, the values of the answer's order, of the order as given, and of the best one."""
         import numpy as np
 
-        query_id, reranked = example.query.query_id, self._ranking(example, answer)
-        given = self._values(query_id, example.chunk_ids)
-        return np.array([1.0, *self._values(query_id, reranked), *given])
+        query_id, given = example.query.query_id, example.chunk_ids
+        orders = self._ranking(example, answer), given, [given[place] for place in example.best]
+        return np.array([1.0, *(value for ids in orders for value in self._values(query_id, ids))])
 
-    def given(self, tally: Any) -> Any:
-        """Give the tally as it would be without reranking."""
+    def without(self, tally: Any, place: int) -> Any:
+        """Give the tally of the order as given (0) or of the best one (1)."""
         import numpy as np
 
-        values = tally[1 + len(self._measures) :]
-        return np.concatenate([tally[:1], values, values])
+        start, count = 1 + (1 + place) * len(self._measures), len(self._measures)
+        return np.concatenate([tally[:1], tally[start : start + count], tally[1 + count :]])
+
+    def reachable(self, examples: Sequence[Any]) -> tuple[float, float]:
+        """Give the chosen measure's mean for the order as given, and for the best one."""
+        as_given = dspy.Prediction(order=())
+        sums = sum(self.tally(example, as_given) for example in examples)
+        value, best = (self.values(each)[self.name] for each in (sums, self.without(sums, 1)))
+        return float(value), float(best)
 
     def values(self, tallies: Any) -> dict[str, Values]:
         """Compute the means of all measures, the chosen one first."""

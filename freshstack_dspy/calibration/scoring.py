@@ -43,8 +43,8 @@ class MeanMetric:
     """How many an optimizer given by name shows at most."""
     labels_by = ""
     """Who made the judgments that it reads, where they are not the labels themselves."""
-    against: str | None = None
-    """What the programs are compared with besides each other; see `given`."""
+    against: tuple[str, ...] = ()
+    """What the programs are compared with besides each other; see `without`."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -61,8 +61,8 @@ class MeanMetric:
         """Compute all metrics from sums of tallies, the chosen one first."""
         return {self.name: share_of(tallies[..., 0], tallies[..., 1])}
 
-    def given(self, tally: Any) -> Any:
-        """Give the tally of `against`, without any program, on the same example."""
+    def without(self, tally: Any, place: int) -> Any:
+        """Give the tally of one of `against`, on the same examples."""
         raise NotImplementedError
 
     def size(self, tally: Any) -> int:

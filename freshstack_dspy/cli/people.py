@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from contextlib import redirect_stdout
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -345,6 +346,7 @@ def _ranking_task(session: "Session", collection: Any, run: Any, task: Any) -> t
 
 def _optimization_plan(config: Path, role: Any, task: "Task") -> Outcome:
     """Plan what the plain program asks for; what an optimizer asks for depends on the replies."""
+    from freshstack_dspy.calibration.reranking import RankingMetric
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.plan import plan_asking
 
@@ -355,18 +357,24 @@ def _optimization_plan(config: Path, role: Any, task: "Task") -> Outcome:
         for part, examples in task.split._asdict().items():
             session.each(part, lambda example: task.program(**example.inputs()), examples)
 
-    count = sum(map(len, task.split))
+    hints, count = [], sum(map(len, task.split))
+    if isinstance(task.measure, RankingMetric):
+        given, best = task.measure.reachable([*chain(*task.split)])
+        hints.append(
+            Text(
+                f"{task.measure.name} is {given:.3f} in the order of {task.measure.against[0]}, and "
+                f"{best:.3f} in the best order of the same passages, about the most that a reranker can gain"
+            )
+        )
     with ProgressBars() as bars:
         plan = plan_asking(settings, ask, name="optimize", queries=count, progress=bars)
-    return Outcome(
-        plan,
-        [
-            Text(
-                "this is the plain program; each program that the optimizer tries asks as much as "
-                "dev again or more, and the one that is chosen as much as test, with longer prompts"
-            )
-        ],
+    hints.append(
+        Text(
+            "this is the plain program; each program that the optimizer tries asks as much as dev "
+            "again or more, and the one that is chosen as much as test, with longer prompts"
+        )
     )
+    return Outcome(plan, hints)
 
 
 def _prompt_model(session: "Session", path: Path | None) -> Any:

@@ -418,6 +418,7 @@ def _optimization_lines(
 ) -> Iterator[str]:
     if report.labels_by:
         yield "against NAME: before is the order of NAME itself, without a reranker"
+        yield "against the best order: about the highest value that these passages allow"
         yield f"tuned and tested on {report.labels_by}"
     if report.unchanged is not None:
         yield f"the plain program stays: {report.unchanged}"

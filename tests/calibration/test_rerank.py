@@ -60,6 +60,10 @@ def test_demonstrations_of_the_best_order_teach_a_model_and_the_gain_is_that_of_
     assert against.before.value == pytest.approx(GIVEN / IDEAL)
     assert against.difference.value == pytest.approx(1 - GIVEN / IDEAL)
     assert gain.difference.groups == 10
+    best = report.test["alpha_nDCG@10 against the best order"]
+    assert best.before.value == pytest.approx(1)
+    assert best.difference.value == pytest.approx(0)
+    assert metric.reachable(examples) == pytest.approx((GIVEN / IDEAL, 1))
     assert report.test["Coverage@20"].difference.value == 0
     assert report.calls == model.calls["RankPassages"] == 10 + 5 + 10 + 5 + 10
 

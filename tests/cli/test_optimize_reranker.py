@@ -57,6 +57,8 @@ def test_a_reranker_needs_a_collection_and_no_labels(freshstack: Command, desk: 
     planned = freshstack(*words, "--collection", "minerals", "--retriever", "bm25", "--plan")
     assert planned.code == 0, planned.err
     assert "optimize: 25 questions" in planned.out
+    shown = " ".join(planned.out.split())
+    assert "alpha_nDCG@10 is 0.656 in the order of bm25, and 1.000 in the best order" in shown
     assert not Path("reranker.json").exists()
     Path("plain.toml").write_text('[model]\nname = "extractive/baseline"\n')
     for typed, said in (
