@@ -29,6 +29,7 @@ from freshstack_dspy.calibration.reports import (
     ReportId,
     coverage_agreement,
     read_reports,
+    report_strata,
 )
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
@@ -428,7 +429,10 @@ def agree_on_reports(
         for nugget_id, rating in report.ratings.items()
     ]
     people = [_rating(label, _report_item(label), label.label) for label in current]
-    drawn_from = {said.item: f"run {said.item[2]}" for said in judge if said.label is not None}
+    by_report = report_strata(rated)
+    drawn_from = {
+        said.item: by_report[said.item[0], said.item[2]] for said in judge if said.label is not None
+    }
     items = {why: tuple(group) for why, group in lost.items()}
     compared = _report("report", reports.name, judge, people, 1, 1, drawn_from, lost=items)
     disagreements = _in_reports(compared.disagreements, rated, current)

@@ -27,6 +27,8 @@ ReportId = tuple[str, str]
 Coverages = Mapping[ReportId, float]
 """Cov(y) of each report."""
 RecordT = TypeVar("RecordT", bound=Record)
+REPORTS = 30
+"""How many reports each of CRUX's annotators read, with 15 sub-questions each."""
 
 
 class RatedReport(NamedTuple):
@@ -96,6 +98,17 @@ def read_reports(path: Path, collection: Collection) -> dict[ReportId, RatedRepo
         scale = _validated((account or row).inner("scale"), Scale)
         reports[query_id, run_id] = RatedReport(text, ratings, scale)
     return reports
+
+
+def report_strata(reports: Mapping[ReportId, RatedReport]) -> dict[ReportId, str]:
+    """Give the stratum of each report with sub-questions.
+
+    It is the report's run, or the same for all if there are more than `REPORTS` runs, as with
+    sampled contexts.
+    """
+    rated = [report_id for report_id, report in reports.items() if report.ratings]
+    by_run = len({run_id for _, run_id in rated}) <= REPORTS
+    return {report_id: f"run {report_id[1]}" if by_run else "any run" for report_id in rated}
 
 
 def _validated(row: Row, record: type[RecordT]) -> RecordT:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from freshstack_dspy.calibration.labels import ItemId, PairId
-from freshstack_dspy.calibration.reports import read_reports
+from freshstack_dspy.calibration.reports import REPORTS, read_reports, report_strata
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import (
@@ -39,8 +39,6 @@ Purpose = Literal["agreement", "share", "runs"]
 """What labels of pairs are for: how well the judge agrees with people, what share of the pairs
 support, or what runs' values would be. The first two use the same sample, of single pairs."""
 DEFAULT_LIMITS = {"agreement": 200, "share": 200, "runs": 20}
-_REPORTS = 30
-"""How many reports each of CRUX's annotators read, with 15 sub-questions each."""
 _HALF_WIDTHS = {"agreement": 1.6, "share": 0.61, "runs": 0.32}
 """To be multiplied by 1 / sqrt(n), for n pairs or (runs) queries: `expected_half_width`."""
 WHOLE_QUERIES = "whole queries"
@@ -323,7 +321,7 @@ def _items(
 
 
 def _default_limit(kind: TaskKind, purpose: Purpose) -> int:
-    return _REPORTS if kind == "report" and purpose != "runs" else DEFAULT_LIMITS[purpose]
+    return REPORTS if kind == "report" and purpose != "runs" else DEFAULT_LIMITS[purpose]
 
 
 def allocated(sizes: Mapping[str, int], limit: int, unsure: Names[str] = ()) -> Counter[str]:
@@ -386,13 +384,13 @@ def _without_probability(task: LabelTask) -> str:
 
 
 def _reports(path: Path, collection: Collection) -> tuple[Strata, Asked]:
-    """Read rated reports: their strata, which are their runs, and the tasks of each."""
+    """Read rated reports: their strata, and the tasks of each."""
+    reports = read_reports(path, collection)
     asked: Asked = {
         report_id: [{"nugget_id": nugget_id, "answer": report.text} for nugget_id in report.ratings]
-        for report_id, report in read_reports(path, collection).items()
-        if report.ratings
+        for report_id, report in reports.items()
     }
-    return {item: f"run {item[1]}" for item in asked}, asked
+    return dict(report_strata(reports).items()), asked
 
 
 def _answers(folder: Path) -> tuple[Strata, Asked]:

@@ -225,6 +225,18 @@ def test_as_many_reports_of_each_run_are_drawn_or_whole_queries(folder: Path) ->
     assert len({task.run_id for task in drawn}) == 4
 
 
+def test_of_many_runs_some_are_drawn_whatever_their_names(folder: Path, tmp_path: Path) -> None:
+    report = json.loads((folder / "reports.jsonl").read_text().splitlines()[0])
+    runs = [f"bm25#{number:02}" for number in range(1, 49)]
+    file = tmp_path / "reports.jsonl"
+    file.write_text("".join(json.dumps(report | {"run_id": run}) + "\n" for run in runs))
+    sample(folder / "collection", tmp_path / "tasks.jsonl", "report", answers=file)
+    _, drawn = read_tasks(tmp_path / "tasks.jsonl")
+
+    assert {(task.stratum, task.probability) for task in drawn} == {("any run", 30 / 48)}
+    assert {task.run_id for task in drawn} != set(runs[:30])
+
+
 def test_reports_that_cannot_be_drawn_are_an_error(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--out"):
         sample(folder / "collection", tmp_path / "tasks.jsonl", "report")
