@@ -98,6 +98,13 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
     return {chunks[at]: label for at, label in required_subset(ratings, judged.rel).items()}
 
 
+def _labels(judged: Judged) -> dict[str, int]:
+    """Give the labels of `required_chunks`, chosen among the chunks that support a nugget, by id."""
+    if not judged.redundancy:
+        judged.redundancy = required_chunks(judged, sorted(judged.supported))
+    return judged.redundancy
+
+
 def chunk_kinds(chunk_ids: Iterable[str], judged: Judged) -> dict[ChunkKind, list[str]]:
     """Sort chunks by their kind.
 
@@ -111,7 +118,7 @@ def chunk_kinds(chunk_ids: Iterable[str], judged: Judged) -> dict[ChunkKind, lis
             "which chunks are required and which are redundant is known of the collection's own "
             "chunks, and this is a run of passages"
         )
-    labels = required_chunks(judged, sorted(judged.supported))
+    labels = _labels(judged)
     kinds: dict[ChunkKind, list[str]] = {kind: [] for kind in get_args(ChunkKind)}
     for chunk in chunk_ids:
         kind: ChunkKind = "unsupporting" if chunk in judged.chunks else "unjudged"
@@ -169,8 +176,7 @@ def oracle_context(judged: Judged) -> list[str]:
 
     It is chosen from the chunks that support a nugget; ties go to the first by id.
     """
-    labels = required_chunks(judged.reference, sorted(judged.reference.supported))
-    return [chunk for chunk, label in labels.items() if label == REQUIRED]
+    return [id_ for id_, label in _labels(judged.reference).items() if label == REQUIRED]
 
 
 def oracle_tokens(judged: Judged) -> int:

@@ -57,6 +57,8 @@ class Judged:
         self._grades: dict[GradeRule, Mapping[str, int]] = {}
         self.ideals: dict[tuple[float, int | None], list[tuple[int, float]]] = {}
         """What the chunks of the ideal ranking add, by alpha and depth, once computed."""
+        self.redundancy: dict[str, int] = {}
+        """CRUX's label of each chunk that supports a nugget, once computed."""
 
     def within(self, ranking: Sequence[str], tokens: int) -> Sequence[str]:
         """Give the longest top of a ranking that fits a budget of tokens.
