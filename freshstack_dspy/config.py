@@ -798,6 +798,10 @@ Imported = Annotated[str, Field(pattern=IMPORTED)]
 """An object to import, as `mine.steps:MyNuggetizer`."""
 
 
+OF_ANSWERS = frozenset(["comparer", "contradiction_finder"])
+"""The programs that no recipe has: `freshstack answer` asks them."""
+
+
 class ProgramConfig(Section):
     """A program in place of the one that a recipe makes: another class, a saved state, or both."""
 
@@ -823,6 +827,8 @@ class ProgramsConfig(Section):
     support_judge: ProgramConfig | None = None
     comparer: ProgramConfig | None = None
     """The program of `yes_no` comparisons of answers (LLM-retEval)."""
+    contradiction_finder: ProgramConfig | None = None
+    """The program that finds the nuggets which an answer of a system contradicts."""
     reranker: ProgramConfig | None = None
     """The program of a `[reranker]` that asks a chat model."""
 
@@ -1027,7 +1033,7 @@ class BuildConfig(Section):
                     f"languages = {json.dumps([*self.languages, language])}"
                 )
         stated = [name for name, program in self.programs.named.items() if program.state]
-        if self.recipe.state is not None and (twice := [*{*stated} - {"comparer"}]):
+        if self.recipe.state is not None and (twice := [*{*stated} - OF_ANSWERS]):
             yield f"recipe.state is the state of every program; leave out that of programs: {twice}"
         yield from self._unknown_names()
 

@@ -161,11 +161,15 @@ def check_comparers(comparers: Iterable[str]) -> None:
 
 def answer_comparer(session: Session, name: str) -> Any:
     """Give the comparer `yes_no` or `graded`; the user's own program can replace `yes_no`."""
-    plain, own = AnswerComparer(graded=name == "graded"), session.programs.get("comparer")
-    if own is None or name != "yes_no":
+    plain = AnswerComparer(graded=name == "graded")
+    return own_or(session, plain, "comparer") if name == "yes_no" else plain
+
+
+def own_or(session: Session, plain: Any, name: str) -> Any:
+    """Give the user's own program of a name, or ours."""
+    if (own := session.programs.get(name)) is None:
         return plain
-    program = program_in_place_of(plain, own, "comparer", session.config.file.parent)
-    return session.recorded(program)
+    return session.recorded(program_in_place_of(plain, own, name, session.config.file.parent))
 
 
 def _comparer(session: Session, name: str) -> Comparer:

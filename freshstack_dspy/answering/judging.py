@@ -1,9 +1,9 @@
 """Judging answers: the nuggets that they support or contradict, and how far citations support them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from freshstack_dspy.answering.comparing import RecordAndFailure
+from freshstack_dspy.answering.comparing import RecordAndFailure, own_or
 from freshstack_dspy.corpus.shown_chunks import as_chunk
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.formats.nuggetizer import assignment
@@ -184,6 +184,11 @@ def judge_citations(
     return labelled, [*failures.values()]
 
 
+def contradiction_finder(session: Session) -> Any:
+    """Give the user's own program, or ours."""
+    return own_or(session, ContradictionFinder(), "contradiction_finder")
+
+
 def check_answers(
     session: Session,
     answers: Sequence[Answer],
@@ -200,7 +205,7 @@ def check_answers(
         nuggets: By query.
         copies: By the text of an answer, the id of the passage that it is copied from.
     """
-    finder = ContradictionFinder()
+    finder = contradiction_finder(session)
 
     def check(answer: Answer) -> RecordAndFailure:
         known = nuggets[answer.topic_id]
@@ -226,7 +231,7 @@ def check_answers(
             return RecordAndFailure(failed, AnsweringFailure.of(answer, "contradiction", error))
         if kind == "undecided":
             kind = "declined" if reply.declines else "answer"
-        found = {"contradictions": reply.contradictions, "call_id": reply.call_id}
+        found = {"contradictions": reply.contradictions, "call_id": reply.get("call_id")}
         return RecordAndFailure(checked.model_copy(update={"kind": kind, **found}))
 
     outcomes = session.each("contradiction", check, answers)

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from freshstack_dspy.answering.cases import FoundAndAgrees, failure_cases, found_and_agrees
 from freshstack_dspy.answering.comparing import COMPARERS, YES_OR_NO, answer_comparer
 from freshstack_dspy.answering.contexts import coverage_of
+from freshstack_dspy.answering.judging import contradiction_finder
 from freshstack_dspy.answering.own_answers import NO_ANSWERS, OwnAnswers, own_answers
 from freshstack_dspy.answering.reteval import (
     SAMPLED_TEMPERATURE,
@@ -47,7 +48,7 @@ from freshstack_dspy.measures.searches import read_chunk_run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.programs.answers import AnswerGenerator, ContradictionFinder
+from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.progress import showing
 from freshstack_dspy.recipes.opening import SessionOptions, configured, open_session
 from freshstack_dspy.recipes.provenance import prompts_of
@@ -164,6 +165,8 @@ class AnsweringAccount(Record):
     runs: tuple[str, ...]
     systems: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     """Those of the runs whose answers were not generated but given."""
+    left_out: int = Field(default=0, exclude_if=operator.not_)
+    """How many of these are to queries without a supported nugget."""
     k: tuple[int, ...]
     """How many chunks of each ranking were shown at most; for gold chunks, the largest of these."""
     gold_answers: int
@@ -398,6 +401,7 @@ def answering_account(
     """Record how answers were made; `parts` are the other options of `answer_from_runs`."""
     config = session.config
     model, of_gold = config.model_of("generator"), config.model_of("gold_generator")
+    measured = set(collection.query_ids())
     programs = {
         "generator": AnswerGenerator(),
         **{
@@ -406,7 +410,7 @@ def answering_account(
             if comparer in comparers
         },
         "support_judge": session.recipe.support_judge,
-        **({"contradiction_finder": ContradictionFinder()} if own.answers else {}),
+        **({"contradiction_finder": contradiction_finder(session)} if own.answers else {}),
     }
     predictors = [
         (f"{name}.{place}", predictor)
@@ -418,6 +422,7 @@ def answering_account(
         content_hash=collection.manifest.content_hash,
         runs=tuple(sorted({answer.run_id for answer in answering.answers})),
         systems=own.systems,
+        left_out=sum(each.topic_id not in measured for each in own.answers),
         k=tuple(sorted(set(k))),
         gold_answers=gold_answers,
         model=model.name,

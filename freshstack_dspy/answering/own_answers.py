@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -286,7 +287,8 @@ class _Reader:
             except ValueError:
                 raise row.fault(name, "ids with ; between them, or a list in JSON") from None
             value = [each.strip() if isinstance(each, str) else each for each in value]
-        if isinstance(value, Mapping):  # {id: confidence}, as RAGTIME has them
+        if isinstance(value, Mapping) and all(isinstance(each, Real) for each in value.values()):
+            # {id: confidence}, as RAGTIME has them
             value = [id_ for id_, _ in sorted(value.items(), key=lambda pair: (-pair[1], pair[0]))]
         if value is None:
             return []

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, get_args
 
 from freshstack_dspy.config import (
+    OF_ANSWERS,
     RERANKED,
     BuildConfig,
     Mode,
@@ -333,7 +334,7 @@ def recipe_maker(
     def make() -> "tuple[FreshStack, dict[str, str]]":
         from freshstack_dspy.recipes.recipe import identities, recipe_of, with_programs
 
-        own = {name: one for name, one in programs.items() if name != "comparer"}
+        own = {name: one for name, one in programs.items() if name not in OF_ANSWERS}
         made = with_programs(recipe_of(config) if recipe is None else recipe, own)
         return made, identities(made, {*config.programs.named, *programs})
 

@@ -318,6 +318,9 @@ def _answer_lines(metrics: AnswerMetrics, out: Path) -> Iterator[str]:
             f"{counted(omitted, 'chunk')} not shown to the generator, for there was no room in the "
             "model's window, or no text; see omitted in answers.jsonl and gold_answers.jsonl"
         )
+    if account.left_out:
+        answers = counted(account.left_out, "answer")
+        yield f"{answers} left out, to queries without a supported nugget"
     generated = (each for each in answering.answers if each.run_id not in account.systems)
     if empty := sum(each.status == "ok" and not each.is_answered for each in generated):
         yield f"{counted(empty, 'context')} in which the generator found no answer"

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 
 import freshstack_dspy as fs
@@ -16,6 +17,7 @@ from freshstack_dspy import Collection
 from freshstack_dspy.answering.metrics import AnswerMetrics
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.pages.terminal import page_text
+from freshstack_dspy.records import Contradiction
 from tests.recipes.scripted import ScriptedProvider
 from tests.test_sample import rebuilt
 
@@ -254,6 +256,28 @@ def test_the_page_shows_it(metrics: AnswerMetrics) -> None:
         "agreement with the answers that people accepted",
     ):
         assert words in page
+
+
+def test_a_finder_of_ones_own_is_asked(sample: Collection, tmp_path: Path) -> None:
+    class Stern(dspy.Module):
+        def forward(self, query: Any, nuggets: Any, answer: str) -> dspy.Prediction:
+            found = Contradiction(
+                nugget_id=nuggets[0].nugget_id, nugget=nuggets[0].text, quote=answer, reason="no"
+            )
+            return dspy.Prediction(contradictions=(found,), declines=False)
+
+    rows = [{"query_id": "1001", "text": "Yes.", "citations": ["gone_0_1"]}]
+    (tmp_path / "judge.toml").write_text('[model]\nname = "extractive/baseline"\n')
+    metrics = fs.answer(
+        sample,
+        config=tmp_path / "judge.toml",
+        answers=rows,
+        programs={"contradiction_finder": Stern()},
+    )
+
+    (check,) = (each for each in metrics.answering.checks if each.contradictions is not None)
+    assert [each.quote for each in check.contradictions or ()] == ["Yes."]
+    assert metrics.rankings["answers"].means["Recall"] == 0  # all is outside the corpus
 
 
 def test_a_system_answers_a_query_once(sample: Collection, tmp_path: Path) -> None:
