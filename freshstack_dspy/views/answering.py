@@ -25,6 +25,7 @@ from freshstack_dspy.pages.page import (
     p_value,
 )
 from freshstack_dspy.pages.shown import page_of
+from freshstack_dspy.records import is_oracle
 from freshstack_dspy.views.measures import redundancy_table
 from freshstack_dspy.views.scores import GOLD, missing_lines, run_tables
 
@@ -149,8 +150,8 @@ def _examples(metrics: AnswerMetrics) -> Iterator[Text]:
 
 
 def _compared(metrics: AnswerMetrics) -> Iterator[Page]:
-    """Every two runs and systems, with tests."""
-    if len(metrics.account.runs) < 2:
+    """Every two runs and systems but oracles, with tests."""
+    if sum(not is_oracle(run) for run in metrics.account.runs) < 2:
         return
     comparison = metrics.compare()
     columns: dict[str, Any] = {

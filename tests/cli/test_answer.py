@@ -39,6 +39,18 @@ def test_answers_are_written_and_what_they_are_worth_is_said(
     assert scored.code == 0, scored.err
 
 
+def test_answers_from_an_oracle_are_compared_with_none(freshstack: Command, desk: Path) -> None:
+    assert freshstack("retrieve", "collection", "--with", "nuggets").code == 0
+    words = ("collection", "bm25.run", "hybrid@nuggets.run")
+
+    done = freshstack("answer", *words, "--config", "judge.toml", "--out", "answers", "--k", "5")
+    shown = freshstack("report", *words, "--answers", "answers")
+
+    assert (done.code, shown.code) == (0, 0), done.err + shown.err
+    assert "hybrid@nuggets" in done.out
+    assert "differences" not in done.out
+
+
 def test_a_plan_counts_what_is_then_asked(freshstack: Command, desk: Path) -> None:
     words = ["answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers"]
     words += ["--k", "1", "--k", "2", "--comparer", "graded"]
