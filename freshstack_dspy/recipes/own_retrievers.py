@@ -148,7 +148,10 @@ class OwnRetriever:
             return _ranking(value)
 
         records.progress.start("retrievers", len(texts))
-        found = map_in_order(one, texts, workers=self.workers)
+        if self.workers == 1:  # of this thread: it may have been made for no other, as by SQLite
+            found = [*map(one, texts)]
+        else:
+            found = map_in_order(one, texts, workers=self.workers)
         records.progress.finish("retrievers", self.note)
         return found
 

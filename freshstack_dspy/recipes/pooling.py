@@ -177,15 +177,15 @@ class Searches:
         Raises:
             CollectionError: One raises, or finds nothing, or nothing that is in the corpus.
         """
-        if self.own:
-            self._own_rankings(texts)
+        for block in blocks(texts.items() if self.own else ()):
+            self._own_rankings(dict(block))
 
     def _own_rankings(self, texts: Texts) -> OwnRankings:
         """What one's own retrievers find; in a plan, those of which it is recorded."""
         session, config = self._session, self._session.config.pool
         found: dict[str, dict[tuple[str, Technique], list[Sequence[ScoredChunk]]]] = {}
         for name, retriever in self.own.items():
-            places = [
+            places: list[tuple[tuple[str, Technique], str]] = [
                 ((query_id, technique), text)
                 for technique in config.techniques
                 for query_id, of_query in texts.items()
@@ -337,7 +337,7 @@ def pool(
     }
     for retriever in config.names:  # for all techniques at once: rerankers defer their requests so
         search: Any = functools.partial(index.search, retriever, depth=config.depth, fusion=fusion)
-        places = [
+        places: list[tuple[str, Technique]] = [
             (query_id, technique)
             for technique in config.techniques
             for query_id in texts

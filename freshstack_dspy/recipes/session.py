@@ -318,11 +318,12 @@ class Session:
         return found.value
 
     def earlier_search(self, request: SearchRequest) -> JsonValue | None:
-        """What a retriever of one's own returned before; None: ask it. No replay needs it."""
+        """What a retriever of one's own returned here before; None: ask it. No replay needs it."""
         anew = self.mode == "rerecord" and not self.lm.client.access.failed
         if anew and request.key not in self._kept:
             return None
-        found = FirstOf(*self.replies).entry(request.key)
+        store = self.replies.store
+        found = store.whole_entry(request.key) if store is not None else None
         return found.value if isinstance(found, SearchResult) else None
 
     def keep_search(self, request: SearchRequest, value: JsonValue) -> None:

@@ -281,6 +281,7 @@ def test_one_thread_calls_a_retriever_that_does_not_say_otherwise(
 
     def search(text: str) -> Any:
         assert lock.acquire(blocking=False), "two at once"
+        assert threading.current_thread() is threading.main_thread()
         time.sleep(0.001)
         lock.release()
         return [ids[DIAL]]
