@@ -9,6 +9,7 @@ from freshstack_dspy.cli import (
     answering,
     build,
     exchange,
+    gate,
     labelling,
     look,
     measure,
@@ -26,7 +27,7 @@ _GROUPS: dict[str, list[Any]] = {
     ],
     "Search": [search.index, search.search, search.retrieve, search.fuse, search.topics],
     "Measure": [
-        *(measure.evaluate, measure.compare, measure.analyze, measure.steps),
+        *(measure.evaluate, measure.compare, gate.gate, measure.analyze, measure.steps),
         *(answering.answer, answering.contexts, answering.score),
         *(exchange.leaderboard, measure.report),
     ],
