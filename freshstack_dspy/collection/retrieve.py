@@ -147,12 +147,21 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
 
 Texts = Mapping[str, tuple[str, ...]]
 """By query id, what is searched with: a text, or several whose rankings are fused."""
+_WHAT: dict[Technique, str] = {
+    "question": "a question",
+    "sub_questions": "sub-questions",
+    "closed_book_answer": "a closed-book answer",
+    "answer": "an answer",
+    "nuggets": "nuggets of an answer",
+}
 
 
 def texts_of(
     collection: StoredCollection, queries: Sequence[Query], technique: Technique
 ) -> dict[str, tuple[str, ...]]:
     """Give what a technique searches with for each query; warn of queries that it has no text for.
+
+    Formats without nuggets give each query itself as one, which is no other text than the question.
 
     Raises:
         CollectionError: There is no such technique, or it has no text for any of these queries.
@@ -166,15 +175,18 @@ def texts_of(
         query_id: searched(by_technique[technique], lists)
         for query_id, by_technique in collection.texts(queries).items()
         if technique in by_technique
+        if technique == "question" or by_technique[technique] != by_technique["question"]
     }
-    what, total = f"{technique.replace('_', ' ')} to search with", len(queries)
+    what, total = f"{_WHAT[technique]} to search with", len(queries)
     if not texts:
-        made = f"name {technique} in techniques of [pool], and build it again"
-        how = "import it with the answers of its queries" if technique in ORACLES else made
+        how = f"name {technique} in techniques of [pool], and build it again"
+        if technique in ORACLES:
+            others = [name for name in ORACLES if name != technique]
+            how = f"search with {others[0]}, or take a collection of questions with answers"
         raise CollectionError(f"{collection.name}: no query has {what}; {how}")
     if missing := [query.query_id for query in queries if query.query_id not in texts]:
-        line = f"{len(missing):,} of {total:,} queries have no {what} and are not in the run"
-        warnings.warn(f"{line}, as {missing[0]!r}", stacklevel=3)
+        line = f"{len(missing):,} of {total:,} queries are not in the run, as {missing[0]!r}"
+        warnings.warn(f"{line}: they do not have {what}", stacklevel=3)
     return texts
 
 

@@ -182,16 +182,27 @@ def test_queries_without_the_text_that_is_searched_with_are_left_out(
         return [("docs/a.md_0_5", 1.0)]
 
     texts: list[str] = []
-    with pytest.warns(UserWarning, match=r"2 of 3 queries have no sub questions .* as '123'"):
+    with pytest.warns(UserWarning, match=r"2 of 3 queries are not in the run, as '123': .* sub-q"):
         run = retrieve(collection, "hybrid", with_="sub_questions", index_path=root)
     own = retrieve(collection, searches, with_="nuggets", progress=False)
 
     assert (run.name, list(run)) == ("hybrid@sub_questions", ["12"])
     assert own.name == "searches@nuggets"
-    nuggets = nuggets_by_query(collection.nuggets)
-    assert texts == ["\n".join(each.text for each in nuggets[query]) for query in sorted(nuggets)]
-    with pytest.raises(CollectionError, match=r"closed book answer .*; name closed_book_answer in"):
+    by_query = nuggets_by_query(collection.nuggets)
+    assert texts == ["\n".join(each.text for each in by_query[query]) for query in sorted(by_query)]
+    with pytest.raises(
+        CollectionError, match=r"a closed-book answer .*; name closed_book_answer in"
+    ):
         retrieve(collection, "hybrid", with_="closed_book_answer", index_path=root)
+    nuggets = tuple(
+        each.model_copy(update={"text": asked.text})
+        for each in collection.nuggets
+        for asked in collection.queries
+        if each.query_id == asked.query_id and each.nugget_id.endswith("_0")
+    )
+    without = dataclasses.replace(collection, nuggets=nuggets)
+    with pytest.raises(CollectionError, match=r"no query has nuggets of an answer"):
+        retrieve(without, "hybrid", with_="nuggets", index_path=root)
     unknown: Any = "hyde"
     with pytest.raises(CollectionError, match="allowed: question, sub_questions, closed_book"):
         retrieve(collection, "hybrid", with_=unknown)
