@@ -32,7 +32,7 @@ from freshstack_dspy.answering.scores import (
     score_citations,
 )
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, load_judging
+from freshstack_dspy.config import BuildConfig, Role, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError, argument
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import decode_records, encode_records, only_writer, replace_folder
@@ -256,7 +256,8 @@ def answer(
         if answers is not None:
             rules["own"] = own_answers(loaded, answers, progress)
         settings = configured(config, cast("SessionOptions", given), load_judging)
-        with open_session(settings, searching=False, **given) as session:
+        roles: tuple[Role, ...] = ("gold_generator", "judge", *(("generator",) if read else ()))
+        with open_session(settings, searching=False, roles=roles, **given) as session:
             answering = answer_from_runs(session, loaded, read, **rules)
             account = answering_account(session, loaded, answering, **rules)
         metrics = answer_metrics(answering, account, loaded, read)

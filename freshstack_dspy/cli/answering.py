@@ -209,7 +209,7 @@ def contexts(
         raise typer.BadParameter("without --config nothing is asked, so there is no plan")
     if plan and config is not None:
         return _plan(config, loaded, evaluated)
-    asked = judging(config, how, out) if config else nullcontext()
+    asked = judging(config, how, out, ("generator", "judge")) if config else nullcontext()
     with asked as session:
         table = evaluated(session)
     if out is not None:

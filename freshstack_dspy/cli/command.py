@@ -302,9 +302,12 @@ def asking(how: Asking) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
 
 @contextmanager
 def judging(
-    config: Path, how: Asking, out: Path | None = None, role: "Role | None" = "judge"
+    config: Path,
+    how: Asking,
+    out: Path | None = None,
+    roles: "Sequence[Role | None]" = ("judge",),
 ) -> Iterator["Session"]:
-    """Open a session for the model of a role, with progress.
+    """Open a session for the models of roles, with progress.
 
     Another process is kept from asking for the same `out`.
     """
@@ -319,6 +322,6 @@ def judging(
         only_writer(out, by) if out is not None else nullcontext(),
         asking(how) as (options, _),
         span(sys.argv[1]),
-        open_session(settings, searching=False, roles=[role], **options) as session,
+        open_session(settings, searching=False, roles=roles, **options) as session,
     ):
         yield session

@@ -270,7 +270,7 @@ def optimize(
     role: Any = program if run is not None else tuned.role if tuned else None
     asking = Asking("replay" if plan else mode, log=log)
     # DSPy's optimizers print what they do; what they found is in the report.
-    with judging(config, asking, out, role) as session, redirect_stdout(io.StringIO()):
+    with judging(config, asking, out, [role]) as session, redirect_stdout(io.StringIO()):
         task: dict[str, Any] = {
             "program": _program(session, program) if module is program else module,
             "optimizer": own(optimizer, "--optimizer"),

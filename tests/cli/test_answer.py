@@ -115,3 +115,19 @@ def test_a_comparer_has_a_name_and_a_threshold(freshstack: Command, desk: Path) 
     assert "agreement is by token_f1 ≥ 0.25; next to it exact_match ≥ 1" in done.out
     account = json.loads((desk / "answers" / "answering.json").read_text())
     assert account["comparers"] == {"token_f1": 0.25, "exact_match": 1.0}
+
+
+def test_a_writer_without_a_key_is_refused_before_anything_is_asked(
+    freshstack: Command, desk: Path
+) -> None:
+    writers = {"generator": "openai/first", "gold_generator": "openai/second"}
+    for role, name in writers.items():
+        (desk / "keyless.toml").write_text(
+            f'[model]\nname = "extractive/baseline"\n[{role}]\nmodel = "{name}"\n'
+        )
+        words = ("answer", "collection", "bm25.run", "--config", "keyless.toml", "--out", "a")
+
+        done = freshstack(*words)
+
+        assert (done.code, f"{name} has no key" in done.err) == (1, True), done.err
+        assert "calls" not in done.err
