@@ -205,7 +205,7 @@ class _Reader:
             raise row.fault("status", ", ".join(allowed))
         shown = self._hits(row, row.name(*_CONTEXTS))
         references = self._hits(row, "references")
-        said = self._sentences(row, references)
+        said = self._sentences(row, references, shown)
         if said and status != "ok":
             raise row.fault("status", "ok, where there is an answer")
         cited = [hit for sentence in said for hit in sentence.citations]
@@ -254,7 +254,9 @@ class _Reader:
                 by_text.setdefault(" ".join(text.split()), set()).add(query.query_id)
         return by_text
 
-    def _sentences(self, row: Row, references: Sequence[Hit]) -> list[_Sentence]:
+    def _sentences(
+        self, row: Row, references: Sequence[Hit], shown: Sequence[Hit]
+    ) -> list[_Sentence]:
         """Give the sentences of an answer with what each cites."""
         for name in _SENTENCES:
             if isinstance(row.values.get(name), list):
@@ -272,11 +274,11 @@ class _Reader:
             )
         text = "".join(texts).strip()
         cited = self._hits(row, row.name(*_CITATIONS), references)
-        if not cited or not text:
+        if by_number := [*_cited_by_number(text, cited or shown or references)]:
+            return by_number
+        if not cited:
             return [_Sentence(text, ())] if text else []
-        return [*_cited_by_number(text, cited)] or [
-            _Sentence(sentence, cited) for sentence in sentences(text)
-        ]
+        return [_Sentence(sentence, cited) for sentence in sentences(text)]
 
     def _hits(self, row: Row, name: str, references: Sequence[Hit] = ()) -> list[Hit]:
         """Read citations or contexts: a list, the cell of a table, or scores by id."""

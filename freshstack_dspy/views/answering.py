@@ -108,7 +108,7 @@ def _systems(metrics: AnswerMetrics) -> Iterator[Page]:
     }
     columns: dict[str, Any] = {"system": "run"}
     columns |= {
-        kind: lambda run, kind=kind: run.total[kind]
+        {"answer": "answers"}.get(kind, kind): lambda run, kind=kind: run.total[kind]
         for kind in _KINDS
         if kind in ("answer", "empty") or any(run.total[kind] for run in metrics.checks.runs)
     }

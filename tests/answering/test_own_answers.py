@@ -32,6 +32,7 @@ INSTALL, RESET = "Install it with pip.", "Call reset twice."
         {"query_id": "2", "text": f"{INSTALL} [1] {RESET} [2]", "citations": ["I", "R"]},
         {"topic_id": 2, "answer": [(INSTALL, [0]), (RESET, [1])], "references": ["I", "R"]},
         {"metadata": {"topic_id": "2", "run_id": "rag"}, "responses": [(INSTALL, ["I"]), (RESET, ["R"])]},
+        {"qid": 2, "response": f"{INSTALL} [1] {RESET} [2]", "retrieved_contexts": ["I", "R"]},
         {"narrative_id": "2", "answer": [(INSTALL, {"I": 0.9}), (RESET, {"R": 0.5})]},
         {"qid": "2", "answer": [(INSTALL, [{"path": "docs/install.md", "start": 0, "end": 58}]), (RESET, ["R"])]},
         {"user_input": "The dial sticks", "response": "", "query_id": "2", "answer": [(INSTALL, ["I"]), (RESET, ["R"])]},
