@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -291,7 +292,7 @@ def recorded_identities(
 
     Raises:
         CollectionError: None is recorded.
-        ConfigError: Several are, and a retriever cannot be imported to tell which it is.
+        ConfigError: Several are, and what is there does not tell which it is.
     """
     known = {
         name: _read(source)[0]
@@ -303,24 +304,26 @@ def recorded_identities(
     versions: list[dict[str, str]] = []
     for _, data in recorded.lines(b'"own":{'):
         request = from_json(data).get("request", {})
-        own = request.get("settings", {}).get("own")
-        if (request.get("corpus"), "pool" in request.get("settings", {})) != (corpus, True):
-            continue
-        if own.keys() == sources.keys() and own not in versions:
+        settings = request.get("settings", {})
+        own = settings.get("own")
+        of_pool = request.get("corpus") == corpus and "pool" in settings and isinstance(own, dict)
+        if of_pool and own.keys() == sources.keys() and own not in versions:
             versions.append(own)
     fitting = [own for own in versions if known.items() <= own.items()]
     if len(fitting) > 1:
         for name, source in sources.items():
             if name not in known and not isinstance(source, Path):
-                known[name] = open_retriever(name, source, 1, folder).identity
+                with suppress(ConfigError):  # it is not installed
+                    known[name] = open_retriever(name, source, 1, folder).identity
         fitting = [own for own in fitting if known.items() <= own.items()]
     if len(fitting) == 1:
         return fitting[0]
     names = ", ".join(sources)
     if fitting:
         raise ConfigError(
-            f"the replies hold pools by {len(fitting)} versions of {names}; replay from a bundle "
-            "that has one of them alone, with another cache.path"
+            f"the replies hold pools by {len(fitting)} versions of {names}, and what is there does "
+            "not tell which; export the replies of the collection that you mean, with: freshstack replies "
+            "export CONFIG, and replay from that bundle with another cache.path"
         )
     raise_if_not_recorded(sources)
     return known

@@ -253,6 +253,24 @@ def test_a_changed_run_file_makes_another_pool(tmp_path: Path, ids: dict[str, st
     assert changed.manifest.content_hash != made.manifest.content_hash
 
 
+def test_of_two_recorded_versions_what_is_gone_does_not_tell_which(
+    tmp_path: Path, ids: dict[str, str]
+) -> None:
+    run = tmp_path / "theirs.run"
+    config = with_pool(domain(tmp_path), "bm25", run)
+    for file in (DIAL, "src/phase.py"):
+        write_run(run, ids, {"10": [file]})
+        made = build(config, provider=ScriptedProvider())
+    assert build(config, mode="replay").manifest.content_hash == made.manifest.content_hash
+    run.unlink()
+    with pytest.raises(ConfigError, match=r"2 versions of theirs\.run"):
+        build(config, mode="replay")
+    export_replies(config, tmp_path / "used.jsonl")
+    there = domain(tmp_path / "there", cache={"bundles": [str(tmp_path / "used.jsonl")]})
+    replayed = build(with_pool(there, "bm25", run), mode="replay")
+    assert replayed.manifest.content_hash == made.manifest.content_hash
+
+
 def test_what_only_a_run_file_found_is_lost_without_it_alone(
     tmp_path: Path, ids: dict[str, str]
 ) -> None:
