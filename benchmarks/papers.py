@@ -39,6 +39,7 @@ from freshstack_dspy.pages.page import Page, Table, Text
 
 SOURCES = {
     "LANCER": "git clone https://github.com/DylanJoo/LANCER (75be2d1)",
+    "crux": "git clone -b anonymous https://github.com/DylanJoo/crux (1bd6336)",
     "crux-labeling": "git clone https://github.com/DylanJoo/crux-labeling (a3c6758)",
     "qa-eval": "git clone https://github.com/castorini/qa-eval (3163bec)",
     "fresh-stack.github.io": "git clone https://github.com/fresh-stack/fresh-stack.github.io "
@@ -85,12 +86,20 @@ FRESHSTACK = {
 MEASURES = ("alpha_nDCG@10", "Coverage@20", "Recall@50")
 DUC_RUNS = {"bm25": "BM25", "lsr": "SPLADE-v3", "qwen3-embed-8b": "Qwen3-Embedding-8B"}
 """Runs whose first 100 passages were rated -> the name in the paper; it has not the last."""
+PAPER_RUNS = {
+    "baseline.contriever": ("Contriever", ".521 · .452"),
+    "reranking.bm25+monoT5": ("BM25 + monoT5", ".507 · .424"),
+    "reranking.contriever+monoT5": ("Contriever + monoT5", ".532 · .447"),
+    "reranking.splade+monoT5": ("SPLADE-v3 + monoT5", ".528 · .430"),
+}
+"""The paper's own runs, nearly all of whose first passages the ratings of the others cover."""
 
 
 REQUESTS = "LANCER/data/crux-mds-duc04.request.jsonl"
 QUESTIONS = "LANCER/results/crux-mds-duc04-subquestions/subquestions.oracle.json"
 RUN = "LANCER/data/crux-mds-duc04-runs/{}-crux-mds-duc04.run"
 RATINGS = "LANCER/results/crux-mds-duc04-ratings/ratings.oracle.{}.json"
+PAPER_RUN = "crux/runs/{}.race-testb.passages.run"
 PEOPLE = "crux-labeling/annotations/annotator{}/{}.jsonl"
 LEADERBOARD = "fresh-stack.github.io/leaderboard_data.json"
 VERDICTS = {"Acceptable?": "qa-eval/data/NQ301_human.tsv", "gpt-4": "qa-eval/data/NQ301_gpt-4.tsv"}
@@ -180,8 +189,12 @@ def crux_contexts(data: Path) -> Iterator[Row]:
     runs = [
         Run.from_scores({q: {p: -r for r, p in enumerate(of)} for q, of in run.items()}, name=name)
         for name, run in ranked.items()
+        if name != "qwen3-embed-8b"
     ]
+    runs += (read_run((data / PAPER_RUN.format(name)), name) for name in PAPER_RUNS)
+    names = DUC_RUNS | {name: what for name, (what, _) in PAPER_RUNS.items()}
     paper = {"bm25": ".444 · .357", "lsr": ".490 · .450", RETRIEVAL: "1.000 · .806"}
+    paper |= {name: printed for name, (_, printed) in PAPER_RUNS.items()}
     for own in (True, False):
         collection = Collection.of(
             queries=[{"query_id": one["id"], "title": one["request"]} for one in requests],
@@ -204,19 +217,19 @@ def crux_contexts(data: Path) -> Iterator[Row]:
             ],
             scale="graded_5",
         )
-        table = evaluate_contexts(None, collection, runs[:2])
+        table = evaluate_contexts(None, collection, runs)
         rated = "passages of the topic's documents count" if own else "all rated passages count"
         for name, printed in paper.items():
             means = table.values[name].means
-            what = f"DUC: Cov(Z) and α-nDCG of {DUC_RUNS.get(name, name)}, {rated}"
+            what = f"DUC: Cov(Z) and α-nDCG of {names.get(name, name)}, {rated}"
             yield Row("CRUX, Table 1", what, printed, shown(means["Cov(Z)"], means["alpha_nDCG"]))
         if own:
             yield required(collection)
-            yield drawn(collection, runs)
+            yield drawn(collection, runs[:3])
 
 
 def drawn(collection: Collection, runs: list[Run]) -> Row:
-    """Correlate measures over random contexts, as Figure 5; its last run is another."""
+    """Correlate measures over random contexts of the three retrievers, as Figure 5 does."""
     names = ("Cov", "Recall", "AP", "nDCG", "alpha_nDCG")
     table = evaluate_contexts(None, collection, runs, measures=names, sampling=Sampling())
     first, *others = next(iter(table.values.values())).measures
@@ -227,6 +240,15 @@ def drawn(collection: Collection, runs: list[Run]) -> Row:
     taus = [kendall_tau(columns[first], columns[name]).value or 0.0 for name in others]
     what = f"DUC: Kendall's τ of Cov(Z) and Recall, MAP, nDCG, α-nDCG over {len(table.values)} contexts"
     return Row("CRUX, Figure 5", what, ".66 · .64 · .65 · .78", shown(*taus, digits=2))
+
+
+def read_run(path: Path, name: str) -> Run:
+    """Read a run of the paper, whose topics have another split in their ids."""
+    scores: dict[str, dict[str, float]] = defaultdict(dict)
+    for line in path.read_text(encoding="utf-8").replace("duc04-testb", "duc04-test").splitlines():
+        topic, _, passage, _, score, _ = line.split()
+        scores[topic][passage] = float(score)
+    return Run.from_scores(scores, name=name)
 
 
 def required(collection: Collection) -> Row:
@@ -379,7 +401,7 @@ PARTS: list[tuple[Callable[[Path], Iterator[Row]], set[str]]] = [
     (topics, set()),
     (leaderboard, {"fresh-stack.github.io"}),
     (crux_printed, set()),
-    (crux_contexts, {"LANCER"}),
+    (crux_contexts, {"LANCER", "crux"}),
     (crux_people, {"crux-labeling"}),
     (crux_grades, {"LANCER", "crux-labeling"}),
     (reteval_printed, set()),
@@ -425,6 +447,11 @@ def made_up(data: Path) -> Path:
             for rank, passage in enumerate(passages, start=1)
         )
         files[RATINGS.format(name)] = json.dumps({topic: [[5, 0, 0], [4, 3, -1], [0, 3, 1]]})
+    for name in PAPER_RUNS:
+        files[PAPER_RUN.format(name)] = "".join(
+            f"duc04-testb-0 Q0 {passage.replace('test', 'testb')} {rank} {1 / rank} {name}\n"
+            for rank, passage in enumerate(passages, start=1)
+        )
     for person in (1, 2, 3):
         reports = [
             {"id": f"{context}duc04-testb-0", "answerability": [1, int(person > 1), -2]}

@@ -240,8 +240,9 @@ def _at_threshold(
     collection = collection.at_threshold(threshold)
     if scale.name != collection.manifest.scale.name:
         raise ConfigError(
-            f"a threshold of {threshold} is for labels on one scale, and {collection.name} is on "
-            f"{collection.manifest.scale.name}, reports would be on {scale.name}; set [judge] scale"
+            f"a threshold of {threshold} has no one meaning: the labels of {collection.name} are on "
+            f"scale {collection.manifest.scale.name}, and reports would be rated on {scale.name}; "
+            f"set [judge] scale = {collection.manifest.scale.name!r}"
         )
     return collection, collection.manifest.scale
 

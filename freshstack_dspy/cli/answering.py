@@ -173,7 +173,7 @@ def contexts(
             collection and of [judge].
         samples: Draw this many contexts from each run at random, and correlate their measures with
             those of the reports.
-        of: Of so many chunks of the top.
+        of: With --samples: how many chunks of the top are drawn from.
         seed: The seed of --samples.
     """
     from freshstack_dspy.files import encode_records, write_file
