@@ -8,18 +8,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from pydantic import ValidationError
+
 from freshstack_dspy.answering.scores import (
     ALL,
     NOT_RETRIEVED,
     agrees_with_any,
 )
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import read_lines
 from freshstack_dspy.records import (
     Agreement,
     AssignedAnswer,
     AssignedNugget,
     Assignment,
+    CheckedAnswer,
     JudgedAnswer,
     JudgedCitation,
     JudgedSentence,
@@ -117,6 +121,17 @@ def read_citations(paths: Iterable[Path]) -> tuple[JudgedAnswer, ...]:
                 sentences=sentences,
             )
         )
+    return tuple(answers)
+
+
+def read_checks(paths: Iterable[Path]) -> tuple[CheckedAnswer, ...]:
+    """Read what answers contradict, from `checks.jsonl` of `freshstack answer`."""
+    answers = []
+    for row, _, _ in _rows(paths):
+        try:
+            answers.append(CheckedAnswer.model_validate(row.values))
+        except ValidationError as error:
+            raise SourceError(f"{row.place}: {first_fault(error)}") from None
     return tuple(answers)
 
 

@@ -29,6 +29,7 @@ _COUNTED = {
     "assignments": ("nuggets", "failed", "missing"),
     "citations": ("uncited", "unlabelled", "outside"),
     "agreement": ("agree", "disagree", "undecided"),
+    "checks": ("contradicting", "copied", "declined", "empty", "failed"),
     "leaderboard": (),
 }
 
@@ -220,7 +221,7 @@ def contexts(
 
 @command
 def score(
-    kind: Literal["assignments", "citations", "agreement", "leaderboard"],
+    kind: Literal["assignments", "citations", "agreement", "checks", "leaderboard"],
     files: list[Path],
     *,
     by: Literal["run", "answer"] = "run",
@@ -232,7 +233,8 @@ def score(
     Args:
         kind: assignments: nugget recall, from assignments as nuggetizer writes them. citations:
             citation support, from labels as the TREC RAG track has them. agreement: agreement with
-            answers from gold chunks (LLM-retEval), from run_id, query_id, agrees, reason.
+            answers from gold chunks (LLM-retEval), from run_id, query_id, agrees, reason. checks:
+            the share of the nuggets that answers contradict, from checks.jsonl.
             leaderboard: the values of TREC Auto-Judge, as lines `run topic measure value`.
         files: JSON Lines, JSON or Parquet; leaderboards are text.
         by: A row for each run, or each answer.
@@ -253,6 +255,8 @@ def score(
         shown = [name for name in scores.measures if name.endswith("_first")]
     elif kind == "agreement":
         scores = scoring.score_agreement(judged_answers.read_agreement(files))
+    elif kind == "checks":
+        scores = scoring.score_checks(judged_answers.read_checks(files))
     else:
         scores = scoring.score_values(judged_answers.read_leaderboard(files))
     if leaderboard is not None:

@@ -10,6 +10,7 @@ from freshstack_dspy import Collection
 from freshstack_dspy.answering.own_answers import own_answers
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.records import Answer
+from tests.recipes.domain import FILES
 
 from .answered import built, chunk_ids
 
@@ -33,6 +34,7 @@ INSTALL, RESET = "Install it with pip.", "Call reset twice."
         {"topic_id": 2, "answer": [(INSTALL, [0]), (RESET, [1])], "references": ["I", "R"]},
         {"metadata": {"topic_id": "2", "run_id": "rag"}, "responses": [(INSTALL, ["I"]), (RESET, ["R"])]},
         {"qid": 2, "response": f"{INSTALL} [1] {RESET} [2]", "retrieved_contexts": ["I", "R"]},
+        {"qid": "2", "answer": [(INSTALL, [{"page_content": FILES["docs/install.md"], "metadata": {"source": "/x/docs/install.md"}}]), (RESET, ["R"])]},
         {"narrative_id": "2", "answer": [(INSTALL, {"I": 0.9}), (RESET, {"R": 0.5})]},
         {"qid": "2", "answer": [(INSTALL, [{"path": "docs/install.md", "start": 0, "end": 58}]), (RESET, ["R"])]},
         {"user_input": "The dial sticks", "response": "", "query_id": "2", "answer": [(INSTALL, ["I"]), (RESET, ["R"])]},

@@ -93,7 +93,11 @@ def test_answers_of_a_system_are_planned_judged_and_replayed(
     assert sum(step["requests"] for step in plan["steps"]) == asked > 0
     assert files_of(desk / "answers") == files_of(desk / "again")
     assert "mine to 2: the collection has no chunk 'gone'" in done.out
-    for kind, name in (("agreement", "accepted"), ("assignments", "assignments")):
+    for kind, name in (
+        ("agreement", "accepted"),
+        ("assignments", "assignments"),
+        ("checks", "checks"),
+    ):
         scored = freshstack("score", kind, f"answers/{name}.jsonl")
         assert (scored.code, "mine" in scored.out) == (0, True), scored.err
     (desk / "mine.run").write_text((desk / "bm25.run").read_text().replace(" bm25", " mine"))
