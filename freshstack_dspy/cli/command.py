@@ -184,6 +184,9 @@ def complain(text: str) -> None:
 
 AtLeastOne = Annotated[int, typer.Option(min=1)]
 FromZero = Annotated[int, typer.Option(min=0)]
+Matters = Annotated[float, typer.Option(metavar="DIFFERENCE")]
+MATTERS = 0.02
+"""As `records.MATTERS`, whose module takes long to import for a list of commands."""
 Share = Annotated[float, typer.Option(metavar="SHARE", min=0, max=1)]
 Mode = Literal["live", "replay", "defer", "rerecord"]
 Nuggets = Literal["supported", "all"]

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import Outcome, command
+from freshstack_dspy.cli.command import MATTERS, Matters, Outcome, command
 from freshstack_dspy.errors import ConfigError, ReplayMissError
 from freshstack_dspy.pages.page import Page, Span, Text
 from freshstack_dspy.progress import ProgressBars
-from freshstack_dspy.records import MATTERS
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.compare import Comparison
@@ -30,7 +29,7 @@ def gate(
     run: Path | None = None,
     retriever: str | None = None,
     measure: Annotated[str, typer.Option("--measure", "-m")] = "alpha_nDCG@10",
-    matters: Annotated[float, typer.Option(metavar="DIFFERENCE")] = MATTERS,
+    matters: Matters = MATTERS,
     strict: bool = False,
 ) -> Outcome:
     """Say whether a new run may take the place of the baseline; no model is asked.

@@ -13,9 +13,11 @@ import typer
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import (
+    MATTERS,
     AtLeastOne,
     Conventions,
     Form,
+    Matters,
     Measures,
     Nuggets,
     Outcome,
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.evaluation import Evaluation, Grouped, QueryGroups
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
-Matters = Annotated[float, typer.Option(metavar="DIFFERENCE")]
-MATTERS = 0.02
-"""As `records.MATTERS`, whose module takes long to import for a list of commands."""
 
 _LISTED, _LISTED_QUERIES = 20, 5
 """How many groups and queries are listed, if not said."""

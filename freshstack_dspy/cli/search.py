@@ -215,7 +215,7 @@ def retrieve(
 
 
 def _print_plan(
-    collection: fs.Collection, retriever: str, settings: "BuildConfig", with_: Technique
+    collection: "fs.Collection", retriever: str, settings: "BuildConfig", with_: Technique
 ) -> None:
     """Print what a chat model that reranks would be asked, over results of `bm25` where it has to."""
     from freshstack_dspy.collection.retrieve import queries_of
