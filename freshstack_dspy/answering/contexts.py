@@ -44,6 +44,7 @@ from freshstack_dspy.records import (
     Scale,
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
+from freshstack_dspy.stored.manifest import is_baseline
 
 DIRECT, RESULT, RETRIEVAL = "direct prompting", "oracle result", "oracle retrieval"
 BOUNDS = (DIRECT, RESULT, RETRIEVAL)
@@ -129,6 +130,8 @@ class ContextTable(Shown):
     """Who wrote (`answer`) and who rated (`assignment`) the reports, if any."""
     labels_by: str
     """Who labelled the chunks."""
+    dry_run: bool
+    """Whether a word counter labelled chunks, or rated reports, so that nothing is concluded."""
 
     def __repr__(self) -> str:
         return f"ContextTable({', '.join(self.values)}; {counted(len(self.reports), 'report')})"
@@ -217,6 +220,7 @@ def evaluate_contexts(
     values = {name: Values.of(name, of_row) for name, of_row in columns.items()}
     compared = [name for name in rows if name != RETRIEVAL]
     size = f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size"
+    models = session.lm.ledger.models() if session else {}
     return ContextTable(
         tuple(reports),
         values,
@@ -225,8 +229,9 @@ def evaluate_contexts(
         sampled=sampling is not None,
         threshold=scale.threshold,
         size=f"{k or 10} chunks drawn from the top {sampling.of}" if sampling else size,
-        models=session.lm.ledger.models() if session else {},
+        models=models,
         labels_by=collection.labels_by,
+        dry_run=qrels.dry_run or any(map(is_baseline, models.get("assignment", ()))),
     )
 
 

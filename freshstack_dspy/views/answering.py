@@ -25,7 +25,7 @@ from freshstack_dspy.pages.page import (
     p_value,
 )
 from freshstack_dspy.pages.shown import page_of
-from freshstack_dspy.records import is_oracle
+from freshstack_dspy.records import DRY_RUN, is_oracle
 from freshstack_dspy.views.measures import redundancy_table
 from freshstack_dspy.views.scores import GOLD, missing_lines, run_tables
 
@@ -356,7 +356,8 @@ def contexts_page(table: ContextTable) -> Page:
     shown = _spread(means, names) if table.sampled else Table.of(means, columns, ids=(0,))
     chunks = {"mean": mean_redundancy(table.chunks.values())} if table.sampled else table.chunks
     return Page(
-        f"contexts Z of {table.size}{', reports y' if table.reports else ''}",
+        f"{f'{DRY_RUN}. ' if table.dry_run else ''}contexts Z of {table.size}"
+        f"{', reports y' if table.reports else ''}",
         (
             shown,
             *redundancy_table(chunks, "context"),
@@ -366,6 +367,7 @@ def contexts_page(table: ContextTable) -> Page:
         data={
             "size": table.size,
             "threshold": table.threshold,
+            "dry_run": table.dry_run,
             "means": means,
             "chunks": table.chunks,
             "correlations": table.correlations,

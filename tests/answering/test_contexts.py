@@ -140,6 +140,7 @@ def test_drawn_contexts_are_those_of_the_seed(tmp_path: Path, made: Collection) 
         assert len(chunk_ids) == 2
         assert list(chunk_ids) == [one for one in ranking if one in chunk_ids]
     assert len({contexts[name, "dam"] for name in names}) > 2
+    assert not found.dry_run
     for one in alone.reports:
         assert one.chunk_ids == (contexts[one.run_id, "bridge"] if one.query_id == "bridge" else ())
     assert {name: set(taus) for name, taus in found.correlations.items()} == {
