@@ -353,7 +353,7 @@ def compare_evaluations(
         )
         raise ConfigError(f"a comparison needs two runs, not {len(runs)}{without}")
     if baseline is not None and baseline not in runs:
-        raise ConfigError(f"no run to compare is named {baseline!r}; there are {', '.join(runs)}")
+        raise ConfigError(f"no run is named {baseline!r} among those compared: {', '.join(runs)}")
     measures, *others = dict.fromkeys(values.measures for values in evaluations.values())
     if others:
         raise ConfigError("the runs were not evaluated by the same measures")

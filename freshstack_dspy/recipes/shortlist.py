@@ -139,7 +139,7 @@ def _candidates(
         asking = (one for one in listed if one.with_ == "question")
         listed = [one.model_copy(update={"with_": with_}) for one in asking]
     queries = queries_of(collection)
-    techniques = dict.fromkeys(one.with_ for one in listed)
+    techniques: dict[Technique, None] = dict.fromkeys(one.with_ for one in listed)
     texts = {technique: texts_of(collection, queries, technique) for technique in techniques}
     needed = [base_of(one.by) if one.reranker else one.by for one in listed]
     needed += [one.reranker.vectors or LSA for one in listed if one.reranker]

@@ -168,7 +168,7 @@ def test_an_oracle_is_compared_with_none_and_is_the_headroom_of_the_others() -> 
     assert compare(qrels, [mine, bad], "RR").headroom == ()
     with pytest.raises(ConfigError, match=r"two runs, not 1 without bm25@nuggets: oracles"):
         compare(qrels, [mine, nuggets])
-    with pytest.raises(ConfigError, match=r"no run to compare is named 'bm25@nuggets'"):
+    with pytest.raises(ConfigError, match=r"no run is named 'bm25@nuggets' among"):
         compare(qrels, [mine, bad, nuggets], baseline="bm25@nuggets")
 
 
