@@ -130,7 +130,7 @@ class ContradictedNugget(PromptPart):
     """A nugget that an answer contradicts, and its words that do."""
 
     nugget: NuggetNumber = Field(description="the number of the nugget")
-    quote: FilledText = Field(
+    quote: Sentence = Field(
         description="the words of the answer that contradict it, copied exactly and as few as will "
         "do"
     )
@@ -174,9 +174,9 @@ class FindContradictions(dspy.Signature):
     nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
     answer: str = dspy.InputField(desc="the answer")
     declines: bool = dspy.OutputField(desc="whether the answer declines to answer")
-    contradicted: Annotated[
-        list[ContradictedNugget], DISTINCT, AfterValidator(_in_the_answer), Bound(most=20)
-    ] = dspy.OutputField(desc="the nuggets that it contradicts; mostly none")
+    contradicted: Annotated[list[ContradictedNugget], DISTINCT, AfterValidator(_in_the_answer)] = (
+        dspy.OutputField(desc="the nuggets that it contradicts; mostly none")
+    )
 
 
 @named
