@@ -458,9 +458,11 @@ def decision_parts(comparison: Comparison) -> Iterator[Text]:
         yield Text(
             (Span(headline[:1].upper() + headline[1:], "strong"), f": {reason}."), "decision"
         )
-    commands = (each.command for each in shown if each.blocked != "unjudged")
-    for command in dict.fromkeys(filter(None, commands)):
-        yield Text(("to decide it: ", Span(command, "code")))
+    for each in {each.command: each for each in shown if each.blocked != "unjudged"}.values():
+        few = each.outcome == "cannot tell yet" or each.blocked == "few questions"
+        how = "to decide it, add questions, and type: " if few else "to decide it: "
+        if each.command:
+            yield Text((how, Span(each.command, "code")))
 
 
 def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterator[Text]:
