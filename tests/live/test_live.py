@@ -12,12 +12,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from freshstack_dspy import Collection, ReplyStore, read_labels
+from freshstack_dspy import Collection, HybridIndex, ReplyStore, Run, evaluate, read_labels
+from freshstack_dspy.config import load_judging
+from freshstack_dspy.recipes.opening import search_models
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -62,6 +65,13 @@ batch = 2
 [pool]
 top_k = 2
 """
+RERANKER = """
+[reranker]
+method = "listwise"
+depth = 4
+window = 3
+"""
+DEPTH = 4
 MODEL = """
 name = "hosted_vllm/smollm2-135m"
 api_base = "URL"
@@ -148,10 +158,23 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def built(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Built:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The collection that people labelled, in `out`, next to its index."""
+    folder = tmp_path_factory.mktemp("sample")
+    text = (SAMPLE / "build.toml").read_text()
+    text = text.replace("../../collections/quickstart", str(folder / "out"))
+    text = text.replace("../../.freshstack", str(folder)).replace("../../", f"{ROOT}/")
+    for name in ("corpus/", "questions.jsonl", "labels.jsonl"):
+        text = text.replace(f'"{name}', f'"{SAMPLE}/{name}')
+    (folder / "build.toml").write_text(text)
+    freshstack(folder, "build", "build.toml", "--mode", "replay")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(server: Server, sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Build, and kill the process once it has some answers; then build again, to the end."""
     folder = tmp_path_factory.mktemp("live")
-    sample = tmp_path_factory.mktemp("sample")
     lines = [json.loads(line) for line in (SAMPLE / "questions.jsonl").read_text().splitlines()]
     asked = [line for line in lines if line["query_id"] in QUESTIONS]
     (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in asked))
@@ -184,13 +207,6 @@ def write_config(folder: Path, name: str, model: str) -> None:
 
 def write_given_nuggets(folder: Path, sample: Path) -> None:
     """Those that the sample has for all questions but one."""
-    out = str(sample / "out")
-    text = (SAMPLE / "build.toml").read_text().replace("../../collections/quickstart", out)
-    text = text.replace("../../.freshstack", str(sample)).replace("../../", f"{ROOT}/")
-    for name in ("corpus/", "questions.jsonl", "labels.jsonl"):
-        text = text.replace(f'"{name}', f'"{SAMPLE}/{name}')
-    (sample / "build.toml").write_text(text)
-    freshstack(sample, "build", "build.toml", "--mode", "replay")
     lines = (sample / "out/nuggets.jsonl").read_text().splitlines(keepends=True)
     given = [line for line in lines if json.loads(line)["query_id"] in QUESTIONS[1:]]
     (folder / "nuggets.jsonl").write_text("".join(given))
@@ -283,6 +299,46 @@ def test_a_judge_is_optimized_on_labels_of_people(built: Built, server: Server) 
 
     assert server.faults() == []
     print("kappa on the test split:", kappa)
+
+
+def test_a_listwise_reranker_orders_what_was_found(
+    server: Server, sample: Path, tmp_path: Path
+) -> None:
+    """α-nDCG before and after is printed, and how many of its replies had to be completed."""
+    text = f"[model]{MODEL}\n[cache]\npath = 'reranked'\n{RERANKER}".replace("URL", server.url())
+    (tmp_path / "rerank.toml").write_text(text)
+    config, collection = load_judging(tmp_path / "rerank.toml"), Collection.load(sample / "out")
+    asked = {query.query_id: query.text for query in collection.queries}
+    reranked = QUESTIONS[:2]
+    texts = [asked[query_id] for query_id in reranked]
+    indexed = partial(HybridIndex.build, tmp_path / "index", "sample", collection.corpus)
+    began = len(server.replies())
+    began_at = time.monotonic()
+    with search_models(config) as models:
+        index = indexed(models=models, dimensions=0)
+        rankings = {name: index.search(name, texts, DEPTH) for name in ("bm25", "bm25+rerank")}
+    calls = server.replies()[began:]
+    print(f"reranking: {len(calls)} calls in {time.monotonic() - began_at:.0f} s")
+    with search_models(config, "replay") as models:
+        again = indexed(models=models, dimensions=0).search("bm25+rerank", texts, DEPTH)
+
+    assert again == rankings["bm25+rerank"]
+    assert len(server.replies()) == began + len(calls)
+    assert [sorted(one.chunk_id for one in ranking) for ranking in again] == [
+        sorted(one.chunk_id for one in ranking) for ranking in rankings["bm25"]
+    ]
+    replies = [*ReplyStore(tmp_path / "reranked", read_only=True).replies()]
+    said = [
+        json.loads(one.text)["ranking"]
+        for one in replies
+        if one.status == "ok" and one.request.messages
+    ]
+    print("valid:", len(said), "to be completed:", sum(sorted(one) != [1, 2, 3] for one in said))
+    print("statuses:", Counter(one.status for one in replies if one.request.messages), said)
+    for name, found in rankings.items():
+        run = Run(name, dict(zip(reranked, found, strict=True)))
+        values = evaluate(collection.qrels(), run, measures=["alpha_nDCG@4"]).per_query
+        print(name, {query: round(values[query]["alpha_nDCG@4"], 3) for query in reranked})
 
 
 def write_labels(path: Path) -> None:
