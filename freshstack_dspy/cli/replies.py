@@ -134,7 +134,7 @@ def next_(
         keys = keys_in(requests_file(settings))
         text = next_requests(store, keys, config, max_tokens=max_tokens)
     if not text:
-        say(f"no request waits; go on with: freshstack build {config} --mode defer")
+        say(f"no request waits; {_on(config)}")
     elif out is not None:
         write_file(out, text)
         say(str(out))
@@ -171,14 +171,19 @@ def answer(
         found = answer_requests(settings, bars, options.get("callback"))
     say(str(found))
     _print_reasons([f"{count} x {why}" for why, count in found.failed.items()])
-    say(f"go on with: freshstack build {config} --mode defer")
+    say(_on(config))
     if found.failed:
         raise typer.Exit(1)
+
+
+def _on(config: Path) -> str:
+    return f"go on with the command that wrote the requests, as: freshstack build {config} --mode defer"
 
 
 def _record(settings: "BuildConfig", source: Path, config: Path) -> None:
     """Record the replies of a file."""
     from freshstack_dspy.lm.batch.deferred import import_replies, keys_in, requests_file
+    from freshstack_dspy.recipes.requests import fault_in_reply
 
     file = requests_file(settings)
     with closing(fs.ReplyStore(settings.cache.path)) as store:
@@ -189,13 +194,14 @@ def _record(settings: "BuildConfig", source: Path, config: Path) -> None:
             account=settings.name,
             model=settings.model,
             keys=keys_in(file) if file.is_file() else (),
+            fault=fault_in_reply,
         )
     say(str(report))
     _print_reasons(report.reasons)
     if report.waiting:
         say(f"the next requests: freshstack requests next {config}")
     if report.imported or report.replaced:
-        say(f"go on with: freshstack build {config} --mode defer")
+        say(_on(config))
     if report.faulty:
         raise typer.Exit(1)
 

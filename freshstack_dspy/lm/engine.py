@@ -39,6 +39,7 @@ from freshstack_dspy.errors import (
 from freshstack_dspy.lm.capabilities import is_too_long
 from freshstack_dspy.lm.request import (
     BASELINE,
+    BY_HAND,
     COMMAND,
     ChatRequest,
     base_from_environment,
@@ -91,6 +92,11 @@ def provider_for(model: ModelConfig) -> Provider:
         raise FatalModelError(
             f"{model.section} name is {model.name!r}; it takes a provider and a model, as openai/gpt-4o, "
             f"anthropic/…, hosted_vllm/…, or {BASELINE}, which needs no network"
+        )
+    if model.name.startswith(BY_HAND):
+        raise FatalModelError(
+            f"{model.section} name is {model.name!r}, whose requests are answered by hand: build with "
+            "--mode defer, and then type: freshstack requests next CONFIG"
         )
     if model.name.startswith(COMMAND):
         return CommandProvider(model)

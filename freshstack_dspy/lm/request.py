@@ -30,6 +30,8 @@ KEY_VERSION = 1
 BASELINE = "extractive/baseline"
 COMMAND = "command/"
 """The prefix of a model name that is a command; the command follows."""
+BY_HAND = "agent/"
+"""The prefix of the name of a coding agent or person who answers deferred requests."""
 BASELINE_VERSION = 6
 """Increase it when the embedded baseline answers the same request differently."""
 

@@ -16,7 +16,7 @@ from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.engine import check_model, check_reachable
 from freshstack_dspy.lm.prices import price_of
-from freshstack_dspy.lm.request import BASELINE
+from freshstack_dspy.lm.request import BASELINE, BY_HAND
 from freshstack_dspy.lm.store import FirstOf, ReplyStore
 from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
@@ -87,7 +87,8 @@ def doctor(
     with showing(progress) as shown, file_named(settings.file):
         checks = [*_checks(settings, shown)]
         faulty = {check.part for check in checks if check.state == "fault"}
-        checks += [_asked(each) for each in settings.models if ask and _part(each) not in faulty]
+        asked = [each for each in settings.models if not each.name.startswith(BY_HAND)]
+        checks += [_asked(each) for each in asked if ask and _part(each) not in faulty]
     return Checkup(config=str(settings.file), checks=tuple(checks))
 
 
@@ -104,7 +105,8 @@ def _checks(config: BuildConfig, progress: Progress) -> Iterator[Check]:
         yield _tried("[pool] retrievers", lambda: _retrievers(config))
     yield _tried("[index]", lambda: _index(config))
     yield _space(config)
-    if config.model.name != BASELINE and not config.budget.model_fields_set:
+    priced = not config.model.name.startswith((BASELINE, BY_HAND))
+    if priced and not config.budget.model_fields_set:
         yield Check(
             part="[budget]",
             state="warning",
@@ -151,6 +153,10 @@ def _model(config: BuildConfig, model: ModelConfig) -> Iterator[Check]:
             said="a word counter: fine for a dry run, not a judge",
             advice='name a model under [model], as name = "openai/gpt-5-mini"',
         )
+        return
+    if model.name.startswith(BY_HAND):
+        how = "answered by hand: build with --mode defer, and then freshstack requests next"
+        yield Check(part=part, state="ok", said=how)
         return
     try:
         check_model(model)

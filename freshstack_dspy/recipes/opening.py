@@ -42,7 +42,13 @@ from freshstack_dspy.lm.engine import (
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.reply import Reply, receive
-from freshstack_dspy.lm.request import BASELINE, ChatRequest, canonical_json, endpoint_identity
+from freshstack_dspy.lm.request import (
+    BASELINE,
+    BY_HAND,
+    ChatRequest,
+    canonical_json,
+    endpoint_identity,
+)
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
@@ -516,6 +522,8 @@ def _without_hosted(config: BuildConfig) -> BuildConfig:
 
 def _missing_key(model: ModelConfig, recorded: FirstOf) -> str | None:
     """Say which key a live build lacks; an unknown provider is an error where nothing is recorded."""
+    if model.name.startswith(BY_HAND):
+        return None
     try:
         check_model(model)
     except FatalModelError as error:

@@ -1,13 +1,20 @@
 """The requests of the last deferred build, answered from here."""
 
+import functools
+import json
+import pkgutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from importlib import import_module
+from typing import Any
+
+from pydantic import ValidationError
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, file_named
 from freshstack_dspy.files import only_writer
-from freshstack_dspy.lm.batch.deferred import requests_file
+from freshstack_dspy.lm.batch.deferred import fault_in, requests_file
 from freshstack_dspy.lm.batch.jobs import Batches, JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.client import Client
@@ -15,6 +22,7 @@ from freshstack_dspy.lm.engine import check_model, check_reachable
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
 from freshstack_dspy.lm.reply import NO_REPLY, UNANSWERED
+from freshstack_dspy.lm.request import ChatMessage, ChatRequest
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.pages.page import counted
@@ -89,6 +97,54 @@ def answer_requests(
                 answered += len(keys[at]) - why.total()
                 failed += why
             return Answered(answered=answered, failed=failed, left_out=+left_out)
+
+
+def fault_in_reply(request: ChatRequest, text: str) -> str | None:
+    """Say in one line what a program would send a hand-written reply back for.
+
+    Replies to signatures of this package are validated as a program validates them, quotes too;
+    others by the schema of their request.
+    """
+    from freshstack_dspy.lm.reask import faults_of
+    from freshstack_dspy.lm.typed import answer_model, json_object, validating_against
+
+    signature = _signatures().get(request.task or "")
+    inputs = next(filter(None, map(_inputs, reversed(request.messages))), None)
+    if signature is None or inputs is None:
+        return fault_in(request, text)
+    try:
+        with validating_against(inputs):
+            answer_model(signature).model_validate_json(json_object(text), strict=True)
+    except ValidationError as error:
+        return "; ".join(faults_of(error))
+    except ValueError:
+        return fault_in(request, text)
+    return None
+
+
+def _inputs(message: ChatMessage) -> dict[str, Any] | None:
+    """The inputs in a message; None in one that sends a reply back."""
+    with suppress(ValueError):
+        value = json.loads(message.content)
+        return value if isinstance(value, dict) else None
+    return None
+
+
+@functools.cache
+def _signatures() -> dict[str, Any]:
+    """The signatures of this package, by the name that their requests have."""
+    import dspy
+
+    from freshstack_dspy import signatures
+    from freshstack_dspy.lm.typed import name_of
+
+    modules = (
+        import_module(f"{signatures.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(signatures.__path__)
+    )
+    made = (value for module in modules for value in vars(module).values())
+    kinds = (each for each in made if isinstance(each, type) and issubclass(each, dspy.Signature))
+    return {name_of(each): each for each in kinds if each is not dspy.Signature}
 
 
 def _answer(client: Client, keys: Sequence[str], progress: Progress) -> Counter[str]:

@@ -9,11 +9,12 @@ from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.lm.batch.jobs import JobFolder
+from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.lm.store import holds_store, open_store
 from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.recipes.plan import Plan, plan
+from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.records import Record
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import MANIFEST_FILE, is_dry_run, trust_line, uncalibrated
@@ -70,24 +71,26 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
     if path.suffix != ".toml":
         raise ConfigError(f"{path}: neither a TOML file of a build nor the folder of a collection")
     config = load_config(path)
-    replies = _replies(config)
-    there = [
-        f"{counted(replies.waiting, 'deferred request')} waiting" * bool(replies.waiting),
-        f"{counted(replies.batches, 'batch', 'batches')} under way" * bool(replies.batches),
-    ]
-    if replies.batches or replies.waiting:
-        word = "fetch" if replies.batches else "answer"
-        step = NextStep(
-            command=f"freshstack requests {word} {path}", why="the build goes on with their replies"
+    replies, by_hand = _replies(config), config.model.name.startswith(BY_HAND)
+    there, first = [], []
+    if replies.waiting:
+        there.append(f"{counted(replies.waiting, 'deferred request')} waiting")
+        first.append(
+            NextStep(
+                command=f"freshstack requests {'next' if by_hand else 'answer'} {path}",
+                why="then repeat the command that wrote them",
+            )
         )
-        return Status(
-            name=config.name,
-            there=tuple(filter(None, there)),
-            trust="nothing yet",
-            next=(step, *_builds(path, None)),
+    if replies.batches:
+        there.append(f"{counted(replies.batches, 'batch', 'batches')} under way")
+        first.append(
+            NextStep(command=f"freshstack requests status {path}", why="fetches their replies")
         )
     if (config.out / MANIFEST_FILE).is_file():
-        return _of_collection(config.out, config.name, path, there)
+        found = _of_collection(config.out, config.name, path, there)
+        return found.model_copy(update={"next": (*first, *found.next)})
+    if first:
+        return Status(name=config.name, there=tuple(there), trust="nothing yet", next=tuple(first))
     planned = plan(config, progress=progress)
     total = planned.total
     there.append(
@@ -95,17 +98,17 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
         f"{total.recorded:,} of {counted(total.requests, 'request')} recorded"
     )
     steps = (NextStep(command=f"freshstack doctor {path}", why="tries keys, models and documents"),)
+    build = NextStep(
+        command=f"freshstack build {path}{' --mode defer' * by_hand}",
+        why="makes the collection",
+        cost=money(total.cost) if total.cost else "",
+    )
     return Status(
         name=config.name,
-        there=tuple(filter(None, there)),
+        there=tuple(there),
         trust="nothing yet",
-        next=(*(steps if not total.recorded else ()), *_builds(path, planned)),
+        next=(*(steps if not total.recorded else ()), build),
     )
-
-
-def _builds(config: Path, planned: Plan | None) -> Iterator[NextStep]:
-    cost = "" if planned is None or not planned.total.cost else money(planned.total.cost)
-    yield NextStep(command=f"freshstack build {config}", why="makes the collection", cost=cost)
 
 
 def _replies(config: BuildConfig) -> _Replies:
@@ -131,7 +134,7 @@ def _of_collection(folder: Path, name: str, config: Path | None, there: list[str
         there.append(f"{counted(counts.unlabelled, 'pair')} without a label")
     return Status(
         name=name,
-        there=tuple(filter(None, there)),
+        there=tuple(there),
         trust=_trusted_for(collection),
         next=tuple(_next(collection, folder, config)),
     )

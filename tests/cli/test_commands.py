@@ -66,7 +66,7 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
         "1 imported; 1 unknown (unknown); 8 still waiting\n"
         "  line 2: no such request waits, or was answered, here\n"
         f"the next requests: freshstack requests next {config}\n"
-        f"go on with: freshstack build {config} --mode defer\n"
+        f"go on with the command that wrote the requests, as: freshstack build {config} --mode defer\n"
     )
 
 

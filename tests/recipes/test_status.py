@@ -12,6 +12,7 @@ from freshstack_dspy import build
 from freshstack_dspy.errors import FreshstackError
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.doctor import Checkup, doctor
+from freshstack_dspy.recipes.requests import fault_in_reply
 from freshstack_dspy.recipes.status import status
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.recipes.conftest import Built
@@ -105,3 +106,27 @@ def test_deferred_requests_come_first(tmp_path: Path) -> None:
 def test_neither_a_configuration_nor_a_collection(tmp_path: Path) -> None:
     with pytest.raises(FreshstackError, match="neither"):
         status(tmp_path / "nothing")
+
+
+def test_an_agent_answers_by_hand(tmp_path: Path) -> None:
+    config = write_domain(tmp_path, model={"name": "agent/me"})
+    checkup = doctor(config, ask=True)
+    assert (checkup.faults, states(checkup)["[model] agent/me"]) == (0, "ok")
+    assert status(config).next[-1].command == f"freshstack build {config} --mode defer"
+    with pytest.raises(FreshstackError, match="--mode defer"):
+        build(config)
+    with pytest.raises(FreshstackError, match="answer"):
+        build(config, mode="defer")
+    assert status(config).next[0].command == f"freshstack requests next {config}"
+
+
+def test_what_a_program_would_send_back_is_refused_of_a_hand_too(tmp_path: Path) -> None:
+    with pytest.raises(FreshstackError, match="answer"):
+        build(write_domain(tmp_path, model={"name": "agent/me"}), mode="defer")
+    with closing(ReplyStore(tmp_path / "cache")) as store:
+        (request, *_) = (each for each in store.deferred() if each.task == "NuggetizeAnswer")
+    nugget = {"text": "It is so.", "importance": "vital", "doubtful": False}
+    valid, invented = ({"nuggets": [nugget | {"quote": quote}]} for quote in ("", "invented"))
+    assert fault_in_reply(request, json.dumps(valid)) is None
+    assert "invented" in (fault_in_reply(request, json.dumps(invented)) or "")
+    assert fault_in_reply(request, "no JSON")

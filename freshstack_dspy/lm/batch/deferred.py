@@ -9,7 +9,7 @@ the build goes on. Each line of the replies is either what a batch API gives bac
 import functools
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -189,6 +189,7 @@ def import_replies(
     account: str | None = None,
     model: ModelConfig | None = None,
     keys: Iterable[str] = (),
+    fault: "Fault | None" = None,
 ) -> ImportReport:
     """Record the replies of a file, line by line, to the requests that wait in a store.
 
@@ -219,7 +220,9 @@ def import_replies(
 
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
-            return record_answers(store, numbered(lines), prices, account, model or ModelConfig())
+            return record_answers(
+                store, numbered(lines), prices, account, model or ModelConfig(), fault=fault
+            )
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: the replies cannot be read: {error}") from error
 
@@ -325,8 +328,10 @@ def record_answers(
     model: ModelConfig,
     *,
     only: Container[str] | None = None,
+    fault: "Fault | None" = None,
 ) -> ImportReport:
     """Record answers to the keys in `only` (None: all); see `import_replies`."""
+    fault = fault or fault_in
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
     lines: list[str] = []
@@ -354,7 +359,7 @@ def record_answers(
         request = waiting if existing is None else existing.request
         if only is not None and key not in only:
             request = None
-        group, why = _judged(answer, request, existing, again=key in recorded)
+        group, why = _judged(answer, request, existing, fault, again=key in recorded)
         if request is not None and group in ("imported", "replaced"):
             price = price_of(request.model, prices if request.model == model.name else None)
             record(request, answer, price.batched if price and not answer.by_hand else price)
@@ -378,8 +383,17 @@ def record_answers(
     )
 
 
+Fault = Callable[[ChatRequest, str], str | None]
+"""What is wrong with a hand-written reply to a request, in a line; None if nothing is."""
+
+
 def _judged(
-    answer: AnswerLine, request: ChatRequest | None, existing: Reply | None, *, again: bool
+    answer: AnswerLine,
+    request: ChatRequest | None,
+    existing: Reply | None,
+    fault: Fault,
+    *,
+    again: bool,
 ) -> tuple[str, str]:
     """Say to which group of an `ImportReport` an answer belongs, and why if it brings no reply."""
     if answer.fault:
@@ -390,8 +404,8 @@ def _judged(
         return "repeated", ""
     if answer.error:
         return "failed", answer.error
-    if answer.by_hand and (fault := fault_in(request, answer.text)):
-        return "invalid", fault
+    if answer.by_hand and (why := fault(request, answer.text)):
+        return "invalid", why
     return ("replaced" if existing else "imported"), ""
 
 
