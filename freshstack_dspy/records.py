@@ -957,7 +957,10 @@ def searched_with(name: str, technique: Technique) -> str:
 def technique_of(name: str) -> Technique:
     """What a run was searched with, by its name; also of `hybrid@nuggets@10`, its first 10."""
     parts = name.split("@")[1:]
-    return next((technique for technique in TECHNIQUES if technique in parts), "question")
+    for technique in TECHNIQUES:
+        if technique in parts:
+            return technique
+    return "question"
 
 
 def is_oracle(name: str) -> bool:

@@ -1,6 +1,6 @@
 """What is shown of evaluated runs, and of their comparison: means, differences, what is unjudged."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -519,10 +519,11 @@ def _largest(comparison: Comparison, each: RunDifference, limit: int) -> Page:
 
 def redundancy_table(shares: Mapping[str, Mapping[ChunkKind, float]], of: str) -> Iterator[Table]:
     """Give a table of how much is required and how much redundant, with a row for each name."""
+
+    def share_of(kind: ChunkKind) -> Callable[[str], Value]:
+        return lambda name: percent(shares[name].get(kind))
+
     columns: dict[str, Any] = {of: str}
-    columns |= {
-        header.replace(" ", "\n"): lambda name, kind=kind: percent(shares[name].get(kind))
-        for kind, header in CHUNK_KINDS.items()
-    }
+    columns |= {header.replace(" ", "\n"): share_of(kind) for kind, header in CHUNK_KINDS.items()}
     if any(shares.values()):
         yield Table.of(shares, columns, "what the chunks are for coverage (CRUX)", ids=(0,))
