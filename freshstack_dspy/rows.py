@@ -276,7 +276,7 @@ def read_csv(
     """Give the rows of a CSV file in UTF-8, as texts by column; an empty cell is None.
 
     Its first line names the columns; the delimiter is the comma, semicolon, tab or bar that yields
-    the most of `column_names`.
+    the most of `column_names`, or the most names.
 
     Args:
         path: The file.
@@ -290,7 +290,10 @@ def read_csv(
     if not first.strip():
         raise SourceError(f"{path}: the first line is empty; allowed: names of columns")
     headers = {mark: next(csv.reader([first], delimiter=mark)) for mark in _DELIMITERS}
-    delimiter = max(_DELIMITERS, key=lambda mark: len(set(column_names) & set(headers[mark])))
+    names = set(column_names)
+    delimiter = max(
+        _DELIMITERS, key=lambda mark: (len(names & set(headers[mark])), len(headers[mark]))
+    )
     header = headers[delimiter]
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:

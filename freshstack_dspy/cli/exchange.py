@@ -95,6 +95,7 @@ def import_(
     corpus: Path | None = None,
     threshold: AtLeastOne | None = None,
     split: str | None = None,
+    columns: Annotated[list[str] | None, typer.Option(metavar="PART=NAME")] = None,
     unknown_ids: UnknownIds = "error",
 ) -> Outcome:
     """Make a collection from another tool's, to evaluate on, extend or judge again.
@@ -102,15 +103,26 @@ def import_(
     Args:
         path: Folder or file of another tool's collection.
         out: Folder of the new collection, which has its name.
-        corpus: File or folder of the corpus, if not in PATH.
+        corpus: File or folder of the corpus, if not in PATH. With golden: a folder of documents, a
+            collection, a file of rows, or the TOML file of a build, whose documents are cut as it
+            says.
         threshold: The lowest label that counts as support.
         split: With beir: which qrels to read, if there are several.
+        columns: With golden: which column is the question, answer, texts, ids, files, grade or
+            query_id, as question=prompt; may be repeated.
         unknown_ids: Judgments of queries or documents that do not exist: stop, or drop.
     """
     from freshstack_dspy.views.recipes import built_page
 
     check_out(out, replace=replace, folder=True)
-    options: Any = {"corpus": corpus, "threshold": threshold, "split": split}
+    named = dict(pair.partition("=")[::2] for pair in columns or ())
+    options: Any = {"corpus": corpus, "threshold": threshold, "split": split, "columns": named}
+    if corpus is not None and corpus.suffix == ".toml":
+        from freshstack_dspy.recipes.corpus import chunk_corpora, with_repositories
+
+        with ProgressBars() as bars:
+            config = with_repositories(fs.load_config(corpus), "live", bars)
+            options["corpus"] = chunk_corpora(config, bars).chunks
     collection = fs.import_collection(
         format, path, out, unknown_ids=unknown_ids, replace=replace, **options
     )

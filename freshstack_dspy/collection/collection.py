@@ -165,14 +165,15 @@ def write_collection(
     return collection
 
 
-def import_collection(
+def import_collection(  # noqa: PLR0913 - each is a setting of its own
     format: "Format | str",  # noqa: A002
     path: Path | str,
     out: Path | str,
     *,
-    corpus: Path | str | None = None,
+    corpus: Path | str | Iterable[Chunk] | None = None,
     threshold: int | None = None,
     split: str | None = None,
+    columns: Mapping[str, str] | None = None,
     unknown_ids: Literal["error", "drop"] = "error",
     replace: bool = False,
 ) -> Collection:
@@ -185,10 +186,13 @@ def import_collection(
         format: The layout, or its name; `FORMATS.names()` lists them.
         path: Its folder or file; see docs/formats.md.
         out: The folder of the new collection, which also names it.
-        corpus: Where the corpus is, if not in `path`.
+        corpus: Where the corpus is, if not in `path`; or its chunks. For `golden`, a folder of
+            documents, a collection, or a file of rows.
         threshold: The lowest label that counts as support; by default 1 for BEIR, and that of
             the scale for the others.
         split: For BEIR: which qrels, if there are several.
+        columns: For `golden`: which column holds a part (`question`, `answer`, `texts`, `ids`,
+            `files`, `grade`, `query_id`), where its name does not say so; empty: none does.
         unknown_ids: Whether judgments of a query or document that does not exist are an error, or
             are dropped and listed in `skipped.jsonl`.
         replace: Whether a collection at `out` is replaced.
@@ -206,7 +210,9 @@ def import_collection(
     layout: Format = FORMATS.get(format)
     if out.exists() and not replace:
         raise CollectionError(f"{out} exists; name another folder, or replace it")
-    imported = read_layout(layout, path, corpus=corpus, threshold=threshold, split=split)
+    imported = read_layout(
+        layout, path, corpus=corpus, threshold=threshold, split=split, columns=columns
+    )
     chunks, missing = imported.with_existing_chunks(drop=unknown_ids == "drop")
     contents = contents_of(
         imported.queries.values(),
@@ -217,6 +223,7 @@ def import_collection(
         failures=tuple(imported.failures),
         skipped=tuple(missing),
         licences=imported.licences,
+        notes=tuple(imported.notes),
     )
     settings: dict[str, Any] = {
         "format": layout.name,

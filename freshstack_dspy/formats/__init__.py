@@ -14,6 +14,7 @@ FORMATS = Registry(
         "hf": f"{_HERE}.hugging_face:HUGGING_FACE",
         "crux": f"{_HERE}.crux:CRUX",
         "nuggetizer": f"{_HERE}.nuggetizer:NUGGETIZER",
+        "golden": f"{_HERE}.golden:GOLDEN",
         "triples": f"{_HERE}.triples:TRIPLES",
     },
     is_one=lambda one: hasattr(one, "how_to_load"),

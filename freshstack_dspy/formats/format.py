@@ -6,7 +6,7 @@ and `ids.json` where a format could not hold an id: exported id -> ours, by kind
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ from freshstack_dspy.files import canonical_json, encode_records, replace_folder
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.formats.imported import EXPORT_FILE, LICENCES_FILE, Description, Imported
 from freshstack_dspy.formats.selection import Files, Selection
+from freshstack_dspy.records import Chunk
 from freshstack_dspy.stored.contents import NuggetsName, Slices
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import exported_from, is_collection, trust_line
@@ -169,9 +170,10 @@ def read_layout(
     layout: Format,
     path: Path,
     *,
-    corpus: Path | str | None = None,
+    corpus: Path | str | Iterable[Chunk] | None = None,
     threshold: int | None = None,
     split: str | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Imported:
     """Read a collection of others; its documents are read later, one at a time."""
     if layout.read is None:
@@ -180,7 +182,10 @@ def read_layout(
         raise SourceError(f"{path}: no such file or folder")
     if is_collection(path):
         raise SourceError(f"{path}: is a collection already, and needs no import")
-    imported = Imported(path, Path(corpus) if corpus is not None else None, threshold, split)
+    if columns and layout.name != "golden":
+        raise ConfigError(f"{argument('columns', '…')} is for the format golden")
+    corpus = Path(corpus) if isinstance(corpus, str) else corpus
+    imported = Imported(path, corpus, threshold, split, columns)
     if imported.export is not None:
         exported: Format = FORMATS.get(imported.export.format)
         if exported.read is not layout.read:

@@ -5,7 +5,7 @@ And a collection of records, rows or data frames in memory (`read_given`).
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from freshstack_dspy.records import (
     Failure,
     Judgment,
     LicenceFile,
+    Note,
     Nugget,
     Query,
     Record,
@@ -106,9 +107,15 @@ class Imported:
     """
 
     def __init__(
-        self, path: Path, corpus: Path | None, threshold: int | None, split: str | None
+        self,
+        path: Path,
+        corpus: Path | Iterable[Chunk] | None,
+        threshold: int | None = None,
+        split: str | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> None:
         self.path, self.corpus, self.threshold, self.split = path, corpus, threshold, split
+        self.columns = columns or {}
         self.source = name_of(path)
         self.scale = Scale(name="binary")
         self.queries: dict[str, Query] = {}
@@ -116,6 +123,7 @@ class Imported:
         self.judgments: list[Judgment] = []
         self.pool: list[Candidate] = []
         self.failures: list[Failure] = []
+        self.notes: list[Note] = []
         self.rejected: dict[str, int] = {}
         self.unknown_queries: Counter[str] = Counter()
         self.documents: Iterable[Chunk] | None = None
@@ -273,7 +281,9 @@ class Imported:
         if self.corpus is None and self.path.is_dir():
             patterns = [f"{stem}{ending}" for stem in stems for ending in DATA_ENDINGS]
             self.corpus = self.optional_part(what, *patterns, "corpus")
-        if self.corpus is not None:
+        if self.corpus is not None and not isinstance(self.corpus, Path):
+            self.documents = self.corpus
+        elif self.corpus is not None:
             if not self.corpus.exists():
                 raise SourceError(f"{self.corpus}: no such file or folder")
             self.files.append(self.corpus)

@@ -277,11 +277,11 @@ class Columns:
         if not isinstance(written, Mapping):
             return written  # for `Query` to find
         names = (name for name in sorted(row) if self._is_kept(name) and name not in own)
-        texts = {name: _field(row[name]) for name in names}
+        texts = {name: field_text(row[name]) for name in names}
         return dict(written) | {name: text for name, text in texts.items() if text}
 
 
-def _field(value: Any) -> str | None:
+def field_text(value: Any) -> str | None:
     """The text of a cell, or None where it has none that could name a group."""
     if isinstance(value, date):
         return value.isoformat()

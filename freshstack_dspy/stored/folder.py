@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import About, NuggetQrels
     from freshstack_dspy.stored.passages import Files
 
-GRADED = ("import:beir", "import:mteb")
+GRADED = ("import:beir", "import:mteb", "import:golden")
 """Recipes whose labels are grades for the query, which has no nuggets."""
 _JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux", "import:judgments")
 """Recipes whose corpus is only a part of what runs were made on."""

@@ -9,6 +9,7 @@ is unplaced.
 """
 
 import json
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,6 +73,15 @@ class FileText:
     def holds(self, text: str) -> bool:
         """Whether a text is there, once or several times, ignoring differences in white space."""
         return text in self.text or "".join(text.split()) in self._without_space[0]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where a text is, in bytes, ignoring differences in white space; once or several times."""
+        (bare, places), wanted = self._without_space, "".join(text.split())
+        found = re.finditer(re.escape(wanted), bare) if wanted else ()
+        return [
+            (self.byte_at(places[each.start()]), self.byte_at(places[each.end() - 1] + 1))
+            for each in found
+        ]
 
     def span(self, hit: Hit) -> tuple[int, int] | None:
         """Where a result is in the file, in bytes; None where that is not known."""
@@ -257,17 +267,35 @@ class Files:
     def _find_text(self, hit: Hit, text: str) -> Place | None:
         """The place of a text without a path: in the files with its rarest word, or a whole chunk."""
         words = text.split()
-        whole = words[1:-1]  # the first and the last may be cut
-        files: Sequence[File] = list(self._chunks)
-        if whole:
-            files = min((self._by_word.get(word, ()) for word in whole), key=len)
-        places = self._places_in(files, hit)
+        places = self._places_in(self._files_with(words), hit)
         if len(places) != 1:
             return None
         for chunk in self._chunks[places[0].source, places[0].path]:
             if chunk.start_byte <= places[0].start < chunk.end_byte and chunk.text.split() == words:
                 return self._places[chunk.chunk_id]
         return places[0]
+
+    def _files_with(self, words: Sequence[str]) -> Sequence[File]:
+        """The files with the rarest of these words; the first and the last may be cut."""
+        whole = words[1:-1]
+        if not whole:
+            return list(self._chunks)
+        return min((self._by_word.get(word, ()) for word in whole), key=len)
+
+    def places(self, text: str, files: Iterable[File] | None = None) -> list[Place]:
+        """Every place of a text in some files, or in all, ignoring differences in white space."""
+        files = self._files_with(text.split()) if files is None else files
+        return [Place(*file, *span) for file in files for span in self.text(*file).spans(text)]
+
+    def files_named(self, path: str, source: str | None = None) -> list[File]:
+        """The files that a path names: by the whole of it, or as it ends; several if it is unclear."""
+        wanted = _parts(path)
+        named = [
+            file
+            for file in self.named(path, source)
+            if (own := _parts(file[1])) == wanted[-len(own) :] or own[-len(wanted) :] == wanted
+        ]
+        return _exact(path, named) or named
 
     def _places_in(self, files: Iterable[File], hit: Hit) -> list[Place]:
         texts = {file: self.text(*file) for file in files}
@@ -281,18 +309,13 @@ class Files:
     def fault(self, hit: Hit) -> str | None:
         """Say what is wrong with the path or the offsets of a passage."""
         path = hit.path or ""
-        wanted = _parts(path)
-        named = [
-            file
-            for file in self.named(path, hit.source)
-            if (own := _parts(file[1])) == wanted[-len(own) :] or own[-len(wanted) :] == wanted
-        ]
+        named = self.files_named(path, hit.source)
         if not named:
             source = f" in source {hit.source!r:.200}" if hit.source else ""
             return f"the collection has no file {path!r:.200}{source}"
         if hit.text is not None:
             return None
-        if len(named := _exact(path, named) or named) > 1:
+        if len(named) > 1:
             files = ", ".join("/".join(file) for file in named[:3])
             return f"{path!r:.200} may be {files}: give the source and the whole path"
         if self.find(hit) is not None:

@@ -14,7 +14,7 @@ from freshstack_dspy.formats import FORMATS
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, files_of, write_small
 from tests.formats.odd import ODD_IDS, write_odd
 
-READ_BACK = [name for name in FORMATS.ours if FORMATS.get(name).read]
+READ_BACK = [name for name in FORMATS.ours if FORMATS.get(name).read and FORMATS.get(name).write]
 """Those that hold whole collections; training data does not."""
 each_format = pytest.mark.parametrize("format_", READ_BACK)
 

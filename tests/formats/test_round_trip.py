@@ -46,7 +46,7 @@ _IDS = st.lists(
     unique=True,
 )
 """Ids of queries or chunks."""
-READ_BACK = [name for name in FORMATS.ours if FORMATS.get(name).read]
+READ_BACK = [name for name in FORMATS.ours if FORMATS.get(name).read and FORMATS.get(name).write]
 each_format = pytest.mark.parametrize("name", READ_BACK)
 
 
