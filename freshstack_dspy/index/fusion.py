@@ -16,7 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource, to_run
-from freshstack_dspy.records import ScoredChunk, is_oracle, ranked, searched_with, technique_of
+from freshstack_dspy.records import (
+    ScoredChunk,
+    Technique,
+    is_oracle,
+    ranked,
+    searched_with,
+    technique_of,
+)
 
 PAPER_FUSION = FusionConfig(method="normalised_sum")
 """FreshStack's, and the default."""
@@ -116,7 +123,9 @@ def fuse_runs(
     if counts := ", ".join(f"{key} {number:,}" for key, number in lacking.items() if number):
         warnings.warn(f"of {len(queries):,} queries these runs lack some: {counts}", stacklevel=2)
     name = name or fusion.method
-    known = [technique_of(run.name) for run in by_name.values() if is_oracle(run.name)]
+    known: list[Technique] = [
+        technique_of(run.name) for run in by_name.values() if is_oracle(run.name)
+    ]
     return Run(
         searched_with(name, known[0]) if known and not is_oracle(name) else name,
         {
