@@ -1,8 +1,6 @@
 """`freshstack init`, `plan`, `build`, `extend`, `stale`, `refresh`, `rejudge` and `rechunk`."""
 
-import json
 import os
-import tomllib
 from pathlib import Path
 from typing import Literal
 
@@ -39,31 +37,12 @@ def init(
 
     path = path or Path(f"{topic or 'build'}.toml")
     check_out(path)
-    write_file(path, topic_config(topic) if topic else _beside("example.toml"))
+    written = f"topics/{topic}.toml" if topic else "example.toml"
+    write_file(path, (Path(__file__).parent / written).read_bytes())
     what = (
         "the folder of your dump of Stack Overflow" if topic else "your questions and your corpus"
     )
     say(f"{path} written; name {what} in it, then: freshstack plan {path}")
-
-
-def topic_config(name: str) -> str:
-    """Write the configuration of one of the paper's topics."""
-    topic = tomllib.loads(_beside("topics.toml"))[name]
-    corpora = (
-        f'[[corpus]]\nname = "{repository.rpartition("/")[2]}"\n'
-        f'url = "https://github.com/{repository}"\n'
-        for repository in topic["repositories"]
-    )
-    return _beside("topic.toml").format(
-        name=name,
-        title=topic["title"],
-        tags=json.dumps(topic["tags"]),
-        corpora="\n".join(corpora),
-    )
-
-
-def _beside(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 @command

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import load_config
-from freshstack_dspy.cli.build import topic_config
+from freshstack_dspy import cli, load_config
 from freshstack_dspy.errors import ConfigError
 
+TOPICS = Path(cli.__file__).with_name("topics")
 TABLE_2 = {
     "langchain": "langchain-ai/langchain langchain-ai/langchainjs chroma-core/chroma "
     "langchain-ai/langchain-nextjs-template openai/openai-cookbook openai/openai-python "
@@ -28,8 +28,9 @@ TABLE_2 = {
 def test_a_topic_lacks_the_dump_alone_and_has_the_papers_repositories_and_settings(
     tmp_path: Path, topic: str
 ) -> None:
+    text = (TOPICS / f"{topic}.toml").read_text(encoding="utf-8")
     path = tmp_path / "topic.toml"
-    path.write_text(re.sub(r"^# (?=\w+ = |\[)", "", topic_config(topic), flags=re.MULTILINE))
+    path.write_text(re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE))
     with pytest.raises(
         ConfigError, match=r"^[^;]*: queries.path names [^;]*stackoverflow.com, and"
     ):
@@ -43,3 +44,10 @@ def test_a_topic_lacks_the_dump_alone_and_has_the_papers_repositories_and_settin
     assert (config.name, config.chunking.max_tokens, config.judge.scale) == (topic, 4096, "binary")
     assert (config.index.k1, config.index.b) == (0.9, 0.4)
     assert {"bm25", *(each.name for each in config.embedder)} == {"bm25", "bge", "e5", "voyage"}
+
+
+def test_topics_differ_in_questions_and_documents_alone() -> None:
+    rest = {path.read_text().partition("\n[chunking]")[2] for path in TOPICS.iterdir()}
+
+    assert {path.stem for path in TOPICS.iterdir()} == {*TABLE_2}
+    assert len(rest) == 1
