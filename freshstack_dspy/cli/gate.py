@@ -55,19 +55,26 @@ def gate(
                 else fs.Collection.load(source)
             )
         except ReplayMissError as error:
-            return _changed(f"{error}", f"freshstack refresh {source}")
+            hint = ("to type: ", Span(f"freshstack refresh {source}", "code"))
+            return _changed(f"{error}", Text(hint))
         old = fs.read_run(baseline)
         new = fs.read_run(run) if run is not None else _retrieved(collection, retriever, bars)
     found = {chunk for each in (old, new) for scores in each.scores.values() for chunk in scores}
     if unknown := sorted(found - collection.corpus.ids):
         why = f"{len(unknown):,} chunks of the runs are not in the collection, as {unknown[0]}"
-        return _changed(why, "run both retrievers on the documents of the collection")
+        return _changed(why, Text("run both retrievers on the documents of the collection"))
     names = {"baseline": old, "new": new}
     comparison = fs.compare(collection, names, measure, baseline="baseline", matters=matters)
     analysis = fs.analyze(collection, new, old, measure=measure, limit=_LOST)
+    analysis = analysis.model_copy(update={"run": "new", "against": "baseline"})
     page, code = comparison.page(), _code(comparison, strict=strict)
-    parts = (*page.parts, analysis.model_copy(update={"run": "new", "against": "baseline"}).page())
-    return Outcome(replace(page, parts=parts), code=code)
+    first = []
+    if code == WORSE and comparison.decisions[0].ship is None:
+        why = comparison.differences[0].conclusion
+        first = [Text((Span("Worse", "strong"), f": {why}."), "decision")]
+    parts = (*first, *page.parts, analysis.page())
+    data = page.data | {"analysis": analysis}
+    return Outcome(replace(page, parts=parts, data=data), code=code)
 
 
 def _retrieved(collection: "fs.Collection", retriever: str | None, bars: ProgressBars) -> Any:
@@ -84,16 +91,14 @@ def _retrieved(collection: "fs.Collection", retriever: str | None, bars: Progres
     return run
 
 
-def _changed(why: str, command: str) -> Outcome:
+def _changed(why: str, hint: Text) -> Outcome:
     line = Text((Span("The documents changed", "strong"), f": {why}"), "decision")
-    hint = Text(("to type: ", Span(command, "code")))
     return Outcome(Page("", (line, hint), {"outcome": "changed", "reason": why}), code=CHANGED)
 
 
 def _code(comparison: "Comparison", *, strict: bool) -> int:
     """A run is worse if that is decided, or was found and is not shown to be too small to matter."""
-    (decision,) = comparison.decisions
-    found = next(each for each in comparison.differences if each.measure == decision.measure)
+    (decision,), (found,) = comparison.decisions, comparison.differences
     same = decision.outcome == "no difference that matters"
     if decision.ship == "baseline" or (found.verdict == "lower" and not same):
         return WORSE

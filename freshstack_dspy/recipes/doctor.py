@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig, ModelConfig, load_config
-from freshstack_dspy.errors import FreshstackError, file_named
+from freshstack_dspy.errors import FreshstackError, IndexingError, file_named
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.engine import check_model, check_reachable
@@ -216,10 +216,13 @@ def _retrievers(config: BuildConfig) -> str:
 def _index(config: BuildConfig) -> str:
     check_index(config)
     path = config.index.path / config.name
-    if isinstance(path, Path) and not path.is_dir():
-        return f"{path}: not built yet"
     with search_models(config, "replay") as models:
-        return f"{path}: {counted(len(open_index(config, models)), 'chunk')}"
+        try:
+            return f"{path}: {counted(len(open_index(config, models)), 'chunk')}"
+        except (
+            IndexingError
+        ):  # none, or of other settings or another version: a build makes it anew
+            return f"{path}: not built yet as it is configured now"
 
 
 def _space(config: BuildConfig) -> Check:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.batch.deferred import requests_file
+from freshstack_dspy.lm.batch.deferred import keys_in, requests_file
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.lm.store import holds_store, open_store
@@ -70,21 +71,21 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
         return _of_collection(path, path.name, None, [])
     if path.suffix != ".toml":
         raise ConfigError(f"{path}: neither a TOML file of a build nor the folder of a collection")
-    config = load_config(path)
+    config, typed = load_config(path), quote(str(path))
     replies, by_hand = _replies(config), config.model.name.startswith(BY_HAND)
     there, first = [], []
     if replies.waiting:
         there.append(f"{counted(replies.waiting, 'deferred request')} waiting")
         first.append(
             NextStep(
-                command=f"freshstack requests {'next' if by_hand else 'answer'} {path}",
+                command=f"freshstack requests {'next' if by_hand else 'answer'} {typed}",
                 why="then repeat the command that wrote them",
             )
         )
     if replies.batches:
         there.append(f"{counted(replies.batches, 'batch', 'batches')} under way")
         first.append(
-            NextStep(command=f"freshstack requests status {path}", why="fetches their replies")
+            NextStep(command=f"freshstack requests status {typed}", why="fetches their replies")
         )
     if (config.out / MANIFEST_FILE).is_file():
         found = _of_collection(config.out, config.name, path, there)
@@ -97,9 +98,11 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
         f"{counted(planned.queries, 'question')}, and no collection at {config.out}; "
         f"{total.recorded:,} of {counted(total.requests, 'request')} recorded"
     )
-    steps = (NextStep(command=f"freshstack doctor {path}", why="tries keys, models and documents"),)
+    steps = (
+        NextStep(command=f"freshstack doctor {typed}", why="tries keys, models and documents"),
+    )
     build = NextStep(
-        command=f"freshstack build {path}{' --mode defer' * by_hand}",
+        command=f"freshstack build {typed}{' --mode defer' * by_hand}",
         why="makes the collection",
         cost=money(total.cost) if total.cost else "",
     )
@@ -119,7 +122,8 @@ def _replies(config: BuildConfig) -> _Replies:
     if store is None:
         return _Replies(0, batches)
     with closing(store):
-        return _Replies(store.count_waiting(), batches)
+        waiting = sum(store.waiting(key) is not None for key in keys_in(requests_file(config)))
+        return _Replies(waiting, batches)
 
 
 def _of_collection(folder: Path, name: str, config: Path | None, there: list[str]) -> Status:
@@ -150,7 +154,8 @@ def _trusted_for(collection: StoredCollection) -> str:
 
 
 def _next(collection: StoredCollection, folder: Path, config: Path | None) -> Iterator[NextStep]:
-    manifest, named = collection.manifest, config or "CONFIG"
+    manifest, named = collection.manifest, quote(str(config or "CONFIG"))
+    typed = quote(str(folder))
     if manifest.counts.unlabelled:
         yield NextStep(
             command=f"freshstack build {named} --mode rerecord --failed",
@@ -162,16 +167,16 @@ def _next(collection: StoredCollection, folder: Path, config: Path | None) -> It
         )
     elif uncalibrated(manifest):
         yield NextStep(
-            command=f"freshstack sample {folder} --for agreement --limit {LABELS_WANTED} "
+            command=f"freshstack sample {typed} --for agreement --limit {LABELS_WANTED} "
             "--out tasks.jsonl",
             why="draws pairs for people to label, which says how far the labels can be trusted",
             cost=f"{LABELS_WANTED} pairs to label",
         )
     yield NextStep(
-        command=f"freshstack retrieve {folder} --retriever hybrid --out hybrid.run",
+        command=f"freshstack retrieve {typed} --retriever hybrid --out hybrid.run",
         why="a run to begin with; --retriever package.module:name is your own",
     )
     yield NextStep(
-        command=f"freshstack report {folder} hybrid.run --out report.html",
+        command=f"freshstack report {typed} hybrid.run --out report.html",
         why="all that is known, on one page",
     )

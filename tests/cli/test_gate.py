@@ -55,10 +55,24 @@ def test_what_may_be_merged(
 ) -> None:
     done = freshstack("gate", COLLECTION, "--baseline", "baseline.run", "--run", new, *options)
     assert done.code == code, done.err
-    decision = json.loads(
+    data = json.loads(
         freshstack("gate", COLLECTION, "--baseline", "baseline.run", "--run", new, "--json").out
-    )["comparison"]["decisions"][0]
+    )
+    (decision,) = data["comparison"]["decisions"]
     assert (decision["run"], decision["against"]) == ("new", "baseline")
+    assert (data["analysis"]["run"], data["analysis"]["against"]) == ("new", "baseline")
+
+
+def test_what_is_worse_and_not_decided_is_said_to_be_worse(freshstack: Command, desk: Path) -> None:
+    """Ties are in the order of the ids: most of the new top is unjudged, and it is found lower."""
+    old = read_run("baseline.run")
+    write_run(
+        Run("ties", {query: dict.fromkeys(scores, 1.0) for query, scores in old.scores.items()}),
+        "ties.run",
+    )
+    done = freshstack("gate", COLLECTION, "--baseline", "baseline.run", "--run", "ties.run")
+    assert done.code == 5
+    assert "Worse: a difference was found: new is lower than baseline" in done.out
 
 
 def test_changed_documents_are_no_regression(freshstack: Command, desk: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -93,6 +94,18 @@ def test_what_comes_next(tmp_path: Path, built: Callable[[str], Built]) -> None:
     assert any(step.command.startswith("freshstack sample") for step in uncalibrated.next)
 
 
+def test_an_index_of_another_version_is_built_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "with spaces"
+    config = write_domain(folder, model=BASELINE)
+    build(config)
+    (manifest,) = (folder / "index/small").glob("*/index.json")
+    manifest.write_text("of another version")
+    assert doctor(config).faults == 0
+    build(config)
+    assert "chunks" in {check.part: check.said for check in doctor(config).checks}["[index]"]
+    assert shlex.split(status(config).next[0].command) == ["freshstack", "plan", str(config)]
+
+
 def test_deferred_requests_come_first(tmp_path: Path) -> None:
     with pytest.raises(FreshstackError, match="answer"):
         build(domain(tmp_path), mode="defer")
@@ -101,6 +114,9 @@ def test_deferred_requests_come_first(tmp_path: Path) -> None:
     found = status(tmp_path / "build.toml")
     assert found.there == (f"{waiting} deferred requests waiting",)
     assert found.next[0].command.startswith("freshstack requests")
+    requests = tmp_path / "requests/small.jsonl"  # of which the last are another build's
+    requests.write_text("".join(requests.read_text().splitlines(keepends=True)[:1]))
+    assert status(tmp_path / "build.toml").there == ("1 deferred request waiting",)
 
 
 def test_neither_a_configuration_nor_a_collection(tmp_path: Path) -> None:
