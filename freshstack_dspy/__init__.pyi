@@ -48,6 +48,7 @@ from .programs.support_judge import SupportJudge as SupportJudge
 from .programs.without_answers import ImportanceRater as ImportanceRater
 from .programs.without_answers import NuggetUpdater as NuggetUpdater
 from .programs.without_answers import RelevanceGrader as RelevanceGrader
+from .recipes.audit import audit as audit
 from .recipes.extend import extend as extend
 from .recipes.freshstack import FreshStack as FreshStack
 from .recipes.make import build as build

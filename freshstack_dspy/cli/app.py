@@ -34,6 +34,7 @@ _GROUPS: dict[str, list[Any]] = {
     "Look": [
         look.status,
         look.doctor,
+        look.audit,
         look.skill,
         look.show,
         look.explain,

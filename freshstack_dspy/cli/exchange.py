@@ -22,6 +22,7 @@ from freshstack_dspy.cli.command import (
     say,
     say_wrapped,
     slices_named,
+    to_type,
 )
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.pages.page import Page, Text, counted
@@ -129,7 +130,8 @@ def import_(
     complaints = []
     if collection.plain:
         complaints.append(f"{format} has no nuggets: each query is its own one, by its text")
-    return Outcome(built_page(collection, out), complaints=complaints)
+    hints = [to_type("look for faults in its labels", f"freshstack audit {out}")]
+    return Outcome(built_page(collection, out), hints, complaints=complaints)
 
 
 @command

@@ -1,4 +1,4 @@
-"""`freshstack status`, `doctor`, `skill`, `show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
+"""`freshstack status`, `doctor`, `audit`, `skill`, `show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,6 +36,17 @@ def doctor(config: Path, *, ask: bool = False) -> Outcome:
     with ProgressBars() as bars:
         checkup = checked(config, ask=ask, progress=bars)
     return Outcome(checkup, code=int(checkup.faults > 0))
+
+
+@command
+def audit(collection: Path, *, config: Path | None = None) -> Shown:
+    """Look for faults in labels, as those of a golden set; no model is asked, nothing changed.
+
+    Args:
+        config: TOML file with [model] and [judge]: also say what judging unjudged chunks costs.
+    """
+    with ProgressBars() as bars:
+        return fs.audit(collection, config, progress=bars)
 
 
 @command

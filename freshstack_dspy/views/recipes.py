@@ -36,6 +36,7 @@ from freshstack_dspy.views.collection import tallies_table
 
 COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")
 _WITHOUT_NUGGETS = "without nuggets, as the answer states no fact or the step failed"
+_NOTHING_EXPECTED = "without anything expected that is in the corpus"
 _STEPS = (
     "recorded: replies that were there; re-asked: invalid ones, sent back; closed-book answers: "
     "without documents, to search with; contamination: what the model knows without them"
@@ -338,7 +339,8 @@ def _counts(collection: Collection, path: Path) -> Iterator[str]:
     bare = {one.query_id: one.slice for one in collection.slices if not one.nuggets}
     irrelevant = [query_id for query_id, name in bare.items() if name == "unanswerable"]
     yield from _named(irrelevant, "for which nothing relevant was found")
-    yield from _named([id_ for id_ in bare if id_ not in irrelevant], _WITHOUT_NUGGETS)
+    why = _NOTHING_EXPECTED if collection.plain else _WITHOUT_NUGGETS
+    yield from _named([id_ for id_ in bare if id_ not in irrelevant], why)
     if any(one.chunk_ids for one in collection.nuggets):
         yield f"{FROM_PASSAGES}; for an estimate type: freshstack diagnose {path}"
     if measured := collection.left_out():
