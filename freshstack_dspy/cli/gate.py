@@ -78,11 +78,8 @@ def gate(
 
 
 def _retrieved(collection: "fs.Collection", retriever: str | None, bars: ProgressBars) -> Any:
-    from freshstack_dspy.collection.retrieve import own_retriever
-
     assert retriever is not None
-    named = own_retriever(retriever, "--retriever", Path.cwd()) if ":" in retriever else retriever
-    run = fs.retrieve(collection, named, progress=bars)
+    run = fs.retrieve(collection, retriever, progress=bars)
     if not isinstance(run, fs.Run):
         raise ConfigError(
             f"--retriever {retriever} gives passages, and freshstack gate takes chunks of the "

@@ -157,8 +157,6 @@ def retrieve(
         then = "evaluate" if with_ in ("answer", "nuggets") else "compare"
         say(f"{then} them: freshstack {then} {collection} {out}/*")
         return
-    from freshstack_dspy.collection.retrieve import check_retriever, own_retriever
-    from freshstack_dspy.config import base_of
     from freshstack_dspy.recipes.opening import search_models, with_models_for
     from freshstack_dspy.records import searched_with
     from freshstack_dspy.stored.passages import write_passages
@@ -169,11 +167,10 @@ def retrieve(
     if plan:
         _print_plan(fs.Collection.load(collection), name, settings, with_)
         return
-    module, _, own = name.rpartition(":")
-    own = searched_with(own, with_)
-    run_path, passages_path = out or Path(f"{own}.run"), out or Path(f"{own}.jsonl")
+    run_name = searched_with(name.rpartition(":")[2], with_)
+    run_path, passages_path = out or Path(f"{run_name}.run"), out or Path(f"{run_name}.jsonl")
     check_out(run_path, replace=replace)
-    if module:
+    if ":" in name:
         check_out(passages_path, replace=replace)
     searched = fs.Collection.load(collection)
     with (
@@ -181,10 +178,9 @@ def retrieve(
         search_models(settings, **options) as models,
         _warnings_at_end(),
     ):
-        check_retriever(name, models)
         run: Any = fs.retrieve(
             searched,
-            own_retriever(base_of(name), "--retriever", Path.cwd()) if module else name,
+            name,
             with_=with_,
             depth=k,
             models=models,
@@ -197,7 +193,7 @@ def retrieve(
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
         run = searched.files.passages_of(run)
     if isinstance(run, fs.Run):
-        path, run = run_path, fs.Run(own if module else run.name, run.scores)
+        path = run_path
         fs.write_run(run, path)
         results = {query: len(ranking) for query, ranking in run.rankings.items()}
     else:
@@ -207,8 +203,8 @@ def retrieve(
             query: len(passages) + len(run.unplaced.get(query, ()))
             for query, passages in run.passages.items()
         }
-    line = f"{path}: {counted(len(results), 'query', 'queries')} by {own if module else run.name}"
-    if module:  # where the retriever decides, it may be fewer than measures look at
+    line = f"{path}: {counted(len(results), 'query', 'queries')} by {run.name}"
+    if ":" in name:  # where the retriever decides, it may be fewer than measures look at
         line += f", at most {counted(max(results.values()), 'result')} each"
     say(line)
     say(f"measure it: freshstack evaluate {collection} {path}")

@@ -102,15 +102,16 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
             score), to dictionaries with path, start, end, text, score and unit ("chars" or
             "bytes"), or to documents; or a retriever of LangChain, LlamaIndex, Haystack or
             PyTerrier. Its results are placed in the corpus' files; if all are chunks, it is a run
-            of chunks.
+            of chunks. `package.module:name` is imported; what can be called without arguments
+            gives the retriever.
         with_: What is searched with: "question", "sub_questions", "closed_book_answer", "answer" or
             "nuggets". If not the question, the run's name says so: `hybrid@nuggets`. Queries
             without such a text are left out, with a warning.
         depth: How many chunks for each query. A retriever of your own is given this number
             if it has a parameter k or top_k; else it decides by itself.
         slices: Whose queries; None: every query that has a nugget.
-        models: Embedders next to `lsa`, and what `NAME+rerank` reranks by. What a retriever of your
-            own finds is reranked where there is a reranker.
+        models: Embedders next to `lsa`, and what `NAME+rerank` reranks by. What an object of your own
+            finds is reranked where there is a reranker.
         fusion: How `hybrid` fuses.
         index_path: Where indexes are kept. That of the collection's build is opened if it holds
             the same chunks; else one is built next to it, and opened from then on.
@@ -125,19 +126,22 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
         CollectionError: There is no such query or text, or no chunk has a text; a retriever of your
             own raises, returns other things or nothing at all, or nothing that is in the corpus.
     """
+    name = retriever if isinstance(retriever, str) else name_of(retriever)
     if isinstance(retriever, str):
         check_retriever(retriever, models)
+        if is_imported(base_of(retriever)):
+            name = retriever.rpartition(":")[2]
+            if base_of(name) == name:
+                models = models._replace(reranker=None)
+            retriever = own_retriever(base_of(retriever), "--retriever", Path.cwd())
+    elif models.reranker is not None:
+        name += RERANKED
     collection = StoredCollection.load(collection)
     texts = texts_of(collection, queries_of(collection, slices), with_)
     if not isinstance(retriever, str):
+        name = searched_with(name, with_)
         with showing(progress) as shown:
-            name, reranks = name_of(retriever), models.reranker is not None
-            name = searched_with(f"{name}{RERANKED}" if reranks else name, with_)
-            most = models.rerank_depth if reranks else depth
-            run = retrieve_by(collection, retriever, texts, most, name, shown)
-            if not reranks:
-                return run
-            return rerank_run(collection, run, texts, depth, models, index_path, shown)
+            return retrieve_by(collection, retriever, texts, depth, name, models, index_path, shown)
     with showing(progress) as shown:
         index = open_index(collection, retriever, models, index_path, shown, k1=k1, b=b)
         with one_part(shown, "search", lambda: f"{len(texts):,} queries"):
@@ -215,37 +219,38 @@ def retrieve_by(
     texts: Texts,
     depth: int,
     name: str,
+    models: Models,
+    index_path: Path | str,
     progress: Progress,
 ) -> Run | PassageRun:
-    """Search with a retriever of one's own, and place what it finds.
+    """Search with a retriever of one's own, place what it finds, and rerank it if there is a reranker.
 
     It is a run of chunks where all hits are chunks, and one of passages otherwise.
     """
     joined = {query_id: "\n".join(parts) for query_id, parts in texts.items()}
-    hits = run_retriever(retriever, joined, depth, progress)
+    reranks = models.reranker is not None
+    hits = run_retriever(retriever, joined, models.rerank_depth if reranks else depth, progress)
     every = [hit for query_hits in hits.values() for hit in query_hits]
     chunk_ids = collection.corpus.ids
+    run: Run | PassageRun
     if all(hit.chunk_id in chunk_ids for hit in every):
         best: dict[str, dict[str, float]] = {query: {} for query in hits}
         for query, query_hits in hits.items():
             for hit in query_hits:  # in descending order: the first score of a chunk is its best
                 best[query].setdefault(hit.chunk_id or "", hit.score)
-        return Run.from_scores(best, name=name)
-    files = collection.files
-    run = files.place_all(hits, name)
-    if lost := sum(map(len, run.unplaced.values())):
-        first = next(hit for hit in every if files.find(hit) is None)
-        message = (
-            f"{lost:,} of {len(every):,} results of {name} cannot be placed in a file of the "
-            f"corpus; the first: {files.why_unplaced(first)}"
-        )
-        if lost == len(every):
-            raise CollectionError(message)
-        warnings.warn(message, stacklevel=3)
-    return run
+        run = Run.from_scores(best, name=name)
+    else:
+        files = collection.files
+        run = files.place_all(hits, name)
+        if lost := sum(map(len, run.unplaced.values())):
+            first = next(hit for hit in every if files.find(hit) is None)
+            check_placed(name, lost, len(every), files.why_unplaced(first))
+    if not reranks:
+        return run
+    return _reranked(collection, run, texts, depth, models, index_path, progress)
 
 
-def rerank_run(
+def _reranked(
     collection: StoredCollection,
     run: Run | PassageRun,
     texts: Texts,
@@ -390,64 +395,72 @@ def run_retriever(
     Raises:
         CollectionError: It is no retriever, raises, returns other things, or nothing for any query.
     """
-    progress = progress or NoProgress()
-    search, name = search_of(retriever, depth), name_of(retriever)
+    progress, search = progress or NoProgress(), OwnSearch(retriever, depth)
     best: dict[str, list[Hit]] = {}
-    order = Order()
     progress.start("search", len(texts))
     for done, (query_id, text) in enumerate(texts.items()):
-        where = f"at query {query_id!r}, after {done} of {len(texts)}"
-        best[query_id] = best_hits(search, text, depth, name, where, order)
+        best[query_id] = search(text, f"at query {query_id!r}, after {done} of {len(texts)}")
         progress.advance("search")
     progress.finish("search", f"{len(texts):,} queries")
     if not any(best.values()):
-        raise CollectionError(f"{name} returned nothing for any of {len(texts)} queries")
-    order.warn_if_reversed(name)
+        raise CollectionError(f"{search.name} returned nothing for any of {len(texts)} queries")
+    search.warn_if_reversed()
     return best
 
 
-class Order:
-    """Whether a retriever's results come with the lowest score first, as distances do."""
+class OwnSearch:
+    """A retriever of one's own: from a text to its best hits, the best first.
 
-    def __init__(self) -> None:
-        self._rises: set[bool] = set()
+    Raises:
+        CollectionError: It is no retriever, raises, or returns other things.
+    """
 
-    def see(self, hits: Sequence[Hit]) -> None:
-        """Look at the results of one search."""
+    def __init__(self, retriever: Any, depth: int, name: str | None = None) -> None:
+        self.name, self._depth = name or name_of(retriever), depth
+        self._search, self._rises = search_of(retriever, depth), set[bool]()
+
+    def __call__(self, text: str, where: str) -> list[Hit]:
+        """Search for one text; errors say `where`."""
+        try:
+            results = self._search(text)
+            if isinstance(results, Iterator):
+                results = list(results)
+        except Exception as error:  # a retriever may raise anything
+            fault = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise CollectionError(f"{self.name} raised {fault}, {where}") from error
+        try:
+            hits = hits_of(results)
+        except CollectionError as error:
+            raise CollectionError(f"{self.name} returned {error}, {where}") from None
         steps = (second.score - first.score for first, second in pairwise(hits))
         self._rises.update(step > 0 for step in steps if step)
+        return sorted(hits, key=lambda hit: -hit.score)[: self._depth]
 
-    def warn_if_reversed(self, name: str) -> None:
-        """Warn of scores that only rise."""
+    def warn_if_reversed(self) -> None:
+        """Warn of scores that only rise, as distances do."""
         if self._rises == {True}:
             warnings.warn(
-                f"the results of {name} come with the lowest score first, and the highest counts as "
-                "the best: where scores are distances, return them negated, or without scores",
+                f"the results of {self.name} come with the lowest score first, and the highest "
+                "counts as the best: where scores are distances, return them negated, or without "
+                "scores",
                 stacklevel=2,
             )
 
 
-def best_hits(
-    search: Callable[[str], Any], text: str, depth: int, name: str, where: str, order: Order
-) -> list[Hit]:
-    """Search for one text; give the best hits, the best first.
+def check_placed(name: str, lost: int, results: int, why: str) -> None:
+    """Warn of results without a place in the corpus.
 
     Raises:
-        CollectionError: The retriever raises, or returns other things; it says `where`.
+        CollectionError: None has one.
     """
-    try:
-        results = search(text)
-        if isinstance(results, Iterator):
-            results = list(results)
-    except Exception as error:  # a retriever may raise anything
-        fault = f"{type(error).__name__}: {error}".removesuffix(": ")
-        raise CollectionError(f"{name} raised {fault}, {where}") from error
-    try:
-        hits = hits_of(results)
-    except CollectionError as error:
-        raise CollectionError(f"{name} returned {error}, {where}") from None
-    order.see(hits)
-    return sorted(hits, key=lambda hit: -hit.score)[:depth]
+    if lost:
+        message = (
+            f"{lost:,} of {results:,} results of {name} cannot be placed in a file of the corpus; "
+            f"the first: {why}"
+        )
+        if lost == results:
+            raise CollectionError(message)
+        warnings.warn(message, stacklevel=3)
 
 
 def own_retriever(name: str, what: str, folder: Path) -> Any:

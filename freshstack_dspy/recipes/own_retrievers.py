@@ -10,7 +10,6 @@ import inspect
 import math
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from freshstack_dspy.collection.retrieve import Order, best_hits, own_retriever, search_of
+from freshstack_dspy.collection.retrieve import OwnSearch, check_placed, own_retriever
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.request import SearchRequest, sha256_of, text_hash
 from freshstack_dspy.lm.store import Recorded
@@ -29,13 +28,11 @@ from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.run import is_passages, read_run
 from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.progress import NoProgress, Progress
-from freshstack_dspy.records import Chunk, ScoredChunk, Technique, ranked
+from freshstack_dspy.records import Chunk, ScoredChunk, ranked
 from freshstack_dspy.stored.passages import Files, read_passages
 
 Text = tuple[str, str]
 """A query id and a text that is searched for."""
-Ask = Callable[[Text, str], list[Hit]]
-"""From a text, and where in the work that is, to the best hits."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +108,17 @@ class OwnRetriever:
 
     name: str
     identity: str
-    ask: Ask
-    only: Technique | None = None
-    """The technique that it counts for; None: all."""
-    recorded: bool = True
-    """Whether what it finds is recorded for the next build; a run file is a record itself."""
+    source: OwnSearch | Mapping[str, list[Hit]]
+    """What is asked; or the hits of a run file by query id, which counts for the technique `question`
+    alone, and of which nothing is recorded."""
     workers: int = 1
-    order: Order = field(default_factory=Order)
     account: Account = field(default_factory=Account)
     checked: bool = False
-    hint: str = ""
-    """What to say where it returns nothing at all."""
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is a run file."""
+        return not isinstance(self.source, OwnSearch)
 
     def search(
         self, texts: Sequence[Text], depth: int, placing: Placing, records: Records
@@ -134,13 +131,13 @@ class OwnRetriever:
         lock, done = threading.Lock(), 0
         self.account = Account()
 
-        def one(text: Text) -> list[ScoredChunk]:
+        def search(text: Text) -> list[ScoredChunk]:
             nonlocal done
             request = records.request(self, depth, text)
-            value: Any = records.earlier(request) if self.recorded else None
+            value: Any = None if self.is_run else records.earlier(request)
             if value is None or not value["chunks"]:  # its index may have been mended since
                 value = self._asked(text, depth, placing, f"after {done} of {len(texts)}")
-                if self.recorded:
+                if not self.is_run:
                     records.keep(request, value)
             with lock:
                 done += 1
@@ -150,11 +147,11 @@ class OwnRetriever:
 
         records.progress.start("retrievers", len(texts))
         if self.workers == 1:  # of this thread: it may have been made for no other, as by SQLite
-            found = [*map(one, texts)]
+            rankings = [*map(search, texts)]
         else:
-            found = map_in_order(one, texts, workers=self.workers)
+            rankings = map_in_order(search, texts, workers=self.workers)
         records.progress.finish("retrievers", self.note)
-        return found
+        return rankings
 
     def recorded_before(
         self, texts: Sequence[Text], depth: int, records: Records
@@ -165,7 +162,12 @@ class OwnRetriever:
 
     def _asked(self, text: Text, depth: int, placing: Placing, done: str) -> Any:
         where = f"at query {text[0]!r}, {done}"
-        hits = self.ask(text, where)
+        source = self.source
+        hits = (
+            source(text[1], where)
+            if isinstance(source, OwnSearch)
+            else source.get(text[0], [])[:depth]
+        )
         if wrong := [hit for hit in hits if not math.isfinite(hit.score)]:
             raise CollectionError(
                 f"{self.name} returned the score {wrong[0].score}, {where}; scores are finite"
@@ -200,18 +202,15 @@ class OwnRetriever:
             return
         self.checked = True
         if not account.results:
+            hint = ""
+            if not isinstance(self.source, OwnSearch):
+                hint = f"; its queries are {', '.join(map(repr, sorted(self.source)[:3]))}, …"
             raise CollectionError(
-                f"{self.name} returned nothing for any of {account.texts} texts{self.hint}"
+                f"{self.name} returned nothing for any of {account.texts} texts{hint}"
             )
-        if account.lost:
-            message = (
-                f"{account.lost:,} of {account.results:,} results of {self.name} cannot be placed "
-                f"in a file of the corpus; the first: {account.why}"
-            )
-            if account.lost == account.results:
-                raise CollectionError(message)
-            warnings.warn(message, stacklevel=2)
-        self.order.warn_if_reversed(self.name)
+        check_placed(self.name, account.lost, account.results, account.why)
+        if isinstance(self.source, OwnSearch):
+            self.source.warn_if_reversed()
 
 
 def open_retriever(name: str, source: Any, depth: int, folder: Path) -> OwnRetriever:
@@ -222,26 +221,16 @@ def open_retriever(name: str, source: Any, depth: int, folder: Path) -> OwnRetri
         ConfigError: There is no such module or object.
     """
     if isinstance(source, Path):
-        identity, hits = _read(source)
-        return OwnRetriever(
-            name,
-            identity,
-            lambda text, _: hits.get(text[0], [])[:depth],
-            only="question",
-            recorded=False,
-            hint=f"; its queries are {', '.join(map(repr, sorted(hits)[:3]))}, …",
-        )
+        return OwnRetriever(name, *_read(source))
     module = None
     if isinstance(source, str):
         module = source.partition(":")[0]
         source = own_retriever(source, "pool.retrievers:", folder)
-    search, order = search_of(source, depth), Order()
     return OwnRetriever(
         name,
         identity_of(source, module),
-        lambda text, where: best_hits(search, text[1], depth, name, where, order),
+        OwnSearch(source, depth, name),
         workers=getattr(source, "concurrency", 1),
-        order=order,
     )
 
 
@@ -332,7 +321,9 @@ def recorded_identities(
 def raise_if_not_recorded(sources: Mapping[str, Any]) -> None:
     """Raise a CollectionError where a replay lacks a pool, unless run files can be read for it."""
     if missing := [
-        name for name, one in sources.items() if not isinstance(one, Path) or not one.exists()
+        name
+        for name, source in sources.items()
+        if not isinstance(source, Path) or not source.exists()
     ]:
         raise CollectionError(
             f"no pool by {', '.join(missing)} is recorded for these questions, this corpus and these "

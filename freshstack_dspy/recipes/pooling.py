@@ -189,12 +189,12 @@ class Searches:
                 ((query_id, technique), text)
                 for technique in config.techniques
                 for query_id, of_query in texts.items()
-                if technique in of_query and retriever.only in (None, technique)
+                if technique in of_query and (technique == "question" or not retriever.is_run)
                 for text in searched(of_query[technique], config.lists)
             ]
             asked = [(query_id, text) for (query_id, _), text in places]
             rankings: list[list[ScoredChunk]] | None
-            if retriever.recorded and isinstance(session, Session) and session.dry:
+            if not retriever.is_run and isinstance(session, Session) and session.dry:
                 rankings = retriever.recorded_before(asked, config.depth, self._records)
             else:
                 rankings = retriever.search(asked, config.depth, self._placing, self._records)

@@ -11,7 +11,6 @@ from freshstack_dspy.collection.retrieve import (
     open_index,
     own_retriever,
     queries_of,
-    rerank_run,
     retrieve_by,
     run_name,
     search,
@@ -94,7 +93,10 @@ def retrieve_all(
     with ExitStack() as opened:
         open_models = partial(search_models, mode=mode, progress=progress)
         candidates = _candidates(
-            settings, collection, with_, lambda of: opened.enter_context(open_models(of))
+            settings,
+            collection,
+            with_,
+            lambda needing: opened.enter_context(open_models(needing)),
         )
         if not replace:
             _check_free(folder, candidates)
@@ -111,13 +113,16 @@ def retrieve_all(
         files = {}
         for each in candidates:
             if index is None or each.own is not None:
-                reranks = base_of(each.by) != each.by
-                most = each.models.rerank_depth if reranks else depth
-                run = retrieve_by(collection, each.own, each.texts, most, each.name, shown)
-                if reranks:
-                    run = rerank_run(
-                        collection, run, each.texts, depth, each.models, where.path, shown
-                    )
+                run = retrieve_by(
+                    collection,
+                    each.own,
+                    each.texts,
+                    depth,
+                    each.name,
+                    each.models if base_of(each.by) != each.by else NO_MODELS,
+                    where.path,
+                    shown,
+                )
             else:
                 searched = index.reranked_by(each.models.reranker, each.models.rerank_depth)
                 run = search(searched, each.texts, each.by, depth, each.fusion)
@@ -136,32 +141,32 @@ def _candidates(
     """Open all that the retrievers need: what is not there is found now."""
     listed = settings.retriever or _all_of(settings, collection.manifest.counts.chunks)
     if with_ != "question":
-        asking = (one for one in listed if one.with_ == "question")
-        listed = [one.model_copy(update={"with_": with_}) for one in asking]
+        asking = (each for each in listed if each.with_ == "question")
+        listed = [each.model_copy(update={"with_": with_}) for each in asking]
     queries = queries_of(collection)
-    techniques: dict[Technique, None] = dict.fromkeys(one.with_ for one in listed)
+    techniques: dict[Technique, None] = dict.fromkeys(each.with_ for each in listed)
     texts = {technique: texts_of(collection, queries, technique) for technique in techniques}
-    needed = [base_of(one.by) if one.reranker else one.by for one in listed]
-    needed += [one.reranker.vectors or LSA for one in listed if one.reranker]
+    needed = [base_of(each.by) if each.reranker else each.by for each in listed]
+    needed += [each.reranker.vectors or LSA for each in listed if each.reranker]
     settings = with_models_for(settings, needed)
     models = models_of(settings)
     candidates = []
-    for one in listed:
-        of, own, base = models, None, base_of(one.by)
+    for each in listed:
+        searching, own, base = models, None, base_of(each.by)
         if is_imported(base):
-            own = own_retriever(base, f"retriever {one.name!r}:", settings.file.parent)
-        if one.reranker:
-            alone = settings.model_copy(update={"embedder": (), "reranker": one.reranker})
-            of = models_of(alone)._replace(embedders=models.embedders)
-        fusion = one.fusion or settings.fusion
-        candidates.append(_Candidate(one.run, one.by, own, of, fusion, texts[one.with_]))
+            own = own_retriever(base, f"retriever {each.name!r}:", settings.file.parent)
+        if each.reranker:
+            alone = settings.model_copy(update={"embedder": (), "reranker": each.reranker})
+            searching = models_of(alone)._replace(embedders=models.embedders)
+        fusion = each.fusion or settings.fusion
+        candidates.append(_Candidate(each.run, each.by, own, searching, fusion, texts[each.with_]))
     return candidates
 
 
 def _all_of(settings: BuildConfig, chunks: int) -> list[RetrieverConfig]:
     """All retrievers of an index of this size with these models."""
     has_lsa = settings.index.lexical == "bm25s" and chunks <= MOST_CHUNKS
-    names = [BM25, *[LSA] * has_lsa, *(one.name for one in settings.embedder), HYBRID]
+    names = [BM25, *[LSA] * has_lsa, *(each.name for each in settings.embedder), HYBRID]
     names += [f"{HYBRID}{RERANKED}"] * (settings.reranker is not None)
     return [RetrieverConfig(name=run_name(name, settings.fusion), retriever=name) for name in names]
 

@@ -176,26 +176,6 @@ def label_of(folder: Path, **fields: Any) -> ReportLabel:
     return ReportLabel(**{**ids, "report": task.answer, "label": 0, "annotator": "ana", **fields})
 
 
-@pytest.mark.parametrize(
-    ("evidence", "said"),
-    [([[0, 3]], "evidence 0 to 3 of the report is"), ([[5, 99_999]], "evidence 5 to 99999 is not")],
-)
-def test_labels_whose_offsets_do_not_give_the_words_are_refused(
-    folder: Path,
-    tmp_path: Path,
-    freshstack: Command,  # noqa: F811
-    evidence: Any,
-    said: str,
-) -> None:
-    line = label_of(folder).model_dump() | {"evidence": evidence, "marked": ["xyz"], "label": 1}
-    file = tmp_path / "labels.jsonl"
-    file.write_text(json.dumps(line) + "\n")
-
-    done = freshstack("import-labels", file, "--collection", folder / "collection")
-    assert done.code == 1
-    assert f"{file}:1: not a label: {said}" in done.err
-
-
 def test_labels_of_other_reports_are_counted_or_refused(folder: Path) -> None:
     known, changed = label_of(folder), label_of(folder, report="Another text.", annotator="bob")
     other = label_of(folder, run_id="another")
