@@ -710,9 +710,9 @@ class PoolConfig(Section):
         """One's own retrievers by name: a path, the name of an object to import, or an object."""
         named = zip(self.names, self.retrievers, strict=True)
         return {
-            name: base_of(one) if isinstance(one, str) else one
-            for name, one in named
-            if not isinstance(one, str) or is_imported(base_of(one))
+            name: base_of(retriever) if isinstance(retriever, str) else retriever
+            for name, retriever in named
+            if not isinstance(retriever, str) or is_imported(base_of(retriever))
         }
 
     @property

@@ -1,12 +1,10 @@
 """Stores that run here: PostgreSQL with pgvector, and what of OpenSearch's API the docs use."""
 
 import json
-import math
 import re
 import tempfile
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,7 +49,7 @@ def opensearch() -> Iterator[str]:
 
     It refuses what OpenSearch refuses: bulks that are not lines of JSON, fields of another kind,
     results beyond the window, queries of too many words, scrolls that are not open; and it finds only
-    what was refreshed, by BM25.
+    what was refreshed, by the number of its words in common.
     """
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
@@ -88,21 +86,13 @@ class _Index:
         self.waiting = []
 
     def match(self, field: str, text: str) -> Iterator[tuple[float, int]]:
-        """Score and number of every document with one of the words."""
+        """Score and number of every document with one of the words: how many it has."""
         words = set(_words(text))
         if len(words) > CLAUSES:
             raise _RefusedError(400, "too_many_clauses", f"maxClauseCount is set to {CLAUSES}")
-        counts = [Counter(_words(str(document.get(field, "")))) for document in self.shown]
-        mean = sum(map(Counter.total, counts)) / max(1, len(counts))
-        n = {word: sum(word in count for count in counts) for word in words}
-        idf = {word: math.log(1 + (len(counts) - n[word] + 0.5) / (n[word] + 0.5)) for word in n}
-        for number, count in enumerate(counts):
-            length = 1.2 * (0.25 + 0.75 * count.total() / (mean or 1))
-            terms = [
-                idf[word] * count[word] / (count[word] + length) for word in words & set(count)
-            ]
-            if terms:
-                yield sum(terms), number
+        for number, document in enumerate(self.shown):
+            if common := words & {*_words(str(document.get(field, "")))}:
+                yield float(len(common)), number
 
 
 def _words(text: str) -> list[str]:

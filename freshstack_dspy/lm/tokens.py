@@ -36,7 +36,7 @@ _LONGEST_TOKEN = 128
 
 def count_tokens(text: str, vocabulary: Vocabulary = "cl100k_base") -> int:
     """Count the tokens of a text; special tokens in it are plain text."""
-    return len(_loaded(vocabulary).encode_ordinary(text))
+    return len(encoding(vocabulary).encode_ordinary(text))
 
 
 def cut(text: str, tokens: int) -> str:
@@ -48,14 +48,9 @@ def cut(text: str, tokens: int) -> str:
     return encoding().decode_bytes(encoded[:tokens]).decode("utf-8", "ignore")
 
 
-def encoding() -> tiktoken.Encoding:
-    """Give cl100k_base; a ConfigError if the installed LiteLLM lacks it."""
-    return _loaded("cl100k_base")
-
-
 @functools.cache
-def _loaded(vocabulary: Vocabulary) -> tiktoken.Encoding:
-    """Load a vocabulary, once in a process."""
+def encoding(vocabulary: Vocabulary = "cl100k_base") -> tiktoken.Encoding:
+    """Load a vocabulary, once in a process; a ConfigError if the installed LiteLLM lacks it."""
     name, pattern = _VOCABULARIES[vocabulary]
     spec = importlib.util.find_spec("litellm")
     file = Path((spec and spec.origin) or "").parent / _FOLDER / name

@@ -165,11 +165,11 @@ def write_sub_questions(work: Work, made: Contents) -> Contents:
     Those that a report comes with are taken as they are.
     """
     assert work.groups is not None
-    given = work.groups.questions
-    inputs = [{"query": query} for query in made.queries if query.query_id not in given]
+    known = work.groups.questions
+    inputs = [{"query": query} for query in made.queries if query.query_id not in known]
     writer = work.recipe.sub_question_writer
     new, failures = ask(work.session, "nuggets", writer, inputs, nuggets_in)
-    ours = [sub_questions_of(one, given.get(one.query_id, ()), None) for one in made.queries]
+    ours = [sub_questions_of(query, known.get(query.query_id, ()), None) for query in made.queries]
     nuggets = tuple(chain(*ours, *new))
     return replace(made, nuggets=nuggets, failures=(*made.failures, *failures))
 
@@ -182,7 +182,7 @@ def write_requests(work: Work, made: Contents) -> Contents:
     inputs = [{"query": query} for query in made.queries if not query.text]
     writer = work.recipe.request_writer
     new, failures = ask(work.session, "request", writer, inputs, lambda _, reply, __: reply.query)
-    by_id = {one.query_id: one for one in new}
+    by_id = {query.query_id: query for query in new}
     requested = (by_id.get(query.query_id, query) for query in made.queries)
     queries = tuple(query for query in requested if query.text)
     return replace(made, queries=queries, failures=(*made.failures, *failures))
@@ -190,14 +190,14 @@ def write_requests(work: Work, made: Contents) -> Contents:
 
 def pool_relevant(work: Work, made: Contents) -> Contents:
     """Keep the relevant passages of the queries that have a request and sub-questions."""
-    for found, what in ((made.passages, "passages"), (made.nuggets, "sub-questions")):
-        if not found:
+    for records, what in ((made.passages, "passages"), (made.nuggets, "sub-questions")):
+        if not records:
             why = made.failures[0].message if made.failures else "there were none"
             raise FatalModelError(f"no {what} came of any group; the first failure: {why}")
-    requested = {one.query_id for one in made.queries}
-    nuggets = tuple(one for one in made.nuggets if one.query_id in requested)
-    asked = {one.query_id for one in nuggets}
-    pool = tuple(one for one in made.pool if one.query_id in asked)
+    requested = {query.query_id for query in made.queries}
+    nuggets = tuple(nugget for nugget in made.nuggets if nugget.query_id in requested)
+    asked = {nugget.query_id for nugget in nuggets}
+    pool = tuple(candidate for candidate in made.pool if candidate.query_id in asked)
     note = f"{len(pool)} relevant passages of {len(asked)} reports"
     report(work.session.progress, "pool", note)
     return replace(made, nuggets=nuggets, pool=pool)

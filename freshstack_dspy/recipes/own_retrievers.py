@@ -9,13 +9,12 @@ import hashlib
 import inspect
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import JsonValue
 from pydantic_core import from_json
@@ -89,20 +88,6 @@ class Placing:
 
 
 @dataclass
-class Account:
-    """What a retriever returned for the texts of one search."""
-
-    texts: int = 0
-    empty: int = 0
-    """Texts without a result."""
-    results: int = 0
-    lost: int = 0
-    """Results without a place in the corpus."""
-    why: str = ""
-    """Why the first of them has none."""
-
-
-@dataclass
 class OwnRetriever:
     """A retriever of one's own that is open."""
 
@@ -112,7 +97,8 @@ class OwnRetriever:
     """What is asked; or the hits of a run file by query id, which counts for the technique `question`
     alone, and of which nothing is recorded."""
     workers: int = 1
-    account: Account = field(default_factory=Account)
+    answers: list[Any] = field(default_factory=list)
+    """What it returned for each text of its last search, as it is recorded."""
     checked: bool = False
 
     @property
@@ -128,20 +114,18 @@ class OwnRetriever:
         Raises:
             CollectionError: It raises, or returns what it may not; what it found so far is recorded.
         """
-        lock, done = threading.Lock(), 0
-        self.account = Account()
+        self.answers = []
 
         def search(text: Text) -> list[ScoredChunk]:
-            nonlocal done
             request = records.request(self, depth, text)
             value: Any = None if self.is_run else records.earlier(request)
             if value is None or not value["chunks"]:  # its index may have been mended since
-                value = self._asked(text, depth, placing, f"after {done} of {len(texts)}")
+                value = self._asked(
+                    text, depth, placing, f"after {len(self.answers)} of {len(texts)}"
+                )
                 if not self.is_run:
                     records.keep(request, value)
-            with lock:
-                done += 1
-                self._enter(value)
+            self.answers.append(value)
             records.progress.advance("retrievers")
             return _ranking(value)
 
@@ -176,20 +160,15 @@ class OwnRetriever:
         value: dict[str, Any] = {"chunks": [[*each] for each in chunks], "results": len(hits)}
         return value | ({"lost": len(lost), "why": placing.why(lost[0])} if lost else {})
 
-    def _enter(self, value: Mapping[str, Any]) -> None:
-        account = self.account
-        account.texts += 1
-        account.empty += value["results"] == 0
-        account.results += value["results"]
-        account.lost += value.get("lost", 0)
-        account.why = account.why or value.get("why", "")
+    def _sum(self, what: Literal["results", "lost"]) -> int:
+        return sum(value.get(what, 0) for value in self.answers)
 
     @property
     def note(self) -> str:
         """How much it found."""
-        account = self.account
-        note = f"{self.name}: {account.results:,} results for {account.texts:,} texts"
-        return note + (f", none for {account.empty:,}" if account.empty else "")
+        empty = sum(not value["results"] for value in self.answers)
+        note = f"{self.name}: {self._sum('results'):,} results for {len(self.answers):,} texts"
+        return note + (f", none for {empty:,}" if empty else "")
 
     def check(self) -> None:
         """Warn of results outside the corpus, once; nothing where it has not searched yet.
@@ -197,18 +176,18 @@ class OwnRetriever:
         Raises:
             CollectionError: All are, or there are none.
         """
-        account = self.account
-        if self.checked or not account.texts:
+        if self.checked or not self.answers:
             return
         self.checked = True
-        if not account.results:
+        if not self._sum("results"):
             hint = ""
             if not isinstance(self.source, OwnSearch):
                 hint = f"; its queries are {', '.join(map(repr, sorted(self.source)[:3]))}, …"
             raise CollectionError(
-                f"{self.name} returned nothing for any of {account.texts} texts{hint}"
+                f"{self.name} returned nothing for any of {len(self.answers)} texts{hint}"
             )
-        check_placed(self.name, account.lost, account.results, account.why)
+        why = next((value["why"] for value in self.answers if value.get("lost")), "")
+        check_placed(self.name, self._sum("lost"), self._sum("results"), why)
         if isinstance(self.source, OwnSearch):
             self.source.warn_if_reversed()
 

@@ -243,15 +243,15 @@ class Searches:
                 names = [name for name in settings.names if name not in unknown] or ["bm25"]
                 settings = settings.model_copy(update={"retrievers": tuple(names)})
             candidates |= {query_id: [] for query_id in missing}
-            for one in pool(self.index, missing, settings, config.fusion, own):
-                candidates[one.query_id].append(one)
+            for candidate in pool(self.index, missing, settings, config.fusion, own):
+                candidates[candidate.query_id].append(candidate)
             for query_id in () if unknown else missing:
-                rows = [_row(one, settings) for one in candidates[query_id]]
+                rows = [_row(candidate, settings) for candidate in candidates[query_id]]
                 session.record_search(requests[query_id], rows)
             if asks and not unknown:
                 known = before | {request.key for request in requests.values()}
                 session.record_search(replies, [*sorted(session.used().keys() - known)])
-        return [one for query_id in texts for one in candidates[query_id]]
+        return [*chain.from_iterable(candidates[query_id] for query_id in texts)]
 
     def _request(
         self, session: Session, texts: Mapping[Technique, tuple[str, ...]]
@@ -275,15 +275,18 @@ class Searches:
         )
 
 
-def _row(one: Candidate, config: PoolConfig) -> JsonValue:
+def _row(candidate: Candidate, config: PoolConfig) -> JsonValue:
     """A candidate as it is recorded: techniques and retrievers by their numbers."""
     techniques, retrievers = config.techniques.index, config.names.index
     return [
-        one.chunk_id,
-        [[techniques(by.technique), by.rank] for by in one.pooled_by],
-        [[techniques(by.technique), by.rank] for by in one.ranked_below],
-        [[techniques(by.technique), retrievers(by.retriever), by.rank] for by in one.found_by],
-        [retrievers(name) for name in one.lost_without],
+        candidate.chunk_id,
+        [[techniques(by.technique), by.rank] for by in candidate.pooled_by],
+        [[techniques(by.technique), by.rank] for by in candidate.ranked_below],
+        [
+            [techniques(by.technique), retrievers(by.retriever), by.rank]
+            for by in candidate.found_by
+        ],
+        [retrievers(name) for name in candidate.lost_without],
     ]
 
 
@@ -383,10 +386,10 @@ def _capped(ranking: Sequence[ScoredChunk], index: HybridIndex, per_file: int) -
     """A ranking with at most `per_file` chunks from each file."""
     above: Counter[tuple[str, str]] = Counter()
     kept = []
-    for found in ranking:
-        file = index.file_of(found.chunk_id)
+    for entry in ranking:
+        file = index.file_of(entry.chunk_id)
         if above[file] < per_file:
-            kept.append(found)
+            kept.append(entry)
         above[file] += 1
     return kept
 

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
 
 from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.batch.deferred import keys_in, requests_file
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.request import BY_HAND
-from freshstack_dspy.lm.store import holds_store, open_store
+from freshstack_dspy.lm.store import open_store
 from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress
@@ -50,12 +49,6 @@ class Status(Record, Shown):
     __str__ = __repr__
 
 
-class _Replies(NamedTuple):
-    waiting: int
-    batches: int
-    """Under way."""
-
-
 def status(source: Path | str, *, progress: Progress | bool | None = None) -> Status:
     """Say how far a collection has come.
 
@@ -72,24 +65,24 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
     if path.suffix != ".toml":
         raise ConfigError(f"{path}: neither a TOML file of a build nor the folder of a collection")
     config, typed = load_config(path), quote(str(path))
-    replies, by_hand = _replies(config), config.model.name.startswith(BY_HAND)
+    waiting, by_hand = _waiting(config), config.model.name.startswith(BY_HAND)
     there, first = [], []
-    if replies.waiting:
-        there.append(f"{counted(replies.waiting, 'deferred request')} waiting")
+    if waiting:
+        there.append(f"{counted(waiting, 'deferred request')} waiting")
         first.append(
             NextStep(
                 command=f"freshstack requests {'next' if by_hand else 'answer'} {typed}",
                 why="then repeat the command that wrote them",
             )
         )
-    if replies.batches:
-        there.append(f"{counted(replies.batches, 'batch', 'batches')} under way")
+    if batches := sum(job.pending for job in JobFolder.of(config).jobs()):
+        there.append(f"{counted(batches, 'batch', 'batches')} under way")
         first.append(
             NextStep(command=f"freshstack requests status {typed}", why="fetches their replies")
         )
     if (config.out / MANIFEST_FILE).is_file():
-        found = _of_collection(config.out, config.name, path, there)
-        return found.model_copy(update={"next": (*first, *found.next)})
+        collection = _of_collection(config.out, config.name, path, there)
+        return collection.model_copy(update={"next": (*first, *collection.next)})
     if first:
         return Status(name=config.name, there=tuple(there), trust="nothing yet", next=tuple(first))
     planned = plan(config, progress=progress)
@@ -114,16 +107,13 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
     )
 
 
-def _replies(config: BuildConfig) -> _Replies:
-    batches = sum(job.pending for job in JobFolder.of(config).jobs())
-    if not holds_store(config.cache.path) or not requests_file(config).is_file():
-        return _Replies(0, batches)
-    store = open_store(config.cache.path, "replay")
+def _waiting(config: BuildConfig) -> int:
+    """Count the deferred requests that wait for replies."""
+    store = open_store(config.cache.path, "replay") if requests_file(config).is_file() else None
     if store is None:
-        return _Replies(0, batches)
+        return 0
     with closing(store):
-        waiting = sum(store.waiting(key) is not None for key in keys_in(requests_file(config)))
-        return _Replies(waiting, batches)
+        return sum(store.waiting(key) is not None for key in keys_in(requests_file(config)))
 
 
 def _of_collection(folder: Path, name: str, config: Path | None, there: list[str]) -> Status:
