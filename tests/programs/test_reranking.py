@@ -1,6 +1,5 @@
 """Reranking by a chat model whose order of the passages is known, and by vectors."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil
@@ -9,7 +8,6 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +21,7 @@ from freshstack_dspy import (
 )
 from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.reranking import Mmr
+from tests.recipes.scripted import Script, ScriptedProvider
 
 Answers = Callable[[str, dict[int, int]], Any]
 """The outputs for a signature and the worth of each numbered passage."""
@@ -39,26 +38,21 @@ def knowing(task: str, worth: dict[int, int]) -> Any:
     return {"grades": [grade]}
 
 
-class Scripted:
+def scripted(answers: Answers) -> ScriptedProvider:
     """A provider; each passage's text is what it is worth."""
 
-    def __init__(self, answers: Answers) -> None:
-        self.answers = answers
-        self.shown: list[list[int]] = []
-
-    def complete(self, request: Request) -> Response:
-        asked = json.loads(request.messages[0].text or "")
-        worth = {each["number"]: int(each["text"]) for each in asked["passages"]}
-        self.shown.append(list(worth.values()))
-        task: Any = (request.config.response_format or {})["name"]
-        said = json.dumps(self.answers(task, worth))
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(said),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1),
+    def script(task: str) -> Script:
+        return lambda inputs: answers(
+            task, {each["number"]: int(each["text"]) for each in inputs["passages"]}
         )
+
+    tasks = ("RankPassages", "ChooseBestPassage", "GradeRelevance")
+    return ScriptedProvider(**{task: script(task) for task in tasks})
+
+
+def shown(model: ScriptedProvider) -> list[list[int]]:
+    """What the passages of each call are worth."""
+    return [[int(each["text"]) for each in inputs["passages"]] for inputs in model.asked]
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +64,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplyStore]:
 
 
 @contextmanager
-def asking(store: ReplyStore, answers: Answers = knowing) -> Iterator[Scripted]:
-    model = Scripted(answers)
+def asking(store: ReplyStore, answers: Answers = knowing) -> Iterator[ScriptedProvider]:
+    model = scripted(answers)
     lm = connect(
         ModelConfig(name="openai/scripted", reasks=0), mode="rerecord", store=store, provider=model
     )
@@ -94,9 +88,9 @@ def test_windows_slide_from_the_last_passages_to_the_first(store: ReplyStore) ->
             question="Which?", passages=[str(worth) for worth in WORTH]
         )
 
-    assert len(model.shown) == 1 + ceil((COUNT - 10) / 5)
-    assert model.shown[0] == WORTH[15:]
-    assert model.shown[1] == [*WORTH[10:15], *sorted(WORTH[15:], reverse=True)[:5]]
+    assert len(shown(model)) == 1 + ceil((COUNT - 10) / 5)
+    assert shown(model)[0] == WORTH[15:]
+    assert shown(model)[1] == [*WORTH[10:15], *sorted(WORTH[15:], reverse=True)[:5]]
     assert sorted(reranked.order) == list(range(COUNT))
     assert worths(reranked.order)[:5] == [24, 23, 22, 21, 20]  # a window moves up its best five
     assert (reranked.completed, reranked.failed) == (0, 0)
@@ -107,7 +101,7 @@ def test_a_short_list_is_one_window(count: int, calls: int, store: ReplyStore) -
     with asking(store) as model:
         reranked = ListwiseReranker()(question="Which?", passages=[str(n) for n in range(count)])
 
-    assert len(model.shown) == calls
+    assert len(shown(model)) == calls
     assert sorted(reranked.order) == list(range(count))
     assert reranked.order[:10] == tuple(range(count - 1, -1, -1))[:10]
 
@@ -122,8 +116,8 @@ def test_setwise_finds_the_best_in_their_order(
 
     best = sorted(range(9), key=lambda place: -worth[place])[:top_k]
     assert list(order) == [*best, *(place for place in range(9) if place not in best)]
-    assert len(model.shown) <= program.most_calls(9)
-    assert max(map(len, model.shown)) <= window
+    assert len(shown(model)) <= program.most_calls(9)
+    assert max(map(len, shown(model))) <= window
 
 
 @given(st.lists(st.integers(0, 3), max_size=8))
@@ -134,7 +128,7 @@ def test_pointwise_sorts_by_grades_and_leaves_ties_as_they_were(
         order = PointwiseReranker()(question="Which?", passages=[str(each) for each in worth]).order
 
     assert list(order) == sorted(range(len(worth)), key=lambda place: -worth[place])
-    assert len(model.shown) == len(set(worth))  # equal requests are one
+    assert len(shown(model)) == len(set(worth))  # equal requests are one
 
 
 @given(st.lists(st.integers(-1, 8), min_size=1, max_size=9))
