@@ -306,6 +306,7 @@ def _candidates(
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.measures.searches import read_chunk_run
     from freshstack_dspy.recipes.opening import search_models, with_models_for
+    from freshstack_dspy.recipes.shortlist import retrieve_with
 
     settings = load_judging(config)
     if collection is None:
@@ -319,19 +320,9 @@ def _candidates(
         return read_chunk_run(run)
     if base_of(retriever) != retriever:
         raise ConfigError(f"--retriever {retriever}: name what is reranked, {base_of(retriever)}")
-    settings = with_models_for(settings, [retriever])
+    depth, settings = settings.reranker.depth, with_models_for(settings, [retriever])
     with search_models(settings, mode) as models, ProgressBars() as bars:
-        return fs.retrieve(
-            collection,
-            retriever,
-            depth=settings.reranker.depth if settings.reranker else 50,
-            models=models,
-            fusion=settings.fusion,
-            index_path=settings.index.path,
-            k1=settings.index.k1,
-            b=settings.index.b,
-            progress=bars,
-        )
+        return retrieve_with(settings, collection, retriever, models, depth=depth, progress=bars)
 
 
 def _ranking_task(session: "Session", collection: Any, run: Any, task: Any) -> tuple[Any, Any]:

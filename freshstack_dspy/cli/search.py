@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -158,6 +158,7 @@ def retrieve(
         say(f"{then} them: freshstack {then} {collection} {out}/*")
         return
     from freshstack_dspy.recipes.opening import search_models, with_models_for
+    from freshstack_dspy.recipes.shortlist import retrieve_with
     from freshstack_dspy.records import searched_with
     from freshstack_dspy.stored.passages import write_passages
 
@@ -178,18 +179,7 @@ def retrieve(
         search_models(settings, **options) as models,
         _warnings_at_end(),
     ):
-        run: Any = fs.retrieve(
-            searched,
-            name,
-            with_=with_,
-            depth=k,
-            models=models,
-            fusion=settings.fusion,
-            index_path=settings.index.path,
-            k1=settings.index.k1,
-            b=settings.index.b,
-            progress=bars,
-        )
+        run = retrieve_with(settings, searched, name, models, with_=with_, depth=k, progress=bars)
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
         run = searched.files.passages_of(run)
     if isinstance(run, fs.Run):
@@ -217,6 +207,7 @@ def _print_plan(
     from freshstack_dspy.collection.retrieve import queries_of
     from freshstack_dspy.pages.terminal import page_text
     from freshstack_dspy.recipes.plan import plan_asking
+    from freshstack_dspy.recipes.shortlist import retrieve_with
 
     if settings.reranker is None or not settings.reranker.asks_chat:
         raise typer.BadParameter(
@@ -228,15 +219,8 @@ def _print_plan(
     with ProgressBars() as bars:
         planned = plan_asking(
             settings,
-            lambda session: fs.retrieve(
-                collection,
-                name,
-                with_=with_,
-                models=session.models,
-                index_path=settings.index.path,
-                k1=settings.index.k1,
-                b=settings.index.b,
-                progress=bars,
+            lambda session: retrieve_with(
+                settings, collection, name, session.models, with_=with_, progress=bars
             ),
             name=collection.name,
             queries=len(queries_of(collection)),

@@ -11,6 +11,7 @@ from freshstack_dspy.collection.retrieve import (
     open_index,
     own_retriever,
     queries_of,
+    retrieve,
     retrieve_by,
     run_name,
     search,
@@ -52,6 +53,27 @@ class _Candidate(NamedTuple):
     models: Models
     fusion: FusionConfig
     texts: Texts
+
+
+def retrieve_with(
+    config: BuildConfig,
+    collection: StoredCollection,
+    retriever: str,
+    models: Models,
+    **options: Any,
+) -> Any:
+    """Retrieve with the fusion and the index of a configuration; `options` are those of `retrieve`."""
+    index = config.index
+    return retrieve(
+        collection,
+        retriever,
+        models=models,
+        fusion=config.fusion,
+        index_path=index.path,
+        k1=index.k1,
+        b=index.b,
+        **options,
+    )
 
 
 def retrieve_all(
