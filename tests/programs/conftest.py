@@ -1,16 +1,17 @@
 """A scripted model behind the real client."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import dspy
 import pytest
 
-from freshstack_dspy import ModelConfig, ReplyStore, connect
+from freshstack_dspy import ModelConfig, Query, ReplyStore, connect
+from tests.recipes.scripted import Inputs, ScriptedProvider
 
-from .scripted import ScriptedModel
-
-Answering = Callable[..., ScriptedModel]
+QUERY = Query(query_id="q7", title="Widths?", body="How are they read?", answer="Use `width`.")
+Answering = Callable[..., ScriptedProvider]
 
 
 @pytest.fixture
@@ -19,8 +20,8 @@ def answering(tmp_path: Path) -> Iterator[Answering]:
     store = ReplyStore(tmp_path / "cache")
     contexts = []
 
-    def answer(**answers: object) -> ScriptedModel:
-        model = ScriptedModel(**answers)
+    def answer(**answers: object) -> ScriptedProvider:
+        model = ScriptedProvider(**{task: partial(_same, each) for task, each in answers.items()})
         lm = connect(ModelConfig(name="openai/scripted", reasks=0), store=store, provider=model)
         context = dspy.context(lm=lm)
         context.__enter__()
@@ -31,3 +32,7 @@ def answering(tmp_path: Path) -> Iterator[Answering]:
     for context in reversed(contexts):
         context.__exit__(None, None, None)
     store.close()
+
+
+def _same(answer: object, _: Inputs) -> object:
+    return answer

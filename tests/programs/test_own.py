@@ -25,8 +25,7 @@ from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from tests.lm.asking import Scribe
 
-from .conftest import Answering
-from .scripted import QUERY
+from .conftest import QUERY, Answering
 from .test_programs import chunk, said
 
 ONE = {"nuggets": [said("Use `width`.", "`width`")]}
@@ -66,7 +65,7 @@ def test_what_is_sent_in_the_same_words_has_the_same_key(
     ]
 
     assert call_id(program) == call_id(changed(program, tmp_path))
-    assert len(model.inputs) == 1
+    assert len(model.asked) == 1
 
 
 class Mine(dspy.Module):
@@ -107,7 +106,7 @@ def test_several_attempts_inside_are_each_recorded(answering: Answering, module:
 
     assert len(call_id(program)) == 64
     assert len(attempts) == 2
-    assert sum("nuggets" not in str(one.keys()) for one in model.inputs) >= 2
+    assert sum("nuggets" not in str(one.keys()) for one in model.asked) >= 2
 
 
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])

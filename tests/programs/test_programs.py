@@ -23,8 +23,7 @@ from freshstack_dspy.corpus.shown_chunks import whole
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.records import Answer, CitedSentence, Failure
 
-from .conftest import Answering
-from .scripted import QUERY
+from .conftest import QUERY, Answering
 
 
 def chunk(path: str, text: str = "text") -> Chunk:
@@ -75,7 +74,7 @@ def test_programs_take_plain_texts(answering: Answering) -> None:
     assert compared.agrees
     assert (judged.nugget_id, judged.chunk_id, judged.label) == ("nugget 1", "chunk 1", 2)
     assert (made.text, made.answer_span) == ("By width.", (4, 9))
-    assert {inputs["question"]["title"] for inputs in model.inputs} == {question}
+    assert {inputs["question"]["title"] for inputs in model.asked} == {question}
 
 
 def test_a_chunk_or_a_part_of_one_is_the_same_and_of_none_nothing_is_asked(
@@ -96,15 +95,15 @@ def test_a_chunk_or_a_part_of_one_is_the_same_and_of_none_nothing_is_asked(
 
     assert [one and (one.grade, one.reason) for one in graded] == [(3, "It says so."), (0, "Off.")]
     assert [one.chunk_ids for one in made] == [("xylo/a.md_0_4",)]
-    assert model.inputs[0]["passages"] == model.inputs[1]["passages"]
-    assert model.inputs[0]["passages"][0] == {
+    assert model.asked[0]["passages"] == model.asked[1]["passages"]
+    assert model.asked[0]["passages"][0] == {
         "number": 1,
         "path": "xylo/a.md",
         "text": "Use width.",
     }
     assert RelevanceGrader()(QUERY, []).grades == []
     assert ImportanceRater()(QUERY, []).importances == []
-    assert len(model.inputs) == 2
+    assert len(model.asked) == 2
 
 
 def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: Answering) -> None:
@@ -113,7 +112,7 @@ def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: An
     )
     nuggets = Nuggetizer(limit=4)(QUERY).nuggets
 
-    assert model.inputs == [{"question": SHOWN, "answer": "Use `width`.", "limit": 4}]
+    assert model.asked == [{"question": SHOWN, "answer": "Use `width`.", "limit": 4}]
     assert [(made.nugget_id, made.query_id, made.text, made.answer_span) for made in nuggets] == [
         ("q7_0", "q7", "second", None),
         ("q7_1", "q7", "first", (4, 11)),
@@ -135,7 +134,7 @@ def test_an_expansion_is_made_from_the_question_only(answering: Answering) -> No
         ClosedBookAnswerer()(QUERY).expansion,
     )
 
-    assert model.inputs == [{"question": SHOWN, "limit": 2}, {"question": SHOWN}]
+    assert model.asked == [{"question": SHOWN, "limit": 2}, {"question": SHOWN}]
     assert (parts.query_id, parts.kind, parts.texts) == ("q7", "sub_questions", ("one?", "two?"))
     assert (memory.kind, memory.texts) == ("closed_book_answer", ("Call `width`.",))
 
@@ -144,7 +143,7 @@ def test_the_decontextualizer_gives_passages(answering: Answering) -> None:
     model = answering(DecontextualizePassages={"passages": ["one", "two"]})
     prediction = PassageDecontextualizer(limit=2)("A document.", title="a.md")
 
-    assert model.inputs == [{"title": "a.md", "document": "A document.", "limit": 2}]
+    assert model.asked == [{"title": "a.md", "document": "A document.", "limit": 2}]
     assert (prediction.passages, len(prediction.call_id)) == (["one", "two"], 64)
 
 
@@ -154,7 +153,7 @@ def test_the_synthesizer_gives_questions_with_answers(answering: Answering) -> N
         [chunk("a.py", "one"), chunk("b.py", "two")], style_examples=("Why?",)
     )
 
-    assert model.inputs == [
+    assert model.asked == [
         {
             "passages": [
                 {"path": "xylo/a.py", "text": "one"},
@@ -245,7 +244,7 @@ def test_the_generator_cites_by_the_places_of_the_chunks(answering: Answering) -
 
     answer = AnswerGenerator()(QUERY, CHUNKS, run_id="bm25").answer
 
-    assert model.inputs == [
+    assert model.asked == [
         {
             "question": SHOWN,
             "passages": [
@@ -276,7 +275,7 @@ def test_from_no_chunk_nothing_is_answered_and_nobody_asked(answering: Answering
     answer = AnswerGenerator()(QUERY, []).answer
 
     assert (answer.status, answer.is_answered, answer.call_id) == ("not_retrieved", False, None)
-    assert model.inputs == []
+    assert model.asked == []
 
 
 def test_each_sample_is_a_request_of_its_own(answering: Answering) -> None:
@@ -285,7 +284,7 @@ def test_each_sample_is_a_request_of_its_own(answering: Answering) -> None:
 
     samples = [generator(QUERY, CHUNKS, sample=n, temperature=0.5).answer for n in (1, 2, 1)]
 
-    assert len(model.inputs) == 2
+    assert len(model.asked) == 2
     assert samples[0].call_id == samples[2].call_id != samples[1].call_id
 
 
@@ -294,7 +293,7 @@ def test_the_comparer_sees_all_references_at_once(answering: Answering) -> None:
 
     found = AnswerComparer()(QUERY, ["Use `width`.", "Call it."], "width, of course")
 
-    assert model.inputs == [
+    assert model.asked == [
         {
             "question": SHOWN,
             "references": [

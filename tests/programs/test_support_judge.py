@@ -19,7 +19,7 @@ from freshstack_dspy.programs.support_judge import moved
 from freshstack_dspy.records import SourceFile, Vote
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, judge_level
 
-from .scripted import QUERY
+from .conftest import QUERY
 
 NUGGETS = [
     Nugget(nugget_id=f"n{number}", query_id="q7", text=text, call_id="c")
