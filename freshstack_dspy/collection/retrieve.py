@@ -165,7 +165,7 @@ def texts_of(
 ) -> dict[str, tuple[str, ...]]:
     """Give what a technique searches with for each query; warn of queries that it has no text for.
 
-    Formats without nuggets give each query itself as one, which is no other text than the question.
+    Formats without nuggets give each query itself as one, which is no oracle.
 
     Raises:
         CollectionError: There is no such technique, or it has no text for any of these queries.
@@ -179,7 +179,7 @@ def texts_of(
         query_id: searched(by_technique[technique], lists)
         for query_id, by_technique in collection.texts(queries).items()
         if technique in by_technique
-        if technique == "question" or by_technique[technique] != by_technique["question"]
+        if technique not in ORACLES or by_technique[technique] != by_technique["question"]
     }
     what, total = f"{_WHAT[technique]} to search with", len(queries)
     if not texts:
