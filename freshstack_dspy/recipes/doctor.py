@@ -107,12 +107,13 @@ def _checks(config: BuildConfig, progress: Progress) -> Iterator[Check]:
     yield _space(config)
     priced = not config.model.name.startswith((BASELINE, BY_HAND))
     if priced and not config.budget.model_fields_set:
-        yield Check(
-            part="[budget]",
-            state="warning",
-            said="no cap, so a build may cost anything",
-            advice="write under [budget]: dollars = 20",
+        yield _warning(
+            "[budget]", "no cap, so a build may cost anything", "write under [budget]: dollars = 20"
         )
+
+
+def _warning(part: str, said: str, advice: str) -> Check:
+    return Check(part=part, state="warning", said=said, advice=advice)
 
 
 def _tried(part: str, check: Callable[[], str]) -> Check:
@@ -129,7 +130,7 @@ def _questions(config: BuildConfig) -> str:
 
 
 def _documents(config: BuildConfig, progress: Progress) -> str:
-    here = tuple(one for one in config.corpus if one.url is None)
+    here = tuple(corpus for corpus in config.corpus if corpus.url is None)
     later = len(config.corpus) - len(here)
     said = []
     if here:
@@ -147,11 +148,10 @@ def _part(model: ModelConfig) -> str:
 def _model(config: BuildConfig, model: ModelConfig) -> Iterator[Check]:
     part = _part(model)
     if is_baseline(model.name):
-        yield Check(
-            part=part,
-            state="warning",
-            said="a word counter: fine for a dry run, not a judge",
-            advice='name a model under [model], as name = "openai/gpt-5-mini"',
+        yield _warning(
+            part,
+            "a word counter: fine for a dry run, not a judge",
+            'name a model under [model], as name = "openai/gpt-5-mini"',
         )
         return
     if model.name.startswith(BY_HAND):
@@ -180,18 +180,16 @@ def _model(config: BuildConfig, model: ModelConfig) -> Iterator[Check]:
         said.append(f"${price.input * 1e6:.3g} and ${price.output * 1e6:.3g} a million tokens")
     yield Check(part=part, state="ok", said="; ".join(said))
     if price is None:
-        yield Check(
-            part=part,
-            state="warning",
-            said="no known price: what it costs is not counted, and no cap on dollars holds",
-            advice="write under [prices]: input and output, in dollars per million tokens",
+        yield _warning(
+            part,
+            "no known price: what it costs is not counted, and no cap on dollars holds",
+            "write under [prices]: input and output, in dollars per million tokens",
         )
     if takes.context is None or takes.context < _SMALL_CONTEXT:
-        yield Check(
-            part=part,
-            state="warning",
-            said="its context is small or not known, so few chunks fit into one request",
-            advice="write under [model]: context, if you know it",
+        yield _warning(
+            part,
+            "its context is small or not known, so few chunks fit into one request",
+            "write under [model]: context, if you know it",
         )
 
 

@@ -7,7 +7,6 @@ query  slice         nuggets and their chunks
 6      without_nuggets  none
 """
 
-from hashlib import sha256
 from pathlib import Path
 
 from freshstack_dspy import Chunk, Collection, Judgment, Nugget, Query
@@ -27,11 +26,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import (
-    SUMS_FILE,
     Provenance,
-    encode_sums,
-    read_manifest,
-    read_sums,
 )
 
 A, B, D = "docs/a.md_0_5", "docs/b c.md_0_6", "code/d.py_3_9"
@@ -149,14 +144,6 @@ PROVENANCE = Provenance(
 
 def write_small(path: Path, contents: Contents = CONTENTS) -> Collection:
     return write_collection(path, contents, CHUNKS, PROVENANCE, rejected={"no accepted answer": 7})
-
-
-def relabel(folder: Path, by: str) -> None:
-    """Write a collection's manifest again, as one whose labels are by another model."""
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace(read_manifest(folder).model, by))
-    sums = {**read_sums(folder), path.name: sha256(path.read_bytes()).hexdigest()}
-    (folder / SUMS_FILE).write_bytes(encode_sums(sums))
 
 
 def read_all(collection: Collection) -> None:
