@@ -1,6 +1,7 @@
 """Objects found by their names: `module:name`, or what an installed package calls them."""
 
 import importlib
+import inspect
 import platform
 import re
 import sys
@@ -29,6 +30,23 @@ def is_imported(name: object) -> bool:
 def name_of(thing: Any) -> str:
     """What a function or an object is called: its own name, or that of its class."""
     return str(getattr(thing, "__name__", type(thing).__name__))
+
+
+def source_of(kind: Any, module: str | None = None) -> str:
+    """The source of the module of a class or function, or of the `module` it was imported from.
+
+    Of what was typed into a notebook it is its own.
+    """
+    try:
+        return inspect.getsource(sys.modules[module or kind.__module__])
+    except (OSError, TypeError, KeyError):
+        try:
+            return inspect.getsource(kind)
+        except (OSError, TypeError, SyntaxError):  # the last of a cell with a magic
+            members = getattr(kind, "__dict__", {}).values()
+            codes = [member.__code__ for member in members if inspect.isfunction(member)]
+            parts = [(code.co_name, code.co_code, code.co_names) for code in codes]
+            return repr(parts) if parts else ""
 
 
 def imported(name: str, what: str, folder: Path | None = None) -> Any:

@@ -8,7 +8,6 @@ both, so that a build that is run again goes on where it stopped, and asks again
 import hashlib
 import inspect
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from freshstack_dspy.measures.run import is_passages, read_run
 from freshstack_dspy.measures.spans import Hit
 from freshstack_dspy.progress import NoProgress, Progress
 from freshstack_dspy.records import Chunk, ScoredChunk, ranked
+from freshstack_dspy.registry import source_of
 from freshstack_dspy.stored.passages import Files, read_passages
 
 Text = tuple[str, str]
@@ -236,14 +236,7 @@ def identity_of(retriever: Any, module: str | None = None) -> str:
     if version is not None and not callable(version):
         return str(version)
     kind = retriever if inspect.isroutine(retriever) else type(retriever)
-    try:
-        source = inspect.getsource(sys.modules[module or kind.__module__])
-    except (OSError, TypeError, KeyError):
-        try:  # typed into a notebook
-            source = inspect.getsource(kind)
-        except (OSError, TypeError):
-            source = ""
-    return text_hash(f"{kind.__module__}:{kind.__qualname__} {source}")[:16]
+    return text_hash(f"{kind.__module__}:{kind.__qualname__} {source_of(kind, module)}")[:16]
 
 
 def _ranking(value: Any) -> list[ScoredChunk]:

@@ -1,8 +1,6 @@
 """Which recipe is run, with which programs: ours, or those of others."""
 
-import inspect
 import json
-import sys
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -19,7 +17,7 @@ from freshstack_dspy.programs.saved import load_program, state_of
 from freshstack_dspy.recipes.crux import Crux
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.without_answers import WithoutAnswers
-from freshstack_dspy.registry import imported
+from freshstack_dspy.registry import imported, source_of
 
 
 def recipe_of(config: BuildConfig) -> FreshStack:
@@ -131,13 +129,4 @@ def _is_known(kind: type) -> bool:
 
 
 def _source_of(kind: type) -> str:
-    if _is_known(kind):
-        return ""
-    try:
-        return inspect.getsource(sys.modules[kind.__module__])
-    except (OSError, TypeError):  # typed into a notebook
-        try:
-            return inspect.getsource(kind)
-        except (OSError, TypeError, SyntaxError):  # the last of a cell with a magic
-            codes = [one.__code__ for one in vars(kind).values() if inspect.isfunction(one)]
-            return repr([(one.co_name, one.co_code, one.co_names) for one in codes])
+    return "" if _is_known(kind) else source_of(kind)
