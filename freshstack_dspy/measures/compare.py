@@ -407,6 +407,7 @@ def compare_evaluations(
                 matters=matters,
                 pairs=family or len(pairs),
                 blocked=_blocked(evaluations, each),
+                judged_only=each.judged_only.value,
                 about=evaluations[each.run].about,
             )
             for each in differences

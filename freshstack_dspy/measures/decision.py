@@ -70,6 +70,7 @@ def decide(
     matters: float = MATTERS,
     pairs: int = 1,
     blocked: Blocked | None = None,
+    judged_only: float | None = None,
     about: About | None = None,
 ) -> Decision:
     """Decide between two runs by the differences of their values, query by query.
@@ -94,6 +95,8 @@ def decide(
         matters: The smallest difference that matters, above 0.
         pairs: How many pairs are decided between.
         blocked: Why the values decide nothing, if so.
+        judged_only: The mean difference by judged chunks alone; no run is shipped if that does not
+            matter, or favours the other.
         about: What they rest on.
     """
     about = about or About()
@@ -110,6 +113,8 @@ def decide(
     elif low is not None and high is not None:
         if low > matters or high < -matters:
             outcome = "ship"
+            if judged_only is not None and math.copysign(1, low) * judged_only <= matters:
+                outcome, blocked = "no decision", "unjudged"
         elif -matters < low and high < matters:
             outcome = "no difference that matters"
     if outcome == "cannot tell yet" and (needed := questions_needed(spread, matters, pairs=pairs)):

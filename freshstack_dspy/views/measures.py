@@ -13,6 +13,7 @@ from freshstack_dspy.measures.compare import (
     best_of,
     headroom,
 )
+from freshstack_dspy.measures.decision import Decision
 from freshstack_dspy.measures.density import CHUNK_KINDS, ChunkKind
 from freshstack_dspy.measures.evaluation import Evaluation, Grouped, PassageNotes, Values
 from freshstack_dspy.measures.measure import Cutoff, cutoff_of
@@ -471,10 +472,12 @@ def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterato
     for each in depends:
         pair = f"{each.run} − {each.against}"
         yield Text(f"{pair} in {each.measure} {each.conclusion}", "warning")
-    if depends:
-        names = {name for difference in depends for name in (difference.against, difference.run)}
+    blocked = [each for each in comparison.decisions if each.blocked == "unjudged"]
+    pairs: list[RunDifference | Decision] = [*depends, *blocked]
+    if pairs:
+        names = {name for each in pairs for name in (each.against, each.run)}
         files = [path for name, path in paths.items() if name in names]
-        cutoffs = [cutoff_of(each.measure) for each in depends]
+        cutoffs = [cutoff_of(each.measure) for each in pairs]
         about = next(iter(comparison.evaluations.values())).about
         yield Text(("to judge it: ", judging_command(about, files, cutoffs)))
 

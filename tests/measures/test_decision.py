@@ -15,6 +15,7 @@ from freshstack_dspy.measures.compare import compare_evaluations
 from freshstack_dspy.measures.decision import decide, questions_needed
 from freshstack_dspy.measures.evaluation import Values
 from freshstack_dspy.measures.qrels import About
+from freshstack_dspy.pages.terminal import page_text
 
 PAIR = ("new", "old")
 
@@ -121,6 +122,22 @@ def test_labels_that_decide_nothing(about: dict[str, Any], blocked: str) -> None
     assert {each.blocked for each in decisions} == {blocked}
     assert {each.outcome for each in decisions} == {"no decision"}
     assert all(each.command for each in decisions)
+
+
+def test_a_difference_that_matters_by_one_unjudged_chunk_alone_ships_nothing() -> None:
+    """Both tests find one, of +.24 and, by judged chunks alone, of +.003."""
+    relevant = dict(zip("klm", (49.0, 48.0, 47.0), strict=True))
+    qrels = {f"q{n}": dict.fromkeys("klmr", 1) | {"j": 0} for n in range(40)}
+    new = dict.fromkeys(qrels, relevant | {"r": 5.0, "j": 4.0, "u": 3.0})
+    below, above = ({"j": place, "r": 4.0} for place in (3.0, 5.0))
+    old = {
+        query: {"u": 50.0} | relevant | (below if n % 6 else above) for n, query in enumerate(qrels)
+    }
+    comparison = compare(qrels, {"old": old, "new": new}, "nDCG@10")
+    (difference,), (decision,) = comparison.differences, comparison.decisions
+    assert difference.verdict == "higher"
+    assert (decision.outcome, decision.blocked) == ("no decision", "unjudged")
+    assert "freshstack extend" in page_text(comparison.page())
 
 
 def test_rankings_that_are_mostly_unjudged_decide_nothing() -> None:
