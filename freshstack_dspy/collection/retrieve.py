@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from freshstack_dspy.config import (
     DIMENSIONS,
@@ -47,32 +47,27 @@ from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import CORPUS_FILE
 
 
+class RetrieveOptions(TypedDict, total=False):
+    """The options of `retrieve`."""
+
+    with_: Technique
+    depth: int
+    slices: Sequence[SliceName] | None
+    models: Models
+    fusion: FusionConfig
+    index_path: Path | str
+    k1: float | None
+    b: float | None
+    progress: Progress | bool | None
+
+
 @overload
 def retrieve(
-    collection: StoredCollection | Path | str,
-    retriever: str,
-    *,
-    with_: Technique = "question",
-    depth: int = 100,
-    slices: Sequence[SliceName] | None = None,
-    models: Models = NO_MODELS,
-    fusion: FusionConfig = PAPER_FUSION,
-    index_path: Path | str = Path(".freshstack/index"),
-    k1: float | None = None,
-    b: float | None = None,
-    progress: Progress | bool | None = None,
+    collection: StoredCollection | Path | str, retriever: str, **options: Unpack[RetrieveOptions]
 ) -> Run: ...
 @overload
 def retrieve(
-    collection: StoredCollection | Path | str,
-    retriever: object,
-    *,
-    with_: Technique = "question",
-    depth: int = 100,
-    slices: Sequence[SliceName] | None = None,
-    models: Models = NO_MODELS,
-    index_path: Path | str = Path(".freshstack/index"),
-    progress: Progress | bool | None = None,
+    collection: StoredCollection | Path | str, retriever: object, **options: Unpack[RetrieveOptions]
 ) -> Run | PassageRun: ...
 def retrieve(  # noqa: PLR0913 - each is a setting of its own
     collection: StoredCollection | Path | str,
