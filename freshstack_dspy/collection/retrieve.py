@@ -267,16 +267,16 @@ def _reranked(
         return Run(run.name, dict(zip(texts, best, strict=True)))
     if models.reranker is None or isinstance(models.reranker, Mmr):
         raise IndexingError(f"mmr reranks chunks of the index, and {run.name} has passages")
-    files, searches, found = collection.files, list[Search](), list[list[Place]]()
+    files, searches, placed = collection.files, list[Search](), list[list[Place]]()
     for text, query_id in zip(joined, texts, strict=True):
         scores = run.passages.get(query_id, {})
-        found.append(places := sorted(scores, key=lambda place: (-scores[place], place)))
+        placed.append(places := sorted(scores, key=lambda place: (-scores[place], place)))
         shown = (f"{place.path}\n{files.passage(place)}" for place in places)
         searches.append(Search(text, {f"{n:04}": each for n, each in enumerate(shown)}))
     passages = {
         query_id: {places[int(n)]: score for n, score in ranked(scores, depth)}
         for query_id, places, scores in zip(
-            texts, found, rescored(models.reranker, searches), strict=True
+            texts, placed, rescored(models.reranker, searches), strict=True
         )
     }
     lowest = {query: min(scores.values(), default=0.0) - 1 for query, scores in passages.items()}

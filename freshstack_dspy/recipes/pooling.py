@@ -183,7 +183,7 @@ class Searches:
     def _own_rankings(self, texts: Texts) -> OwnRankings:
         """What one's own retrievers find; in a plan, those of which it is recorded."""
         session, config = self._session, self._session.config.pool
-        found: dict[str, dict[tuple[str, Technique], list[Sequence[ScoredChunk]]]] = {}
+        own: dict[str, dict[tuple[str, Technique], list[Sequence[ScoredChunk]]]] = {}
         for name, retriever in self.own.items():
             places: list[tuple[tuple[str, Technique], str]] = [
                 ((query_id, technique), text)
@@ -199,11 +199,11 @@ class Searches:
             else:
                 rankings = retriever.search(asked, config.depth, self._placing, self._records)
             if rankings is not None:
-                found[name] = {}
+                own[name] = {}
                 for (place, _), ranking in zip(places, rankings, strict=True):
-                    found[name].setdefault(place, []).append(ranking)
+                    own[name].setdefault(place, []).append(ranking)
             retriever.check()
-        return found
+        return own
 
     def pool(self, texts: Texts) -> list[Candidate]:
         """Pool chunks for many queries; see `pool`."""
