@@ -43,7 +43,7 @@ _TEXT = ("text", "answer", "answer_text", "response", "actual_output", "output")
 _SENTENCES = ("answer", "responses")
 _CITATIONS = ("citations", "sources", "source_documents")
 _CONTEXTS = ("contexts", "retrieved_contexts", "retrieval_context")
-_CITED_AT = re.compile(r"(`{3}.*?`{3}|`[^`\n]*`)|\s?\[(\d+(?:\s*,\s*\d+)*)\]", re.DOTALL)
+_CITED_AT = re.compile(r"(`{3}.*?`{3}|`[^`\n]*`)|\s?\[(\d{1,9}(?:\s*,\s*\d{1,9})*)\]", re.DOTALL)
 """Code, which cites nothing, or a mark as [1] or [2, 3]."""
 _FIRST = 60
 """How many characters of a text stand for it in messages."""
@@ -99,11 +99,12 @@ def own_answers(
         for row in rows:
             answer = reader.answer(row, name)
             key = answer.run_id, answer.topic_id
-            if (first := places.setdefault(key, row.place)) != row.place:
+            if (first := places.get(key)) is not None:
                 raise SourceError(
                     f"{row.place}: {key[0][:80]!r} answers query {key[1][:80]!r} at {first} already; "
                     "keep one answer of a system to a query"
                 )
+            places[key] = row.place
             drafts.append(answer)
             if answer.status not in ("ok", "not_retrieved"):
                 failures.append(

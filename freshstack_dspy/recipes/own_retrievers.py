@@ -5,6 +5,7 @@ an object, or else the hash of the source that it was made by. What it found for
 both, so that a build that is run again goes on where it stopped, and asks again where either changed.
 """
 
+import functools
 import hashlib
 import inspect
 import math
@@ -235,6 +236,9 @@ def identity_of(retriever: Any, module: str | None = None) -> str:
     version = getattr(retriever, "version", None)
     if version is not None and not callable(version):
         return str(version)
+    if isinstance(retriever, functools.partial):
+        settings = [repr(retriever.args), repr(sorted(retriever.keywords.items()))]
+        return sha256_of([identity_of(retriever.func, module), *settings])[:16]
     kind = retriever if inspect.isroutine(retriever) else type(retriever)
     return text_hash(f"{kind.__module__}:{kind.__qualname__} {source_of(kind, module)}")[:16]
 

@@ -109,6 +109,14 @@ def test_what_is_not_in_the_corpus_is_kept_with_the_reason(collection: Collectio
     ]
 
 
+def test_numbers_that_no_list_is_as_long_as_are_no_marks(collection: Collection) -> None:
+    long = f"So [{'1' * 5000}] [1]."
+
+    (answer,) = read(collection, {"query_id": "2", "text": long, "citations": ["gone"]})
+
+    assert [each.citations for each in answer.answer] == [(0,)]
+
+
 def test_sentences_keep_their_code_and_code_cites_nothing(collection: Collection) -> None:
     code = "Call it twice:\n\n```python\nreset(dials[1]). Again.\n```"
     row = {"query_id": "2", "text": f"{code}\n\nThen `x[1]` is 0 [1].", "citations": ["gone"]}
@@ -136,6 +144,7 @@ def test_sentences_keep_their_code_and_code_cites_nothing(collection: Collection
         ([{"query_id": "2", "text": "a", "status": "sleepy"}], "status is 'sleepy'; allowed: ok, "),
         ([{"query_id": "2", "text": "a", "citations": [{"score": 1}]}], "without path, text or chunk_id"),
         (["a.jsonl", 3], "is int; allowed"),
+        (["a.jsonl", "a.jsonl"], r"a.jsonl:1: 'a' answers query '2' at .*a.jsonl:1 already"),
     ],
 )  # fmt: skip
 def test_what_is_no_answer_is_said_with_its_place(
@@ -143,6 +152,6 @@ def test_what_is_no_answer_is_said_with_its_place(
 ) -> None:
     if rows[0] == "a.jsonl":
         (tmp_path / "a.jsonl").write_text('{"query_id": "2", "text": "a"}')
-        rows = [tmp_path / "a.jsonl", *rows[1:]]
+        rows = [tmp_path / each if each == "a.jsonl" else each for each in rows]
     with pytest.raises(SourceError, match=said):
         own_answers(collection, rows)

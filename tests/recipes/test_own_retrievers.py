@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from freshstack_dspy.config import PoolConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.opening import open_session
+from freshstack_dspy.recipes.own_retrievers import identity_of
 from freshstack_dspy.recipes.provenance import export_replies
 from tests.heard import Heard
 
@@ -234,6 +236,16 @@ def test_a_changed_version_is_asked_again_and_a_bundle_has_its_own(
     elsewhere = domain(tmp_path / "there", cache={"bundles": [str(bundle)]})
     unknown = build(with_pool(elsewhere, second), mode="replay")
     assert unknown.manifest.content_hash == made.manifest.content_hash, "that of the bundle"
+
+
+def test_other_settings_of_one_function_are_another_retriever() -> None:
+    def found(text: str, index: str = "") -> list[str]:
+        return [index]
+
+    one, same, other = (identity_of(partial(found, index=index)) for index in "aab")
+
+    assert one == same
+    assert len({one, other, identity_of(found), identity_of(partial(found, "so"))}) == 4
 
 
 def test_of_two_recorded_versions_what_is_gone_does_not_tell_which(
