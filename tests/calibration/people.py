@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from freshstack_dspy import HumanLabel
-from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider, judge
+from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider, judge, reply
 
 QUERIES = 6
 FACTS = ("the dial shows the phase", "reset needs two calls")
@@ -47,19 +47,6 @@ def synthetic_labels(queries: int = QUERIES) -> tuple[HumanLabel, ...]:
                     )
                 )
     return tuple(labels)
-
-
-def reply(request: Any, text: str) -> Any:
-    """A model's reply of so many tokens as that of a `ScriptedProvider`."""
-    from dspy.lm15 import Message, Response, Usage
-
-    return Response(
-        id=None,
-        model=request.model,
-        message=Message.assistant(text),
-        finish_reason="stop",
-        usage=Usage(input_tokens=100, output_tokens=10),
-    )
 
 
 class Taught(ScriptedProvider):

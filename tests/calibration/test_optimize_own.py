@@ -29,9 +29,7 @@ from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.programs.saved import load_program, save_program, state_of
 from tests.recipes.domain import domain
-from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider
-
-from .people import reply
+from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider, reply
 
 THINGS = ("dial", "moon", "ring", "bell", "hinge", "lamp", "valve", "drum")
 CAREFUL = "Be careful."

@@ -117,8 +117,6 @@ class ScriptedProvider:
         self.asked: list[Inputs] = []
 
     def complete(self, request: "Request") -> "Response":
-        from dspy.lm15 import Message, Response, Usage
-
         task = str((request.config.response_format or {}).get("name"))
         inputs = inputs_of([message.text or "" for message in request.messages])
         with self._guard:
@@ -130,13 +128,20 @@ class ScriptedProvider:
         if task == "JudgeSupportLevel" and isinstance(answer, dict):
             answer = with_evidence(answer, inputs)
         said = answer if isinstance(answer, Said) else Said(json.dumps(answer))
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(said.text),
-            finish_reason=said.finish_reason,
-            usage=Usage(input_tokens=100, output_tokens=10),
-        )
+        return reply(request, said.text, said.finish_reason)
+
+
+def reply(request: Any, text: str, finish_reason: FinishReason = "stop") -> Any:
+    """A model's reply."""
+    from dspy.lm15 import Message, Response, Usage
+
+    return Response(
+        id=None,
+        model=request.model,
+        message=Message.assistant(text),
+        finish_reason=finish_reason,
+        usage=Usage(input_tokens=100, output_tokens=10),
+    )
 
 
 def with_evidence(answer: Any, inputs: Inputs) -> Any:
