@@ -59,8 +59,8 @@ def gate(
             return _changed(f"{error}", Text(hint))
         old = fs.read_run(baseline)
         new = fs.read_run(run) if run is not None else _retrieved(collection, retriever, bars)
-    found = {chunk for each in (old, new) for scores in each.scores.values() for chunk in scores}
-    if unknown := sorted(found - collection.corpus.ids):
+    ranked = {chunk for each in (old, new) for scores in each.scores.values() for chunk in scores}
+    if unknown := sorted(ranked - collection.corpus.ids):
         why = f"{len(unknown):,} chunks of the runs are not in the collection, as {unknown[0]}"
         return _changed(why, Text("run both retrievers on the documents of the collection"))
     names = {"baseline": old, "new": new}

@@ -97,8 +97,8 @@ def retrieve(  # noqa: PLR0913 - each is a setting of its own
             score), to dictionaries with path, start, end, text, score and unit ("chars" or
             "bytes"), or to documents; or a retriever of LangChain, LlamaIndex, Haystack or
             PyTerrier. Its results are placed in the corpus' files; if all are chunks, it is a run
-            of chunks. `package.module:name` is imported; what can be called without arguments
-            gives the retriever.
+            of chunks. `package.module:name` is imported, and may give passages too; what can be
+            called without arguments gives the retriever.
         with_: What is searched with: "question", "sub_questions", "closed_book_answer", "answer" or
             "nuggets". If not the question, the run's name says so: `hybrid@nuggets`. Queries
             without such a text are left out, with a warning.

@@ -221,8 +221,8 @@ class HybridIndex:
         if not texts:
             return []
         if (base := base_of(retriever)) != retriever:
-            found = self.search(base, texts, self._models.rerank_depth, fusion=fusion)
-            return [ranking[:depth] for ranking in self.rerank(texts, found)]
+            results = self.search(base, texts, self._models.rerank_depth, fusion=fusion)
+            return [ranking[:depth] for ranking in self.rerank(texts, results)]
         if retriever != HYBRID:
             return self._by_one(retriever, texts, depth)
         rankings = (self._by_one(name, texts, depth) for name in self._fused)

@@ -354,8 +354,8 @@ def pool(
         searches = [
             searched(texts[query_id][technique], config.lists) for query_id, technique in places
         ]
-        found = fuse_texts(search, searches, config.depth, fusion)
-        for (query_id, technique), ranking in zip(places, found, strict=True):
+        fused_texts = fuse_texts(search, searches, config.depth, fusion)
+        for (query_id, technique), ranking in zip(places, fused_texts, strict=True):
             rankings[query_id][technique][retriever] = ranking
 
     def fused(by_retriever: Mapping[str, Sequence[ScoredChunk]]) -> Sequence[ScoredChunk]:

@@ -142,8 +142,8 @@ def _signatures() -> dict[str, Any]:
         import_module(f"{signatures.__name__}.{each.name}")
         for each in pkgutil.iter_modules(signatures.__path__)
     )
-    made = (value for module in modules for value in vars(module).values())
-    kinds = (each for each in made if isinstance(each, type) and issubclass(each, dspy.Signature))
+    values = (value for module in modules for value in vars(module).values())
+    kinds = (each for each in values if isinstance(each, type) and issubclass(each, dspy.Signature))
     return {name_of(each): each for each in kinds if each is not dspy.Signature}
 
 

@@ -323,8 +323,8 @@ class Session:
         if anew and request.key not in self._kept:
             return None
         store = self.replies.store
-        found = store.whole_entry(request.key) if store is not None else None
-        return found.value if isinstance(found, SearchResult) else None
+        entry = store.whole_entry(request.key) if store is not None else None
+        return entry.value if isinstance(entry, SearchResult) else None
 
     def keep_search(self, request: SearchRequest, value: JsonValue) -> None:
         """Record what a retriever of one's own returned."""
