@@ -1,5 +1,6 @@
 """The blocks of README and docs: Python and commands run, offline; TOML and JSON are parsed."""
 
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -181,6 +182,9 @@ def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
             for line in block.text.splitlines() if shutil.which("jq") else ():
                 if line.startswith("jq "):
                     subprocess.run(shlex.split(line), check=True, stdout=subprocess.DEVNULL)
+    if "psycopg" in sys.modules:  # its connections warn when they go, which is ignored here alone
+        namespace.clear()
+        gc.collect()
 
 
 def commands(block: Block) -> list[str]:
