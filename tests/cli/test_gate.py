@@ -96,7 +96,7 @@ def test_one_new_run_is_needed(freshstack: Command, desk: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("retriever", "code"), [("hybrid", 0), ("mine:search", 5)])
+@pytest.mark.parametrize(("retriever", "code"), [("hybrid", 0), ("mine:search", 5), ("nobody", 1)])
 def test_the_steps_of_the_action(desk: Path, retriever: str, code: int) -> None:
     """As a runner runs them: inputs in the environment, the summary and the outputs in files."""
     first = next(chunk for scores in read_run("baseline.run").scores.values() for chunk in scores)
@@ -117,4 +117,5 @@ def test_the_steps_of_the_action(desk: Path, retriever: str, code: int) -> None:
     done = subprocess.run(["bash", "-e", "-c", step["run"]], env=env, cwd=desk, check=False)
     assert done.returncode == code
     assert files["GITHUB_OUTPUT"].read_text() == f"code={code}\n"
-    assert "# quickstart" in files["GITHUB_STEP_SUMMARY"].read_text()
+    said = files["GITHUB_STEP_SUMMARY"].read_text()
+    assert ("no retriever" if code == 1 else "# quickstart") in said
