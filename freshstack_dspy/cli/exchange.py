@@ -116,7 +116,8 @@ def import_(
     from freshstack_dspy.views.recipes import built_page
 
     check_out(out, replace=replace, folder=True)
-    named = dict(pair.partition("=")[::2] for pair in columns or ())
+    parts = (pair.partition("=") for pair in columns or ())
+    named = {part: column for part, _, column in parts}
     options: Any = {"corpus": corpus, "threshold": threshold, "split": split, "columns": named}
     if corpus is not None and corpus.suffix == ".toml":
         from freshstack_dspy.recipes.corpus import chunk_corpora, with_repositories
