@@ -72,7 +72,7 @@ _HIGHEST_GRADE = 5
 _MOST_PLACES = 10
 """A text that is in more places does not say which is meant."""
 _FEWEST_WORDS = 3
-"""Of a part of a cell, to be taken for a text of its own."""
+"""A part of a cell with fewer words is not taken for a text of its own."""
 _BAD_GRADES = 0.1
 """From which share of the grades on the scale is another one."""
 _HOP = re.compile(r"^<\d+-hop>\s*")
@@ -464,8 +464,8 @@ def _corpus(imported: Imported) -> list[Chunk]:
 def _read(imported: Imported) -> None:
     """Read questions, each with its text as its one nugget, and what is expected as its labels.
 
-    What is not in the corpus becomes a failure, a grade that is none a judgment without a label. A
-    question of which nothing was placed has no nugget.
+    What is not in the corpus becomes a failure, and a grade off the scale a judgment without a
+    label. A question for which nothing was placed has no nugget.
     """
     if not imported.path.is_file():
         raise SourceError(f"{imported.path}: is a folder; name the file of the golden set")

@@ -104,8 +104,8 @@ class HybridIndex:
                 object store needs and which has no `lsa`.
             approximate_above: With more chunks embedders' vectors are searched approximately.
             languages: By whose stems and stop words terms are made, those of a chunk by its own
-                where it is among them; codes as `de`. Of another index than that of these
-                languages nothing is reused but vectors.
+                where it is among them; codes as `de`. From an index of
+                other languages only vectors are reused.
             k1: How slowly a repeated term saturates in `bm25`, from 0.
             b: How far `bm25` normalises by a chunk's length, from 0 to 1.
             progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the

@@ -73,7 +73,7 @@ class Mmr(NamedTuple):
     """Maximal marginal relevance over vectors of the index (Carbonell and Goldstein, SIGIR 1998)."""
 
     vectors: str = "lsa"
-    """Of the `lsa` or of which embedder."""
+    """Whose vectors are compared: `lsa`, or the name of an embedder."""
     weight: float = 0.7
     """The λ of the paper."""
 

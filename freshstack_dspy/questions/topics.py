@@ -57,8 +57,8 @@ def asked_questions(
     """Give each question that passes the filters, but for `limit`.
 
     In a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
-    duplicates do not count. Of other sources it is the queries that would be read, and those without
-    an answer.
+    duplicates do not count. From other sources it gives the queries that would be read, and those
+    without an answer.
     """
     if config.source == "stackexchange":
         yield from questions_of_dump(config, progress)

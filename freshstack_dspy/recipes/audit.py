@@ -37,7 +37,7 @@ _FEWEST_WORDS = 3
 _MOST_PASSAGES = 3
 """Passages to look at for each question."""
 _LINES = 4
-"""Of a passage."""
+"""How many lines of a passage are shown."""
 FaultKind = Literal[
     "not_in_corpus",  # a text, id or file that is expected
     "moved",
@@ -64,11 +64,11 @@ class Fault(Record):
     query_id: str
     message: str
     chunk_ids: tuple[str, ...] = ()
-    """The chunks it is about; of `several_places` the expected one first."""
+    """The chunks it is about; for `several_places` the expected one first."""
     passage: str = ""
-    """Of `missing_positive`: the four lines of the chunk that have most of the reference's words."""
+    """For `missing_positive`: the four lines of the chunk that have most of the reference's words."""
     share: float | None = None
-    """Of `missing_positive`: which part of the reference's words the chunk has; of `other_words`:
+    """For `missing_positive`: which part of the reference's words the chunk has; for `other_words`:
     which part of the rare terms of question and answer the corpus has."""
 
 

@@ -114,8 +114,8 @@ def plan(
 ) -> Plan:
     """Plan what a live build of a configuration would send; nothing is sent and nothing recorded.
 
-    The corpus is cut and indexed as for the build, which then finds the index made. Of many
-    questions a sample is run and scaled up. The other arguments are as in `SessionOptions`.
+    The corpus is cut and indexed as for the build, which then finds the index made. Where
+    there are many questions, a sample is run and scaled up. The other arguments are as in `SessionOptions`.
 
     Raises:
         FreshstackError: All that would stop a build before its first request.

@@ -1,4 +1,4 @@
-"""In which order do passages answer a question? Of a few, which answers it best?"""
+"""In which order do passages answer a question, and which of a few answers it best?"""
 
 from functools import partial
 from typing import Annotated

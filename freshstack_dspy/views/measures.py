@@ -495,7 +495,7 @@ def _agreements(comparison: Comparison) -> Iterator[Table | Text]:
     yield Table.of(comparison.agreements, columns, title, digits=3)
     yield Text(
         "Kendall's tau-b and Spearman's rho of the means; in queries: the mean of tau-b within "
-        "each query; –: undefined, as runs are tied. Of few runs, any can be chance.",
+        "each query; –: undefined, as runs are tied. With few runs, any value can be chance.",
         "note",
     )
 
