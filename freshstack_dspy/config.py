@@ -249,7 +249,7 @@ class CorpusConfig(Section):
     """Or, in Python, the documents themselves, each with `id` (or `path`), `text` and perhaps
     `title`: a list of dictionaries or records, or a data frame."""
     revision: str | None = None
-    """A commit, tag or branch; makes `path` a git repository. Of `url`, by default its HEAD."""
+    """A commit, tag or branch; makes `path` a git repository. The default for a `url` is its HEAD."""
     include: tuple[str, ...] = ()
     """Globs of paths to keep; empty: all."""
     exclude: tuple[str, ...] = ()
@@ -396,7 +396,7 @@ class EmbedderConfig(SearchModelConfig):
     passage_prefix: str = ""
     max_tokens: int | None = Field(default=None, ge=16)
     """Longer texts are cut to this many tokens, prefix included; by default to what the model is
-    known to take. Of a hosted model's texts the tokens are counted as cl100k_base."""
+    known to take. For a hosted model, tokens are counted as cl100k_base."""
     batch: int = Field(default=64, ge=1, le=2048)
     """Most texts in one request."""
 

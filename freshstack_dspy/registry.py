@@ -35,7 +35,7 @@ def name_of(thing: Any) -> str:
 def source_of(kind: Any, module: str | None = None) -> str:
     """The source of the module of a class or function, or of the `module` it was imported from.
 
-    Of what was typed into a notebook it is its own.
+    For what was typed into a notebook, it is its own source.
     """
     try:
         return inspect.getsource(sys.modules[module or kind.__module__])

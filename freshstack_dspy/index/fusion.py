@@ -1,6 +1,6 @@
 """Fusion: the rankings of several retrievers for one text become one.
 
-Of each ranking only the best `depth` chunks count. With n for a chunk's min-max normalised score
+Only the best `depth` chunks of each ranking count. With n for a chunk's min-max normalised score
 in a ranking and r for its rank there from 1, the methods are:
 
 - `normalised_sum`: the sum of n (FreshStack §3.4; CombSUM of Fox & Shaw, TREC-2, 1993).

@@ -443,7 +443,7 @@ def connect(
             another name, or another store.
         mode: `live`, `replay`, `defer` or `rerecord`, as in `SessionOptions`.
         store: Where replies are recorded, or its folder; every mode but `replay` needs one that can
-            be written. Of a name or an LM it is by default that of a build, `.freshstack/cache`.
+            be written. For a name or an LM, the default is that of a build, `.freshstack/cache`.
         recorded: Replies of bundles, read next to the store.
         provider: What answers, in place of the engine of the LM or the one that the name chooses.
         account: Who pays, what it costs, and how much at most.

@@ -57,8 +57,8 @@ _FEW_WORDS = 80
 def is_in_image(body: str) -> bool:
     """Tell whether a question's content is in an image: it has one, no code, and little text.
 
-    That is fewer than 80 words for each image. Of the 22 questions with images of a dump of
-    bioinformatics.stackexchange.com it marks 6; 3 of these, and 2 others, need their image.
+    That is fewer than 80 words for each image. In a dump of bioinformatics.stackexchange.com, it
+    marks 6 of 22 questions with images; 3 of these, and 2 others, need their image.
     """
     images = len(_IMAGE.findall(body))
     words = len(re.findall(r"\w+", _IMAGE.sub(" ", body)))

@@ -44,8 +44,8 @@ def read_groups(config: BuildConfig) -> Groups:
     A row has an id (`query_id`, `example_id` or `id`), a report (`answer`, `report` or `summary`),
     `documents`, a list of texts or of objects with `title` and `text` (or `document`, a text with
     `|||||` between the documents, as in Multi-News), and may have the report's request (`request`,
-    `topic` or `title`) and its `questions` or `subquestions` (CRUX's topics file). Of a dump the report is the accepted answer, and the documents are the
-    other answers.
+    `topic` or `title`) and its `questions` or `subquestions` (CRUX's topics file). In a
+    dump, the accepted answer is the report, and the other answers are the documents.
 
     Raises:
         SourceError: They cannot be read, or no group is left.

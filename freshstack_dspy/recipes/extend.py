@@ -1,6 +1,6 @@
 """Extend a collection: the unjudged chunks of runs are judged, as its own pool was.
 
-Of a run of passages, which are cut otherwise, these are the chunks that share bytes with its top.
+If a run holds passages that are cut otherwise, the chunks that share bytes with its top are judged.
 """
 
 import hashlib
@@ -92,8 +92,9 @@ def extend(
 
     Args:
         collection: Its folder.
-        runs: What `evaluate` takes: runs, their files in TREC's format, or retrievers. Of passages
-            of any other cut, as JSON Lines too, the chunks that share bytes with them are judged.
+        runs: What `evaluate` takes: runs, their files in TREC's format, or retrievers. If they
+            hold passages cut otherwise (also as JSON Lines), the chunks that share bytes with them
+            are judged.
         config: A configuration, or its TOML file; its `[model]` and `[judge]` judge.
         k: How many results of each ranking are judged.
         out: Another folder to write to; by default that of the collection.
