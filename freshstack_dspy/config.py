@@ -100,6 +100,7 @@ QueryColumn = Literal[
     "asked_at",
     "score",
     "language",
+    "weight",
     "question_author",
     "question_url",
     "question_licence",

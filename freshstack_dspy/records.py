@@ -456,6 +456,8 @@ class Query(Record):
     """None where it is not known."""
     fields: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
     """Other columns of the table that it is from, by name; no step is shown them."""
+    weight: float | None = Field(default=None, gt=0, allow_inf_nan=False, exclude_if=_is_none)
+    """How many askings by users it stands for in means; None: one. See `sample_questions`."""
 
     @property
     def text(self) -> str:

@@ -217,7 +217,10 @@ def evaluate_contexts(
         for column, value in zip(OF_REPORTS, (report.coverage, report.density), strict=True):
             if value is not None:
                 columns[report.run_id].setdefault(column, {})[report.query_id] = value
-    values = {name: Values.of(name, of_row) for name, of_row in columns.items()}
+    values = {
+        name: Values.of(name, of_row, weights=dict(qrels.weights))
+        for name, of_row in columns.items()
+    }
     compared = [name for name in rows if name != RETRIEVAL]
     size = f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size"
     models = session.lm.ledger.models() if session else {}

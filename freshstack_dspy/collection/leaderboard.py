@@ -331,11 +331,13 @@ def _average(
     averages = {}
     for measure in measures:
         values: dict[str, float] = {}
+        weights: dict[str, float] = {}
         topics: dict[str, tuple[str]] = {}
         for topic, evaluation in evaluations.items():
             for query, value in evaluation.values(measure).items():
                 values[f"{topic} {query}"], topics[f"{topic} {query}"] = value, (topic,)
-        averages[measure] = macro_interval(values, topics)
+            weights |= {f"{topic} {query}": w for query, w in evaluation.weights.items()}
+        averages[measure] = macro_interval(values, topics, weights=weights)
     return averages
 
 

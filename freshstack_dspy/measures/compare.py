@@ -30,6 +30,7 @@ from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.measures.statistics import (
     FEWEST,
     LEVEL,
+    NO_WEIGHTS,
     SAME,
     Estimate,
     Interval,
@@ -37,10 +38,13 @@ from freshstack_dspy.measures.statistics import (
     adjust,
     detectable_difference,
     deviation,
+    in_order,
     kendall_tau,
     mean_intervals,
     permutation_tests,
     spearman_rho,
+    weighted,
+    weighted_mean,
 )
 from freshstack_dspy.pages.page import counted, p_value
 from freshstack_dspy.pages.shown import Shown
@@ -199,7 +203,11 @@ class Comparison(Record, Shown):
             pairs.setdefault((each.run, each.against), {})[each.measure] = each.per_query
         return {
             (name := f"{run} − {against}"): Values.of(
-                name, columns, dry_run=self.dry_run, about=self.evaluations[run].about
+                name,
+                columns,
+                dry_run=self.dry_run,
+                about=self.evaluations[run].about,
+                weights=self.evaluations[run].weights,
             )
             for (run, against), columns in pairs.items()
         }
@@ -289,7 +297,7 @@ def headroom(runs: Mapping[str, Values], oracles: Mapping[str, Values]) -> tuple
             absent = oracle.absent if isinstance(oracle, Evaluation) else ()
             reachable = {q: n for q, n in oracle.values(measure).items() if q not in absent}
             columns[run, measure, best] = _differences(reachable, values.values(measure))
-    means = mean_intervals(columns)
+    means = mean_intervals(columns, weights=weights_of(runs))
     return tuple(
         Headroom(
             run=run,
@@ -366,10 +374,12 @@ def compare_evaluations(
         alone = _tested(evaluations, compared, judged_only=True)
     dry_run = any(values.dry_run for values in evaluations.values())
     tests = sum(each.adjusted_p is not None for each in tested)
+    weights = weights_of(evaluations)
     differences = []
     for (measure, run, against), each, judged in zip(compared, tested, alone, strict=True):
         column = list(each.per_query.values())
-        spread = deviation(column) if len(column) > 1 else 0.0
+        values = weighted(column, in_order(weights, each.per_query))
+        spread = deviation(values.linearized) if len(column) > 1 else 0.0
         shared = each.verdict == judged.verdict
         differences.append(
             RunDifference(
@@ -380,7 +390,7 @@ def compare_evaluations(
                 left_out=each.left_out,
                 interval=each.mean,
                 deviation=spread,
-                effect_size=fmean(column) / spread if spread else None,
+                effect_size=fmean(values.terms) / spread if spread else None,
                 wins=sum(difference > 0 for difference in column),
                 ties=column.count(0),
                 losses=sum(difference < 0 for difference in column),
@@ -403,7 +413,7 @@ def compare_evaluations(
             decide(
                 each.measure,
                 (each.run, each.against),
-                list(each.per_query.values()),
+                weighted([*each.per_query.values()], in_order(weights, each.per_query)),
                 matters=matters,
                 pairs=family or len(pairs),
                 blocked=_blocked(evaluations, each),
@@ -466,14 +476,22 @@ def _tested(
         values, others = (evaluations[n].values(measure, judged_only=judged_only) for n in pair)
         left_out.append(len(values.keys() ^ others.keys()))
         columns.append(_differences(values, others))
-    tests = permutation_tests([list(column.values()) for column in columns])
+    weights = weights_of(evaluations)
+    tests = permutation_tests(
+        [weighted([*column.values()], in_order(weights, column)).terms for column in columns]
+    )
     p_values = [test.p_value for test in tests if test.p_value is not None]
     adjusted = iter(adjust(p_values))
-    means = mean_intervals(dict(enumerate(columns)))
+    means = mean_intervals(dict(enumerate(columns)), weights=weights)
     return [
         _Tested(column, out, means[n], test, None if test.p_value is None else next(adjusted))
         for n, (column, out, test) in enumerate(zip(columns, left_out, tests, strict=True))
     ]
+
+
+def weights_of(evaluations: Mapping[str, Values]) -> dict[str, float]:
+    """The weights of the queries, which are those of the judgments and the same for all runs."""
+    return next((values.weights for values in evaluations.values()), {})
 
 
 def _differences(values: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
@@ -499,7 +517,11 @@ ScoresByRun = Mapping[str, Mapping[str, float]]
 
 
 def ranking_agreement(
-    first: ScoresByRun, second: ScoresByRun, *, names: tuple[str, str] = ("first", "second")
+    first: ScoresByRun,
+    second: ScoresByRun,
+    *,
+    names: tuple[str, str] = ("first", "second"),
+    weights: Mapping[str, float] = NO_WEIGHTS,
 ) -> RankingAgreement:
     """Compare two ways to measure the same runs by the order they put the runs in.
 
@@ -513,9 +535,12 @@ def ranking_agreement(
         first: The values by run and query; each run has at least one.
         second: The other values of the same runs.
         names: What the two are called.
+        weights: Of the queries, in both.
     """
     tables = (first, second)
-    means = [{run: fmean(values.values()) for run, values in table.items()} for table in tables]
+    means = [
+        {run: weighted_mean(values, weights) for run, values in table.items()} for table in tables
+    ]
     rows = [values for table in tables for values in table.values()]
     within = []
     for query in sorted(set(rows[0]).intersection(*rows)):
@@ -541,6 +566,11 @@ def _measure_agreements(evaluations: Mapping[str, Values]) -> tuple[RankingAgree
     }
     whole = [measure for measure, table in tables.items() if all(table.values())]
     return tuple(
-        ranking_agreement(tables[first], tables[second], names=(first, second))
+        ranking_agreement(
+            tables[first],
+            tables[second],
+            names=(first, second),
+            weights=weights_of(evaluations),
+        )
         for first, second in combinations(whole, 2)
     )

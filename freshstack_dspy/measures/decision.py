@@ -7,7 +7,14 @@ from typing import Literal
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.qrels import About
-from freshstack_dspy.measures.statistics import FEWEST, LEVEL, deviation, rare_sum
+from freshstack_dspy.measures.statistics import (
+    FEWEST,
+    LEVEL,
+    Weighted,
+    deviation,
+    rare_sum,
+    weighted,
+)
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.records import MATTERS, Record
 
@@ -65,7 +72,7 @@ def check_matters(matters: float) -> None:
 def decide(
     measure: str,
     pair: tuple[str, str],
-    differences: Sequence[float],
+    differences: Sequence[float] | Weighted,
     *,
     matters: float = MATTERS,
     pairs: int = 1,
@@ -91,7 +98,8 @@ def decide(
     Args:
         measure: What is compared.
         pair: The names of the runs; the second's values were subtracted.
-        differences: One for each query that has a value in both.
+        differences: One for each query that has a value in both; prepared by `weighted`, for a
+            weighted mean, whose standard error is linearized.
         matters: The smallest difference that matters, above 0.
         pairs: How many pairs are decided between.
         blocked: Why the values decide nothing, if so.
@@ -100,11 +108,13 @@ def decide(
         about: What they rest on.
     """
     about = about or About()
+    prepared = differences if isinstance(differences, Weighted) else weighted(differences)
+    differences = prepared.terms
     n, mean = len(differences), fmean(differences) if differences else None
     low = high = more = None
-    spread = deviation(differences) if n > 1 else 0.0
+    spread = deviation(prepared.linearized) if n > 1 else 0.0
     if mean is not None and n > 1:
-        low, high = _interval(differences, spread, pairs)
+        low, high = _interval(prepared, spread, pairs)
     if n < FEWEST:
         blocked = blocked or "few questions"
     outcome: Outcome = "cannot tell yet"
@@ -119,7 +129,8 @@ def decide(
             outcome = "no difference that matters"
     if outcome == "cannot tell yet" and (needed := questions_needed(spread, matters, pairs=pairs)):
         if n - differences.count(0) < _RARE:
-            needed = max(needed, math.ceil(rare_sum([], 1.0, tail=_tail(pairs)).high / matters))
+            unseen = rare_sum([], prepared.largest, tail=_tail(pairs)).high
+            needed = max(needed, math.ceil(unseen / matters))
         more = needed - n if needed > n else None
     decision = Decision(
         measure=measure,
@@ -171,15 +182,16 @@ def _tail(pairs: int) -> float:
     return (1 - LEVEL) / 2 / pairs
 
 
-def _interval(differences: Sequence[float], spread: float, pairs: int) -> tuple[float, float]:
+def _interval(prepared: Weighted, spread: float, pairs: int) -> tuple[float, float]:
     from scipy.special import stdtrit
 
+    differences, largest = prepared.terms, prepared.largest
     n, mean, tail = len(differences), fmean(differences), _tail(pairs)
     half = -float(stdtrit(n - 1, tail)) * spread / math.sqrt(n)
     low, high = mean - half, mean + half
     if n - differences.count(0) < _RARE:
-        gains = rare_sum([each for each in differences if each > 0], 1.0, tail=tail)
-        losses = rare_sum([-each for each in differences if each < 0], 1.0, tail=tail)
+        gains = rare_sum([each for each in differences if each > 0], largest, tail=tail)
+        losses = rare_sum([-each for each in differences if each < 0], largest, tail=tail)
         low = min(low, (gains.low - losses.high) / n)
         high = max(high, (gains.high - losses.low) / n)
     return low, high
@@ -199,6 +211,7 @@ def _reason(decision: Decision, about: About) -> str:
     said = (
         f"{decision.measure} of {run} minus {against} is {decision.difference:+.3f} {ends} on "
         f"{counted(decision.queries, 'question')}"
+        f"{', each as often as it was asked' * bool(about.weighted)}"
     )
     if decision.outcome == "ship":
         return f"{said}, more than the {matters} that matters"

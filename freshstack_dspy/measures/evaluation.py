@@ -29,7 +29,12 @@ from freshstack_dspy.measures.run import (
     to_run,
 )
 from freshstack_dspy.measures.searches import read_searches
-from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
+from freshstack_dspy.measures.statistics import (
+    Interval,
+    macro_interval,
+    mean_intervals,
+    weighted_mean,
+)
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import DRY_RUN, Record, is_oracle
 from freshstack_dspy.rows import load_pandas, read_csv
@@ -85,6 +90,9 @@ class Values(Record):
     written nowhere."""
     questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """The texts of the queries, where they are known; written nowhere."""
+    weights: dict[str, float] = Field(default_factory=dict, exclude=True, repr=False)
+    """How many askings by users a query stands for in every mean; one that is missing, one. Written
+    with the queries."""
     about: About = Field(default_factory=About, exclude=True, repr=False)
     """The judgments; written nowhere."""
 
@@ -110,15 +118,22 @@ class Values(Record):
     @computed_field  # type: ignore[prop-decorator]
     @cached_property
     def means(self) -> dict[str, float]:
-        """By measure, the mean over all queries with a value; 0 if no query has a value."""
-        columns = {name: self.values(name).values() for name in self.measures}
-        return {name: fmean(values) if values else 0.0 for name, values in columns.items()}
+        """By measure, the mean over all queries with a value; 0 if no query has a value.
+
+        Where queries have weights, this is Σ w v / Σ w: the mean per question that users asked.
+        """
+        columns = {name: self.values(name) for name in self.measures}
+        return {
+            name: weighted_mean(values, self.weights) if values else 0.0
+            for name, values in columns.items()
+        }
 
     @computed_field  # type: ignore[prop-decorator]
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """The means with their 95% bootstrap intervals over queries, by measure."""
-        return mean_intervals({name: self.values(name) for name in self.measures})
+        columns = {name: self.values(name) for name in self.measures}
+        return mean_intervals(columns, weights=self.weights)
 
     def values(
         self, measure: str, *, only_defined: bool = False, judged_only: bool = False
@@ -141,7 +156,7 @@ class Values(Record):
     def only(self, queries: Iterable[str]) -> "Values":
         """Give the values of some queries, in their order."""
         per_query = {query: self.per_query[query] for query in queries if query in self.per_query}
-        more = {"dry_run": self.dry_run, "about": self.about}
+        more = {"dry_run": self.dry_run, "about": self.about, "weights": self.weights}
         return Values(run=self.run, measures=self.measures, per_query=per_query, **more)
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -319,6 +334,7 @@ def evaluate(
         passages=passages,
         dry_run=judgments.dry_run,
         questions={q: text for q, text in judgments.questions.items() if q in values},
+        weights=dict(judgments.weights),
         about=judgments.about.model_copy(update={"measured": len(queries)}),
     )
 
@@ -526,7 +542,10 @@ def grouped(values: Values, groups: QueryGroups, *, limit: int | None = None) ->
         rule=groups.rule,
         groups={name: values.only(ids) for name, ids in members.items() if name in listed},
         unlisted=len(members) - len(listed),
-        macro={name: macro_interval(within.values(name), topics) for name in values.measures},
+        macro={
+            name: macro_interval(within.values(name), topics, weights=values.weights)
+            for name in values.measures
+        },
         ungrouped=tuple(query for query in values.per_query if query not in topics),
     )
 

@@ -290,9 +290,15 @@ class About(Record):
 
     @property
     def origin(self) -> tuple[str, ...]:
-        """A line for what was left out, and one for who made the labels."""
+        """Lines for what was left out, what means are over, and who made the labels."""
         left_out = f"measured on {self.left_out}" if self.left_out else ""
-        return tuple(line for line in (left_out, self.labels_by) if line)
+        return tuple(line for line in (left_out, self.weighted, self.labels_by) if line)
+
+    @property
+    def weighted(self) -> str:
+        """A line on what means are over; empty where each query counts once."""
+        weighted = "weights" in self.identity
+        return "means per question that users asked: each counts as often as asked" * weighted
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,6 +330,8 @@ class NuggetQrels:
     """All ids of the corpus, which show whether a run is of another corpus; None if not known."""
     questions: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The text of each query, where it is known."""
+    weights: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """How many askings by users a query stands for in means; one that is missing, one."""
     about: About = field(default_factory=About, compare=False)
     spans: Callable[[], Spans] | None = field(default=None, compare=False)
     """Gives, each time the same, where chunks and evidence are in the files of the collection; None

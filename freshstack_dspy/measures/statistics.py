@@ -1,9 +1,10 @@
 """Intervals, tests, power and rank correlation for values by query; all deterministic by seed."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from pydantic import model_validator
@@ -20,6 +21,8 @@ SAME = 1e-12
 """Values that are this close, relatively, differ only by rounding."""
 LEVEL = 0.95
 """The share of the bootstrap distribution that an interval spans."""
+NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
+"""Every query counts once."""
 _BLOCK = 1 << 17
 """How many queries are drawn at a time, so that memory use does not depend on their number."""
 
@@ -43,6 +46,51 @@ class Estimate(Record):
         if (self.value is None) == (self.reason is None):
             raise ValueError("an estimate has a value or the reason why there is none")
         return self
+
+
+# Weights
+
+
+class Weighted(NamedTuple):
+    """Values by query, prepared for statistics that count each of them once."""
+
+    terms: list[float]
+    """n w v / W for each value v of weight w, with n values and W the sum of their weights: their
+    mean is the weighted mean, and what is 0 stays 0."""
+    linearized: list[float]
+    """m + n w (v - m) / W, where m is the weighted mean: their standard deviation by √n is its
+    standard error."""
+    largest: float
+    """The largest n w / W: what a value of 1 may add."""
+
+
+def weighted(values: Sequence[float], weights: Sequence[float] = ()) -> Weighted:
+    """Prepare values for statistics of their weighted mean; without weights, as they are.
+
+    Source: Särndal, Swensson and Wretman, Model Assisted Survey Sampling, 1992, sections 5.5 and 5.7
+    (the Taylor linearization of a ratio).
+    """
+    column = list(values)
+    if not weights or not column:
+        return Weighted(column, column, 1.0)
+    mean, scale = fmean(column, weights), len(column) / math.fsum(weights)
+    shares = [scale * weight for weight in weights]
+    pairs = [*zip(shares, column, strict=True)]
+    return Weighted(
+        [share * value for share, value in pairs],
+        [mean + share * (value - mean) for share, value in pairs],
+        max(shares),
+    )
+
+
+def in_order(weights: Mapping[str, float], queries: Iterable[str]) -> list[float]:
+    """Give the weights of queries, 1 where none is known; nothing where there are no weights."""
+    return [weights.get(query, 1.0) for query in queries] if weights else []
+
+
+def weighted_mean(values: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """Give Σ w v / Σ w; of values from a sample, Hájek's estimator. Without weights, the mean."""
+    return fmean(values.values(), in_order(weights, values) or None)
 
 
 # Intervals
@@ -126,11 +174,14 @@ def _interval(whole: float, draws: "Array", groups: int) -> Interval:
 
 
 def mean_intervals(
-    columns: Mapping[K, Mapping[str, float]], resamples: int | None = None
+    columns: Mapping[K, Mapping[str, float]],
+    resamples: int | None = None,
+    weights: Mapping[str, float] = NO_WEIGHTS,
 ) -> dict[K, Interval]:
     """Compute the interval of the mean of each column of values by query id.
 
-    Columns of one length share their draws.
+    Columns of one length share their draws. With weights, a draw's mean is the weighted one of the
+    drawn queries.
     """
     import numpy as np
 
@@ -138,28 +189,37 @@ def mean_intervals(
     for length in {len(values) for values in columns.values()}:
         names = [name for name, values in columns.items() if len(values) == length]
         array = np.array([[value for _, value in sorted(columns[name].items())] for name in names])
+        if weights:
+            by_weight = [in_order(weights, sorted(columns[name])) for name in names]
+            array = np.concatenate([array * by_weight, by_weight])
 
         def means(sums: "Array", names: list[K] = names, length: int = length) -> dict[K, "Array"]:
-            return dict(zip(names, sums.T / (length or math.nan), strict=True))
+            of = sums.T[len(names) :] if weights else length or math.nan
+            return dict(zip(names, sums.T[: len(names)] / of, strict=True))
 
         intervals |= bootstrap(array.T, means, resamples=resamples)
     return {  # the mean is exactly rounded
-        name: intervals[name].model_copy(update={"value": fmean(values.values())})
+        name: intervals[name].model_copy(update={"value": weighted_mean(values, weights)})
         if values
         else intervals[name]
         for name, values in columns.items()
     }
 
 
-def mean_interval(values: Mapping[str, float], resamples: int | None = None) -> Interval:
+def mean_interval(
+    values: Mapping[str, float],
+    resamples: int | None = None,
+    weights: Mapping[str, float] = NO_WEIGHTS,
+) -> Interval:
     """Compute the interval of one mean, as `mean_intervals` does."""
-    return mean_intervals({"": values}, resamples)[""]
+    return mean_intervals({"": values}, resamples, weights)[""]
 
 
 def macro_interval(
     values: Mapping[str, float],
     topics: Mapping[str, Sequence[str]],
     resamples: int | None = None,
+    weights: Mapping[str, float] = NO_WEIGHTS,
 ) -> Interval:
     """Compute the interval of a macro-average: the mean of the means of the topics.
 
@@ -168,7 +228,7 @@ def macro_interval(
 
         (value - m) / (n G) * sqrt(n / (n - 1))
 
-    and whole queries are drawn with what they move. The root corrects for m being the mean of the
+    (with weights w / Σ w in place of 1 / n), and whole queries are drawn with what they move. The root corrects for m being the mean of the
     same n queries. A topic with one query is compared with the average of all topics (collapsed
     strata), with G in place of n under the root. No end lies beyond the values themselves. With one
     topic it is `mean_interval`.
@@ -181,24 +241,26 @@ def macro_interval(
         values: By query id.
         topics: The topics of each query, by query id.
         resamples: How many resamples to draw; by default `resamples_of`.
+        weights: By query id; a query that is missing weighs 1.
     """
     import numpy as np
 
-    members: dict[str, list[str]] = {}
+    members: dict[str, dict[str, float]] = {}
     for query in sorted(values):
         for topic in set(topics[query]):
-            members.setdefault(topic, []).append(query)
+            members.setdefault(topic, {})[query] = values[query]
     if len(members) < 2:
-        return mean_interval(values, resamples)
+        return mean_interval(values, resamples, weights)
     groups = [members[topic] for topic in sorted(members)]
-    means = [fmean(values[query] for query in group) for group in groups]
+    means = [weighted_mean(group, weights) for group in groups]
     macro = fmean(means)
     moved = dict.fromkeys(sorted(values), 0.0)
     for group, mean in zip(groups, means, strict=True):
         number, middle = (len(group), mean) if len(group) > 1 else (len(groups), macro)
-        weight = math.sqrt(number / (number - 1)) / (len(group) * len(groups))
-        for query in group:
-            moved[query] += weight * (values[query] - middle)
+        by_weight = in_order(weights, group) or [1.0] * len(group)
+        scale = math.sqrt(number / (number - 1)) / (math.fsum(by_weight) * len(groups))
+        for (query, value), weight in zip(group.items(), by_weight, strict=True):
+            moved[query] += scale * weight * (value - middle)
     shift = fmean(moved.values())
     sums = np.array([[macro / len(moved) + each - shift] for each in moved.values()])
     ends = min(values.values()), max(values.values())

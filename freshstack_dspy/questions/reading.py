@@ -26,6 +26,8 @@ from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows, row_files
 
 _WITHOUT_ANSWER = {"no accepted answer", "empty answer"}
 _OF_SYNTHETIC = ("origin", "seed_chunk_ids", "call_id")
+_IF_NAMED = ("language", "weight")
+"""A column of this name may mean something else, so it is read where it is named, or was written."""
 _SOURCES = ("question_source", "answer_source")
 _LONGEST_FIELD = 200
 """In characters: a longer value is no name of a group, and is not kept."""
@@ -178,7 +180,7 @@ class Columns:
         self._column_of: dict[QueryColumn, str] = {
             part: self._named.get(part, part)
             for part in get_args(QueryColumn)
-            if part != "language" or part in self._named  # else it may be that of a program
+            if part not in _IF_NAMED or part in self._named
         }
         self.known = {*self._column_of.values(), *_SOURCES, *_OF_SYNTHETIC, "fields"}
         """Every column that is read where it is there."""
@@ -255,8 +257,8 @@ class Columns:
         values |= {key: row.values[key] for key in _OF_SYNTHETIC if row.values.get(key)}
         written = "origin" in row.values  # by us: a `Query` always says its origin
         if written:
-            values.setdefault("language", row.values.get("language"))
-        values["fields"] = self._kept(row.values, ("language",) if written else ())
+            values = {part: row.values.get(part) for part in _IF_NAMED} | values
+        values["fields"] = self._kept(row.values, _IF_NAMED if written else ())
         for side, name in zip(("question", "answer"), _SOURCES, strict=True):
             flat = {key: cells[f"{side}_{key}"] or "" for key in Attribution.model_fields}
             values[name] = row.values.get(name) or (flat if any(flat.values()) else None)
@@ -301,7 +303,7 @@ def _cell(part: QueryColumn, value: Any) -> Any:
         value = None if math.isnan(value) else int(value) if exact else value
     if part in ("query_id", "answer_id") and type(value) is int:
         return str(value)
-    if part in ("query_id", "answer_id", "asked_at", "score", "language") and value == "":
+    if part in ("query_id", "answer_id", "asked_at", "score", *_IF_NAMED) and value == "":
         return None
     if part == "asked_at" and isinstance(value, date):  # a datetime is one too
         return value.isoformat()

@@ -264,7 +264,13 @@ class Contents:
             failed=failed,
             threshold=self.threshold,
             tokens=tokens if tokens is not None else {},
+            weights=self.weights,
         )
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the queries that have one, by id."""
+        return {query.query_id: query.weight for query in self.queries if query.weight is not None}
 
 
 def nuggets_by_query(

@@ -251,5 +251,6 @@ class StoredCollection(Contents):
                 "slices": slices or "supported",
                 "nuggets": nuggets,
                 "dry_run": is_dry_run(self.manifest),
+                **({"weights": "times asked"} if self.weights else {}),
             },
         )
