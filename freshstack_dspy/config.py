@@ -1107,11 +1107,14 @@ def as_config(
     return read(config)
 
 
-def load_judging(path: Path | str | None) -> BuildConfig:
+def load_judging(
+    path: Path | str | None,
+    needed: tuple[str, ...] = ("cache.bundles ", "programs.", "trust.labels "),
+) -> BuildConfig:
     """Read a TOML configuration for what it says of the models alone; None: the defaults.
 
     Judging for an existing collection needs no questions and no documents: `[queries]`,
-    `[[corpus]]`, `name` and `out` may lack, and the files that they name too.
+    `[[corpus]]`, `name` and `out` may lack, and files may, but those of keys that begin as `needed`.
 
     Raises:
         ConfigError: As for `load_config`.
@@ -1125,7 +1128,6 @@ def load_judging(path: Path | str | None) -> BuildConfig:
     if path is not None:
         values |= _values_of(Path(path))
     config = _loaded(values, Path(path or "CONFIG"))
-    needed = ("cache.bundles ", "programs.", "trust.labels ")
     return _checked(config, [one for one in _missing_inputs(config) if one.startswith(needed)])
 
 

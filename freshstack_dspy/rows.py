@@ -272,6 +272,7 @@ def read_csv(
     column_names: Ids[str],
     choose: Callable[[list[str], str], list[str]] | None = None,
     progress: ReadProgress | None = None,
+    short: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Give the rows of a CSV file in UTF-8, as texts by column; an empty cell is None.
 
@@ -283,6 +284,7 @@ def read_csv(
         column_names: Names that columns may have.
         choose: Chooses the columns to read from those of the file; None: all.
         progress: Called as it is read.
+        short: In a file with these columns, a row may end early.
     """
     csv.field_size_limit(LONGEST_LINE)  # Python's own limit is 128 KiB
     lines = (decoded(line, f"{path}:{number}") for number, line in read_lines(path, progress))
@@ -309,6 +311,8 @@ def read_csv(
             raise SourceError(f"{path}:{number}: not CSV: {error}") from None
         if cells is None:
             return
+        if cells and header == [*short]:
+            cells += [""] * (len(header) - len(cells))
         if cells and len(cells) != len(header):
             raise SourceError(
                 f"{path}:{number}: has {len(cells)} cells under {len(header)} names; "

@@ -120,10 +120,11 @@ def import_(
     named = {part: column for part, _, column in parts}
     options: Any = {"corpus": corpus, "threshold": threshold, "split": split, "columns": named}
     if corpus is not None and corpus.suffix == ".toml":
+        from freshstack_dspy.config import load_judging
         from freshstack_dspy.recipes.corpus import chunk_corpora, with_repositories
 
         with ProgressBars() as bars:
-            config = with_repositories(fs.load_config(corpus), "live", bars)
+            config = with_repositories(load_judging(corpus, ("corpus ",)), "live", bars)
             options["corpus"] = chunk_corpora(config, bars).chunks
     collection = fs.import_collection(
         format, path, out, unknown_ids=unknown_ids, replace=replace, **options

@@ -68,6 +68,10 @@ _NAMES: dict[Part, tuple[tuple[str, ...], ...]] = {
 }
 """What the columns of each part are called, in lower case without marks. If names of an earlier group
 are there, later groups do not count: `answer` is the system's where there is a `ground_truth`."""
+_RATINGS = frozenset({"ratings", "judgments", "judgements"})
+"""Objects of these names are grades by document, as Quepid writes them in JSON."""
+_QUEPID = ("query", "docid", "rating")
+"""Quepid's CSV; a query without ratings is a row of one cell."""
 _HIGHEST_GRADE = 5
 _MOST_PLACES = 10
 """A text that is in more places does not say which is meant."""
@@ -106,6 +110,8 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
     """Give the values of a row, those within objects as `inputs.question`; empty ones are left out."""
     for name, value in values.items():
         decoded = _decoded(value)
+        if isinstance(decoded, Mapping) and _plain_name(name) in _RATINGS:
+            decoded = [{"docid": id_, "rating": grade} for id_, grade in decoded.items()]
         if isinstance(decoded, Mapping):
             yield from _flat(decoded, f"{above}{name}.")
         elif decoded is not None and decoded not in ("", []):
@@ -169,21 +175,29 @@ def find_columns(present: Iterable[str], named: Mapping[str, str], place: str) -
 
 
 def _rows(imported: Imported) -> list[Row]:
-    """Read the rows of a file; where it is a single object, these are the objects of its one list."""
+    """Read the rows of a file; where it is a single object, these are the rows within it."""
     path = imported.path
     imported.files.append(path)
     if path.suffix.lower() in (".csv", ".tsv"):
-        return list(read_csv(path, {*_ALL_NAMES, *imported.columns.values()}))
+        return list(read_csv(path, {*_ALL_NAMES, *imported.columns.values()}, short=_QUEPID))
     rows = list(read_rows(path))
-    while len(rows) == 1 and not _has_question(rows[0].values):
-        inner = rows[0].values
-        lists = [name for name, value in inner.items() if _objects(value)]
-        if len(lists) != 1:
-            break
-        values = inner[lists[0]]
-        values = [values] if isinstance(values, dict) else values
-        rows = [Row(f"{path}: {lists[0]}[{at}]", each) for at, each in enumerate(values)]
+    if len(rows) == 1 and not _has_question(rows[0].values):
+        rows = list(_rows_within(rows[0].values, str(path))) or rows
     return rows
+
+
+def _rows_within(values: Mapping[str, Any], place: str) -> Iterator[Row]:
+    """Give the objects of each list in which one has a question, at any depth."""
+    for name, value in values.items():
+        if not _objects(value):
+            continue
+        inner = [value] if isinstance(value, dict) else value
+        rows = [Row(f"{place}: {name}[{at}]", each) for at, each in enumerate(inner)]
+        if any(_has_question(row.values) for row in rows):
+            yield from rows
+        else:
+            for row in rows:
+                yield from _rows_within(row.values, row.place)
 
 
 def _objects(value: Any) -> bool:
@@ -367,7 +381,8 @@ class _Placing:
         places = self._files.places(text, near) if near else []
         if not places:
             places = self._files.places(text)
-            note = f"the text said to be in {expected.path!r} is elsewhere: {_opening(text)}"
+            files = ", ".join(dict.fromkeys(place.path for place in places))
+            note = f"the text said to be in {expected.path!r} is in {files}: {_opening(text)}"
         if not places:
             raise _Lost("its text is in no file")
         if len(places) > _MOST_PLACES:
@@ -426,7 +441,7 @@ def _check_grades(imported: Imported, questions: Sequence[_Question]) -> bool:
         if each.grade is not None
     ]
     bad = [(question, grade) for question, grade in graded if _label(grade) is None]
-    if bad and len(bad) > max(1, _BAD_GRADES * len(graded)):
+    if bad and (len(bad) > max(1, _BAD_GRADES * len(graded)) or bad == graded):
         question, grade = bad[0]
         raise SourceError(
             f"{imported.path}: {len(bad)} of {len(graded)} grades are no whole numbers from 0 to "
@@ -476,7 +491,7 @@ def _read(imported: Imported) -> None:
     placing = _Placing(corpus)
     for question in questions:
         query = imported.add_query(
-            question.row,
+            Row(question.row.place, {}),
             question.query_id,
             title=question.text,
             body="",

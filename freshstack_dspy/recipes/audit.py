@@ -1,9 +1,10 @@
 """What is wrong with the labels of a collection, as far as can be said without a model."""
 
+from ast import literal_eval
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.evaluating import evaluate
@@ -36,6 +37,8 @@ _FEWEST_WORDS = 3
 """So many words that are not the question's must a reference have, to be looked for."""
 _MOST_PASSAGES = 3
 """Passages to look at for each question."""
+_TOP = 10
+"""So many first chunks of a ranking are looked at for positives, and for words that are met."""
 _LINES = 4
 """How many lines of a passage are shown."""
 FaultKind = Literal[
@@ -66,10 +69,11 @@ class Fault(Record):
     chunk_ids: tuple[str, ...] = ()
     """The chunks it is about; for `several_places` the expected one first."""
     passage: str = ""
-    """For `missing_positive`: the four lines of the chunk that have most of the reference's words."""
+    """The four lines of the chunk that have most of the words of the reference, or of the text that
+    is not in the corpus."""
     share: float | None = None
-    """For `missing_positive`: which part of the reference's words the chunk has; for `other_words`:
-    which part of the rare terms of question and answer the corpus has."""
+    """Which part of these words the chunk has; for `other_words`: which part of the rare terms of
+    question and answer the corpus has."""
 
 
 class Audit(Record, Shown):
@@ -115,8 +119,10 @@ def audit(
     """Look for faults in the labels of a collection; no model is asked, and nothing is changed.
 
     A positive is probably missing where a chunk without a label is above every expected chunk in a
-    ranking of `bm25` or `lsa`, among their first 20, and has four fifths of the words of the
-    reference answer that are not the question's; without an answer, of the expected text.
+    ranking of `bm25` or `lsa`, among their first 10, and has four fifths of the words of the
+    reference answer that are not the question's; without an answer, of the expected text. A text
+    that is not in the corpus is probably changed where a chunk has four fifths of its words. A
+    question's words are met where bm25 has an expected chunk among its first 10.
 
     Args:
         collection: A collection, or its folder; one of a golden set says what was not in the corpus.
@@ -219,10 +225,7 @@ class _Look:
 
     def _recorded(self) -> Iterator[Fault]:
         """What the import or a judge noted."""
-        for failure in self.collection.failures:
-            if failure.step.startswith("expected_"):
-                message = f"{failure.step.removeprefix('expected_')} {failure.message}"
-                yield Fault(kind="not_in_corpus", query_id=failure.query_id, message=message)
+        yield from self._not_in_corpus()
         for note in self.collection.notes:
             if kind := _OF_NOTES.get(note.kind):
                 for line in note.value.splitlines():
@@ -236,6 +239,26 @@ class _Look:
                     message=judgment.reason or judgment.status,
                     chunk_ids=(judgment.chunk_id,),
                 )
+
+    def _not_in_corpus(self) -> Iterator[Fault]:
+        failures = [f for f in self.collection.failures if f.step.startswith("expected_")]
+        texts = {
+            str(at): (literal_eval(failure.message.rpartition(": ")[0]),)
+            for at, failure in enumerate(failures)
+            if failure.step == "expected_text"
+        }
+        nearest = search(self.index, texts, BM25, 1).rankings if texts else {}
+        for at, failure in enumerate(failures):
+            message = f"{failure.step.removeprefix('expected_')} {failure.message}"
+            near: dict[str, Any] = {}
+            for entry in nearest.get(str(at), ()):
+                passage = self.collection.chunk(entry.chunk_id).passage
+                share = _share(wanted := frozenset(terms(texts[str(at)][0])), passage)
+                if share >= _HOLDS:
+                    message += f"; {entry.chunk_id} has {share:.0%} of its words"
+                    near = {"chunk_ids": (entry.chunk_id,), "share": share}
+                    near["passage"] = _best_lines(passage, wanted)
+            yield Fault(kind="not_in_corpus", query_id=failure.query_id, message=message, **near)
 
     def _several_places(self) -> Iterator[Fault]:
         """Expected chunks or texts that the corpus has more than once."""
@@ -281,15 +304,13 @@ class _Look:
         judged, expected = self.judged[query.query_id], self.expected[query.query_id]
         ranks: dict[str, tuple[int, str]] = {}
         for run in self.runs:
-            for rank, entry in enumerate(run.rankings.get(query.query_id, ()), 1):
+            for rank, entry in enumerate(run.rankings.get(query.query_id, ())[:_TOP], 1):
                 if entry.chunk_id in expected:
                     break
                 if entry.chunk_id not in judged:
                     at = rank, run.name
                     ranks[entry.chunk_id] = min(at, ranks.get(entry.chunk_id, at))
-        shares = {
-            id_: len(wanted & set(terms(self.chunks[id_].passage))) / len(wanted) for id_ in ranks
-        }
+        shares = {id_: _share(wanted, self.chunks[id_].passage) for id_ in ranks}
         likely = sorted(
             (id_ for id_, share in shares.items() if share >= _HOLDS),
             key=lambda id_: (-shares[id_], ranks[id_], id_),
@@ -330,6 +351,9 @@ class _Look:
             )
 
     def _other_words(self, query: Query) -> Iterator[Fault]:
+        ranking = self.runs[0].rankings.get(query.query_id, ())[:_TOP]
+        if not self.expected[query.query_id].isdisjoint(entry.chunk_id for entry in ranking):
+            return
         languages = self.index.manifest.languages
         share = corpus_overlap(query, self.index.frequency, len(self.index), languages)
         if share < LITTLE_OVERLAP:
@@ -346,6 +370,10 @@ class _Look:
         lacking = [id_ for id_, query in self.queries.items() if not query.answer.strip()]
         for id_ in lacking if len(lacking) < len(self.queries) else ():
             yield Fault(kind="no_answer", query_id=id_, message=self.queries[id_].text)
+
+
+def _share(wanted: frozenset[str], text: str) -> float:
+    return len(wanted.intersection(terms(text))) / len(wanted) if wanted else 0.0
 
 
 def _best_lines(text: str, wanted: frozenset[str]) -> str:

@@ -35,6 +35,10 @@ Q1, Q2, A1, A2 = (
     *("What stops a for loop?", "Loops and lists, how?"),
     *("StopIteration stops it.", "Both."),
 )
+RATINGS = [
+    {"query": Q1, "ratings": [{"docId": L, "rating": "1.000"}]},
+    {"query": Q2, "ratings": [{"docId": L, "rating": 1}, {"docId": S, "rating": "1.000"}]},
+]
 FORMS = {
     "deepeval.csv": DEEPEVAL_CSV,
     "deepeval.json": json.dumps(
@@ -53,65 +57,77 @@ FORMS = {
         {"user_input": Q1, "reference_contexts": [LOOPS], "reference": A1, "response": "It ends."},
         {"user_input": Q2, "reference_contexts": [LOOPS, LISTS], "reference": A2},
     ),
-    # By the tools' documentation.
+    # Written by langsmith 0.15.1 (`Example.model_dump_json`).
     "langsmith.jsonl": lines(
-        {"id": "7f", "inputs": {"question": Q1}, "outputs": {"answer": A1, "contexts": [LOOPS]}},
-        {
-            "id": "80",
-            "inputs": {"question": Q2},
-            "outputs": {"answer": A2, "contexts": [LOOPS, LISTS]},
-        },
+        *(
+            {"dataset_id": "00-1", "inputs": {"question": question}, "outputs": outputs}
+            | {"metadata": split, "id": id_, "created_at": "2026-11-01T00:00:00Z"}
+            | dict.fromkeys(("modified_at", "source_run_id", "attachments"))
+            for id_, question, outputs, split in (
+                ("07", Q1, {"answer": A1, "contexts": [LOOPS]}, {"dataset_split": ["base"]}),
+                ("08", Q2, {"answer": A2, "contexts": [LOOPS, LISTS]}, None),
+            )
+        )
     ),
+    # Written by arize-phoenix-client 3.5.0 (`Dataset.to_dataframe().to_csv` and `Dataset.to_dict`).
+    "phoenix.csv": f"""\
+example_id,input,output,metadata
+x,{{'query': '{Q1}'}},{{'answer': '{A1}'}},{{'paths': ['loops.md']}}
+y,"{{'query': '{Q2}'}}",{{'answer': '{A2}'}},"{{'paths': ['loops.md', 'lists.md']}}"
+""",
     "phoenix.json": json.dumps(
-        {
-            "data": {
-                "version_id": "v",
-                "examples": [
-                    {
-                        "id": "x",
-                        "input": {"query": Q1},
-                        "output": {"answer": A1},
-                        "metadata": {"paths": ["loops.md"]},
-                    },
-                    {
-                        "id": "y",
-                        "input": {"query": Q2},
-                        "output": {"answer": A2},
-                        "metadata": {"paths": ["loops.md", "lists.md"]},
-                    },
-                ],
-            }
-        }
-    ),
-    "braintrust.jsonl": lines(
-        {
-            "id": "b1",
-            "input": Q1,
-            "expected": A1,
-            "metadata": {"file": "docs/loops.md"},
-            "tags": None,
-        },
-        {
-            "id": "b2",
-            "input": Q2,
-            "expected": A2,
-            "metadata": {"file": "docs/loops.md, docs/lists.md"},
-        },
-    ),
-    "opensearch.json": json.dumps(
-        {
-            "name": "j",
-            "type": "IMPORT_JUDGMENT",
-            "judgmentRatings": [
-                {"query": Q1, "ratings": [{"docId": L, "rating": "1.000"}]},
-                {
-                    "query": Q2,
-                    "ratings": [{"docId": L, "rating": "1.000"}, {"docId": S, "rating": "1.000"}],
-                },
+        {"id": "RGF0", "name": "loops", "description": None, "metadata": {}, "version_id": "v1"}
+        | {
+            "example_count": 2,
+            "examples": [
+                {"id": id_, "node_id": f"n{id_}", "input": {"query": question}}
+                | {"output": {"answer": answer}, "metadata": {"paths": paths}}
+                for id_, question, answer, paths in (
+                    ("x", Q1, A1, ["loops.md"]),
+                    ("y", Q2, A2, ["loops.md", "lists.md"]),
+                )
             ],
         }
     ),
+    # By the types of braintrust 0.48.1 (`DatasetEvent`), as its API returns them.
+    "braintrust.json": json.dumps(
+        {
+            "events": [
+                {"id": id_, "_xact_id": "1", "created": "2026-01-01T00:00:00Z", "input": question}
+                | {"expected": answer, "metadata": {"file": files}, "tags": None, "span_id": id_}
+                | {"origin": {"object_type": "experiment", "object_id": "o", "id": "i"}}
+                | {"audit_data": [{"_xact_id": "1", "audit_data": {"action": "upsert"}}]}
+                for id_, question, answer, files in (
+                    ("b1", Q1, A1, "docs/loops.md"),
+                    ("b2", Q2, A2, "docs/loops.md, docs/lists.md"),
+                )
+            ],
+            "cursor": None,
+        }
+    ),
+    # By the documentation of OpenSearch 3.9: what is put, and what a GET returns.
+    "opensearch.json": json.dumps(
+        {"name": "j", "type": "IMPORT_JUDGMENT", "judgmentRatings": RATINGS}
+    ),
+    "opensearch-get.json": json.dumps(
+        {"took": 3, "_shards": {"total": 1}}
+        | {
+            "hits": {
+                "total": {"value": 1, "relation": "eq"},
+                "hits": [{"_id": "b5", "_source": {"name": "j", "judgmentRatings": RATINGS}}],
+            }
+        }
+    ),
+    # By the templates of Quepid (`app/views/api/v1/export/ratings`).
     "quepid.csv": f'query,docid,rating\n{Q1},{L},1\n"{Q2}",{L},1\n"{Q2}",{S},1\n',
+    "quepid.json": json.dumps(
+        {
+            "queries": [
+                {"query": Q1, "ratings": {L: 1}},
+                {"query": Q2, "ratings": {L: 1, S: 1}},
+            ]
+        }
+    ),
     "sheet.tsv": f"Query Text\tDoc ID\tRating\n{Q1}\t{L}\t1\n{Q2}\t{L}\t1\n{Q2}\t{S}\t1\n",
 }
 
@@ -149,7 +165,7 @@ def test_every_form_gives_the_same_questions_answers_and_labels(corpus: Path, na
     assert not collection.failures
     assert not collection.notes
     assert collection.plain
-    if name not in ("opensearch.json", "quepid.csv", "sheet.tsv"):
+    if not name.startswith(("opensearch", "quepid", "sheet")):
         assert [query.answer for query in collection.queries] == [A1, A2]
 
 
@@ -211,6 +227,16 @@ def test_a_grade_off_the_scale_is_a_pair_without_a_label_and_many_are_refused(co
     assert (collection.manifest.scale.name, collection.manifest.scale.threshold) == ("graded_3", 1)
     with pytest.raises(SourceError, match=r"2 of 2 grades .* as '0.9' at .*:2"):
         read(corpus, "g.csv", f"{head}a,{L},0.9\nb,{S},0.7\n")
+    with pytest.raises(SourceError, match="1 of 1 grades"):
+        read(corpus, "g.csv", f"{head}a,{L},\nb,{S},9\n")
+
+
+def test_a_query_that_quepid_has_no_ratings_of_is_a_row_of_one_cell(corpus: Path) -> None:
+    text = f"query,docid,rating\n{Q1},{L},1\n{Q1},{S},\nunrated\n"
+
+    assert labels(read(corpus, "quepid.csv", text)) == {"1": {L: 1, S: None}}
+    with pytest.raises(SourceError, match=":3: has 1 cells under 2 names"):
+        read(corpus, "g.csv", f"question,text\na,b\n{Q1}\n")
 
 
 @pytest.mark.parametrize(

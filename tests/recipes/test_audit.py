@@ -60,6 +60,8 @@ SOUND = [
 PLANTED = {
     "text gone": row("Are old journals compressed?", "Every night.",
                      "Journals are compressed every night by a cron job.", RECOVERY),
+    "text changed": row("What does a worn foot switch need?", "A larger debounce_ms.",
+                        "Raise it to 250 or 200 for a worn switch!", ENCODERS),
     "text moved": row("What is the play of a scale on the stage?", "There is none, leave it at 0.",
                       "With a scale on the stage leave it at 0: a value there *makes* errors.",
                       DEPLOYMENT),
@@ -85,6 +87,7 @@ PLANTED = {
 ROWS = [*SOUND, *PLANTED.values(), SOUND[0]]  # and a row that is there twice
 FOUND = {
     "text gone": "not_in_corpus",
+    "text changed": "not_in_corpus",
     "text moved": "moved",
     "chunk duplicated": "several_places",
     "near-duplicate question": "near_duplicate",
@@ -136,6 +139,14 @@ def test_every_planted_fault_is_found_and_nothing_else(golden: Path, audited: Au
 
     assert audited.rejected == {"no question": 1, "repeated row": 1}
     assert found == planted | also
+
+
+def test_a_changed_text_is_shown_where_most_of_its_words_are(audited: Audit) -> None:
+    gone, changed = (f for f in audited.faults if "text" in f.message[:4])
+
+    assert gone.share is None
+    assert "its text is in no file; bench/docs/encoders.md_" in changed.message
+    assert "Raise it to 200 or 250" in " ".join(changed.passage.split())
 
 
 def test_passages_to_look_at_have_the_words_of_the_reference(audited: Audit) -> None:
