@@ -40,7 +40,7 @@ _AS_SECTIONS = (
 )
 _REASON = "The passage states it."
 _VERDICT = dict.fromkeys(("reason", "reasoning", "rationale"), _REASON)
-_VERDICT |= {"verdict": 1, "score": 1, "result": True, "supported": True}
+_VERDICT |= {"verdict": 1, "score": 1, "grade": 1, "result": True, "supported": True}
 _SCORE = {"reasoning": _REASON, "score": 1}
 _OUR_VERDICT = {"verdicts": [{"chunk": 1, "reason": "It states it.", "supported": [1]}]}
 _VERDICT_SECTIONS = (

@@ -450,6 +450,48 @@ def instructor(settings: Settings) -> Judge:
     return run
 
 
+def notorious(settings: Settings) -> Judge:
+    """A judging run: a plan by what its file of judgments lacks, and a line for each as it comes."""
+    os.environ |= {"OPENAI_API_BASE": settings.api_base, "OPENAI_API_KEY": _key()}
+    from notorious.cache import JudgmentCache
+    from notorious.judging import execute_plan, plan_judge
+    from notorious.labeler import PointwiseLabeler
+    from notorious.llm import LLMClient
+    from notorious.models import Judgment, PooledDoc, Query
+    from notorious.rubric import load_rubric
+
+    judged = Path(settings.folder, "judgments.jsonl")
+    judged.touch()
+    rubric = Path(settings.folder, "rubric.md")
+    rubric.write_text(_ASKED, encoding="utf-8")
+
+    def run(wanted: list[Task]) -> int:
+        known = [Judgment.model_validate_json(line) for line in judged.read_text().splitlines()]
+        numbered = [(str(number), task) for number, task in enumerate(wanted)]
+        queries = [
+            Query(provenance="log", query_id=id_, text=f"{task.question}\n\nClaim: {task.claim}")
+            for id_, task in numbered
+        ]
+        pool = [
+            PooledDoc(query_id=id_, doc_id=id_, text=task.passage, source_ranks={"a": 1})
+            for id_, task in numbered
+        ]
+        asked = load_rubric(rubric)
+        plan = plan_judge(pool, queries, asked, ["openai/scripted"], JudgmentCache(known))
+        with judged.open("a") as file:
+            summary = execute_plan(
+                plan,
+                asked,
+                PointwiseLabeler(),
+                LLMClient(),
+                lambda one: print(one.model_dump_json(), file=file, flush=True),
+                concurrency=settings.in_flight,
+            )
+        return summary.new + summary.cached
+
+    return run
+
+
 def _cpu() -> float:
     """Seconds of the processor, those of ended child processes too."""
     sides = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -472,6 +514,7 @@ JUDGES = {
     "bespokelabs-curator": curator,
     "inspect-ai": inspect_ai,
     "instructor": instructor,
+    "notorious": notorious,
 }
 
 
@@ -633,11 +676,58 @@ def _ranx() -> Evaluate:
     )
 
 
+def _retrieval_eval() -> Evaluate:
+    from retrieval_eval import Judgment, RunEntry, score
+
+    def evaluate(qrels: Any, run: Any) -> float:
+        judgments = [
+            Judgment(query_id=query, doc_uri=chunk, relevance=grade)
+            for query, grades in qrels.items()
+            for chunk, grade in grades.items()
+        ]
+        rankings = [
+            RunEntry(query, sorted(scores, key=scores.__getitem__, reverse=True))
+            for query, scores in run.items()
+        ]
+        found = {k: score(judgments, rankings, k=k).metrics for k in (10, 50, 100)}
+        return float(found[10]["ndcg@10"].value)
+
+    return evaluate
+
+
+def _autorag() -> Evaluate:
+    from autorag.evaluation.metric import retrieval_mrr, retrieval_ndcg, retrieval_recall
+    from autorag.schema.metricinput import MetricInput
+
+    def evaluate(qrels: Any, run: Any) -> float:
+        pairs = [
+            (
+                [[chunk for chunk, grade in qrels[query].items() if grade]],
+                sorted(scores, key=scores.__getitem__, reverse=True),
+            )
+            for query, scores in run.items()
+        ]
+        means = []
+        for measure, k in ((retrieval_ndcg, 10), (retrieval_recall, 50), (retrieval_mrr, 100)):
+            values = measure(
+                metric_inputs=[
+                    MetricInput(retrieval_gt=relevant, retrieved_ids=ranked[:k])
+                    for relevant, ranked in pairs
+                ]
+            )
+            means.append(sum(value or 0 for value in values) / len(values))
+        return means[0]
+
+    return evaluate
+
+
 EVALUATORS: dict[str, Callable[[], Evaluate]] = {
     "freshstack_dspy": _ours,
     "pytrec-eval-terrier": _pytrec_eval,
     "ir-measures": _ir_measures,
     "ranx": _ranx,
+    "retrieval-eval": _retrieval_eval,
+    "AutoRAG": _autorag,
 }
 
 
@@ -733,11 +823,27 @@ def _lancedb(texts: list[str], folder: Path) -> Search:
     return lambda queries: list(map(search, queries))
 
 
+def _autorag_index(texts: list[str], folder: Path) -> Search:
+    import pandas as pd
+    from autorag.nodes.lexicalretrieval.bm25 import BM25, bm25_ingest
+
+    for name in ("data", "resources"):
+        (folder / name).mkdir()
+    now = {"last_modified_datetime": pd.Timestamp("2026-01-01")}
+    rows = [{"doc_id": str(n), "contents": text, "metadata": now} for n, text in enumerate(texts)]
+    corpus = pd.DataFrame(rows)
+    corpus.to_parquet(folder / "data/corpus.parquet")
+    bm25_ingest(str(folder / "resources/bm25_porter_stemmer.pkl"), corpus)
+    index = BM25(str(folder))
+    return lambda queries: index._pure([[query] for query in queries], 100)  # noqa: SLF001 `pure` reads texts from disk too
+
+
 SEARCHERS: dict[str, Callable[[list[str], Path], Search]] = {
     "freshstack_dspy": _our_index,
     "bm25s": _bm25s,
     "tantivy": _tantivy,
     "lancedb": _lancedb,
+    "AutoRAG": _autorag_index,
 }
 
 JOBS = {"calls": calls, "chunking": chunking, "measuring": measuring, "searching": searching}

@@ -39,13 +39,16 @@ PINS = {
     OURS: [str(ROOT), "--constraint", str(ROOT / "constraints.txt")],
     "ragas": ["ragas==0.4.3", "langchain-community<0.4"],  # with 0.4 it cannot be imported
     "deepeval": ["deepeval==4.3.1"],
-    "mlflow": ["mlflow==3.17.2"],
+    "mlflow": ["mlflow==3.18.0"],
     "benchmark-qed": ["benchmark-qed==0.4.0"],
-    "data-designer": ["data-designer==0.9.6"],
+    "data-designer": ["data-designer==0.9.7"],
     "bespokelabs-curator": ["bespokelabs-curator==0.1.31"],
     "inspect-ai": ["inspect-ai==0.3.285", "openai"],
     "dspy": ["dspy==3.4.1"],
     "instructor": ["instructor==1.17.0"],
+    "notorious": ["notorious==0.0.1"],
+    "retrieval-eval": ["retrieval-eval==0.1.1"],
+    "AutoRAG": ["AutoRAG==0.3.27"],
     "freshstack": [
         *("freshstack==0.0.6", "litellm", "nbconvert", "pygments", "semchunk", "tiktoken"),
         *("transformers", "tree-sitter", "tree-sitter-language-pack==0.13.0"),
