@@ -21,6 +21,7 @@ from chat_server import QUOTE, serving
 from timing import TINY, in_turns, report
 
 from freshstack_dspy import ModelConfig, Nuggetizer, Query, connect
+from freshstack_dspy.lm.typed import in_bulk
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from freshstack_dspy.signatures.question import ShownQuestion
 
@@ -57,7 +58,7 @@ def ours(api_base: str, store: Path, *, mode: Any = "live", in_flight: int = 32)
     lm, nuggetizer = connect(model, mode=mode, store=store), Nuggetizer()
 
     def ask(query: Query) -> int:
-        with dspy.context(lm=lm):
+        with in_bulk(lm):  # as a build asks, and as the others ask below
             return len(nuggetizer(query=query).nuggets)
 
     return ask

@@ -26,7 +26,7 @@ class Record(BaseModel):
         @property
         def __pydantic_fields_set__(self) -> set[str]:
             """All fields: which of them were given is not kept."""
-            return set(type(self).model_fields)
+            return set(type(self).__pydantic_fields__)
 
         @__pydantic_fields_set__.setter
         def __pydantic_fields_set__(self, _given: Any) -> None:

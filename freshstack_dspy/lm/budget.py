@@ -95,7 +95,7 @@ class Reservation:
     """The most that the request can cost."""
     charge: Callable[[Spent], None]
     """Adds to what is spent."""
-    _taken: Spent = field(default_factory=Spent)
+    _taken: Spent | None = None
 
     @functools.cached_property
     def upper_bound(self) -> Spent:
@@ -118,10 +118,11 @@ class Reservation:
 
     def __exit__(self, *_: object) -> None:
         """End the reservation."""
-        with self.account.changed:
-            self.account.in_flight -= self._taken
-            self.account.changed.notify_all()
-        self._taken = Spent()
+        if self._taken is not None:
+            with self.account.changed:
+                self.account.in_flight -= self._taken
+                self.account.changed.notify_all()
+            self._taken = None
 
     def lost(self) -> None:
         """Count an attempt without a reply that may have been billed, and reserve the next one."""

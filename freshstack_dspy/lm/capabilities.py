@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.config import ModelConfig, Structured
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment
+from freshstack_dspy.lm.request import BASELINE, COMMAND, base_from_environment, remembered
 from freshstack_dspy.lm.schemas import fits_strict_modes, in_order, in_strict_form, without
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
-    from dspy.lm15 import Request
+    from dspy.lm15 import Config, Request
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _CHAT = ("chat", "responses")
@@ -98,9 +98,13 @@ class Capabilities(Record):
 
     def fitted(self, request: "Request") -> "Request":
         """A request with the defaults of this model, and without what it does not take."""
+        return replace(request, config=remembered(_fitted, self, request.config))
+
+    def fitted_config(self, config: "Config") -> "Config":
+        """The same of what is asked besides the messages."""
         from dspy.lm15 import Reasoning
 
-        config, model = request.config, self.model
+        model = self.model
         sampling = {
             "temperature": config.temperature,
             "top_p": model.top_p if config.top_p is None else config.top_p,
@@ -115,14 +119,13 @@ class Capabilities(Record):
             effort: Any = {"none": "off"}.get(model.reasoning_effort, model.reasoning_effort)
             reasoning = Reasoning(effort=effort)
         most = config.max_tokens or self.reply_tokens()
-        config = replace(
+        return replace(
             config,
             **sampling,
             max_tokens=min(most, self.max_output or most),
             reasoning=reasoning,
             response_format=self.response_format(config.response_format),
         )
-        return replace(request, config=config)
 
     def response_format(self, asked: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """The request for a schema, in DSPy's shape; None: the prompt alone asks."""
@@ -144,6 +147,11 @@ class Capabilities(Record):
             if provider == "anthropic":
                 return None
         return {**asked, "schema": schema}
+
+
+@functools.lru_cache(maxsize=256)
+def _fitted(capabilities: Capabilities, config: "Config") -> "Config":
+    return capabilities.fitted_config(config)
 
 
 def entry_of(model: str) -> dict[str, Any]:

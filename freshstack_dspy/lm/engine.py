@@ -410,6 +410,7 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
         write_timeout=model.timeout,
         pool_timeout=None,
         max_connections=model.concurrency,
+        trust_env=bool(getproxies()),  # it looks through the environment at each request
     )
     config = lm15.RouterConfig(
         api_keys={provider: key} if key else {},

@@ -6,6 +6,7 @@ The words of a re-ask are in its key. Pydantic and instructor change theirs from
 so these are our own, written from the kinds of errors and their bounds.
 """
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -158,6 +159,7 @@ class IncompleteReplyError(ReplyError):
         self.outputs = outputs
 
 
+@functools.lru_cache(maxsize=256)
 def itemized_output(signature: Any) -> tuple[str, OneForEach] | None:
     """The output list of a signature that is marked with `OneForEach`, and the mark."""
     for name, field in signature.output_fields.items():

@@ -186,16 +186,19 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def _shared(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
         """The entries by key, and the attempts it took; equal concurrent requests are sent once."""
+        answers = self._reused(items)
+        if not (missing := [item for item in items if item.request.key not in answers]):
+            return answers, 0
         mine: dict[str, Future[EntryT]] = {}
         theirs: dict[str, Future[EntryT]] = {}
         with self._guard:
-            for key in (item.request.key for item in items):
+            for key in (item.request.key for item in missing):
                 if key in self._under_way:
                     theirs[key] = self._under_way[key]
                 else:
                     mine[key] = self._under_way[key] = Future()
         try:
-            answers, attempts = self._own([item for item in items if item.request.key in mine])
+            own, attempts = self._own([item for item in missing if item.request.key in mine])
         except BaseException as error:
             for future in mine.values():
                 future.set_exception(error)
@@ -205,16 +208,20 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
                 for key in mine:
                     del self._under_way[key]
         for key, future in mine.items():
-            future.set_result(answers[key])
+            future.set_result(own[key])
         # Not before: two that wait for each other would never end.
         shared = {key: future.result() for key, future in theirs.items()}
         self.reuse(list(shared.values()))
-        return answers | shared, attempts
+        return answers | own | shared, attempts
 
-    def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+    def _reused(self, items: Sequence[ItemT]) -> dict[str, EntryT]:
         entries = {item.request.key: self.reusable(item.request.key) for item in items}
         answers = {key: entry for key, entry in entries.items() if entry is not None}
         self.reuse(list(answers.values()))
+        return answers
+
+    def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+        answers = self._reused(items)  # again: another thread may have brought them since
         missing = [item for item in items if item.request.key not in answers]
         if not missing:
             return answers, 0

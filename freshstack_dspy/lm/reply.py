@@ -20,6 +20,7 @@ from freshstack_dspy.lm.request import (
     RerankRequest,
     SearchRequest,
     canonical_json,
+    json_string,
     sha256_of,
 )
 from freshstack_dspy.records import Record, Status
@@ -254,7 +255,10 @@ def entry_from_json(data: bytes, where: str) -> Entry:
 
 def entry_json(entry: Entry) -> str:
     """The canonical JSON of an entry, as stores and bundles hold it."""
-    return canonical_json(entry.model_dump(mode="json", by_alias=True))
+    if not isinstance(entry, Reply):
+        return canonical_json(entry.model_dump(mode="json"))
+    others = canonical_json(entry.model_dump(exclude={"request", "text"}))
+    return f'{{"ask":{entry.request.canonical()},{others[1:-1]},"text":{json_string(entry.text)}}}'
 
 
 def content_hash(entry: Entry | dict[str, Any]) -> str:

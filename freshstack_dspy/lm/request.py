@@ -13,16 +13,19 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import FailFast, Field, JsonValue
+from pydantic_core import to_json
 
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
-    from dspy.lm15 import Request
+    from functools import _lru_cache_wrapper
+
+    from dspy.lm15 import Config, Request
 
 KEY_VERSION = 1
 """Increase it when the same request gets another key, so that old stores say why they miss."""
@@ -35,6 +38,7 @@ BY_HAND = "agent/"
 BASELINE_VERSION = 6
 """Increase it when the embedded baseline answers the same request differently."""
 
+Result = TypeVar("Result")
 _RENAMED = {"extensions": "extra", "cache": "prompt_cache"}
 _PORTS = {"http": 80, "https": 443}
 
@@ -71,6 +75,24 @@ class ChatRequest(KeyedRequest):
     """Sampling parameters, response_format and tools, by their names in the API; None left out."""
     sample: int | None = None
     """Number of the sample where the same request is asked several times (DSPy's rollout_id)."""
+
+    @functools.cached_property
+    def key(self) -> str:
+        """SHA-256 over the canonical JSON of every field, as 64 hexadecimal digits."""
+        text = self.canonical(f'"key_version":{KEY_VERSION},')
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def canonical(self, version: str = "") -> str:
+        """The canonical JSON of every field, and of the version that the key has."""
+        messages = ",".join(
+            f'{{"content":{json_string(message.content)},"role":"{message.role}"}}'
+            for message in self.messages
+        )
+        return (
+            f'{{"endpoint":{json_string(self.endpoint)},{version}"messages":[{messages}],'
+            f'"model":{json_string(self.model)},"parameters":{canonical_json(self.parameters)},'
+            f'"sample":{canonical_json(self.sample)}}}'
+        )
 
     @property
     def task(self) -> str | None:
@@ -172,15 +194,9 @@ def chat_request(request: "Request", *, endpoint: str, sample: int | None) -> Ch
                 f"a message of role {message.role!r} cannot be sent: only text goes"
             )
         messages.append(ChatMessage(role=message.role, content=_text_of(message.parts)))
-    parameters = {}
-    # Every field of the configuration, not a list of known ones: a field that a later
-    # DSPy adds must not be able to change the reply behind the key's back.
-    for field in dataclasses.fields(request.config):
-        value = _plain(getattr(request.config, field.name))
-        if value not in (None, [], {}):
-            parameters[_RENAMED.get(field.name, field.name)] = value
+    parameters = remembered(_parameters, request.config)
     if request.tools:
-        parameters["tools"] = [_plain(tool) for tool in request.tools]
+        parameters = {**parameters, "tools": [_plain(tool) for tool in request.tools]}
     return ChatRequest(
         model=request.model,
         endpoint=endpoint,
@@ -188,6 +204,25 @@ def chat_request(request: "Request", *, endpoint: str, sample: int | None) -> Ch
         parameters=parameters,
         sample=sample,
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(config: "Config") -> dict[str, Any]:
+    # Every field of the configuration, not a list of known ones: a field that a later
+    # DSPy adds must not be able to change the reply behind the key's back.
+    values = {
+        _RENAMED.get(field.name, field.name): _plain(getattr(config, field.name))
+        for field in dataclasses.fields(config)
+    }
+    return {name: value for name, value in values.items() if value not in (None, [], {})}
+
+
+def remembered(function: "_lru_cache_wrapper[Result]", *arguments: Any) -> Result:
+    """Call a cached function, or what it wraps where an argument holds what cannot be hashed."""
+    try:
+        return function(*arguments)
+    except TypeError:
+        return function.__wrapped__(*arguments)
 
 
 def endpoint_identity(model: str, api_base: str | None, section: str = "[model]") -> str:
@@ -234,6 +269,11 @@ _CANONICAL = json.JSONEncoder(
 def canonical_json(value: Any) -> str:
     """The canonical JSON of a value: keys sorted, no spaces, no escapes for non-ASCII, no NaN."""
     return _CANONICAL.encode(value)
+
+
+def json_string(text: str) -> str:
+    """The canonical JSON of a text; for long ones Pydantic takes a sixth of Python's time."""
+    return to_json(text).decode()
 
 
 def sha256_of(value: Any) -> str:

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,10 @@ class FirstOf(Recorded):
 
     def read(self, key: str) -> bytes | None:
         """The JSON of the entry in the first place that has one, or None."""
-        read = (source.read(key) for source in self._sources)
-        return next((data for data in read if data is not None), None)
+        for source in self._sources:
+            if (data := source.read(key)) is not None:
+                return data
+        return None
 
     def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
         """Key and JSON of the entries that hold some bytes; see `Recorded`."""
@@ -267,7 +269,7 @@ class ReplyStore(Recorded):
             for entry in entries:
                 if not self._added(entry):
                     self._number_replaced(f"entry:{entry.key}")
-                    self._record(entry)
+                    self._record(entry, self._cache.set)
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
@@ -368,15 +370,16 @@ class ReplyStore(Recorded):
             return self._connection.execute(sql, parameters).fetchall()
 
     def _added(self, entry: Entry) -> bool:
-        if self.whole_entry(entry.key) is not None:
-            return False
-        self._record(entry)
-        return True
+        return self._record(entry, self._cache.add) or (
+            self.whole_entry(entry.key) is None and self._record(entry, self._cache.set)
+        )
 
-    def _record(self, entry: Entry) -> None:
-        self._set(f"entry:{entry.key}", entry_json(entry))
-        if getattr(entry, "finish_reason", "") != UNANSWERED:
+    def _record(self, entry: Entry, write: Callable[..., bool]) -> bool:
+        name, text = f"entry:{entry.key}", entry_json(entry)
+        is_written = write(name, text, tag=_checksum(name, text))
+        if is_written and getattr(entry, "finish_reason", "") != UNANSWERED:
             self._cache.delete(f"deferred:{entry.key}")
+        return is_written
 
     def _set(self, name: str, text: str) -> None:
         self._cache.set(name, text, tag=_checksum(name, text))

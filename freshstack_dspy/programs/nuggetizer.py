@@ -1,5 +1,6 @@
 """Cut an accepted answer into nuggets, and flag near-duplicates among them."""
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +45,8 @@ class Nuggetizer(Program):
             for number, nugget in enumerate(reply.nuggets)
         )
         failure = None
-        if wrong := misquotations(reply.nuggets, query.answer):
+        placed = all(nugget.answer_span for nugget in nuggets)
+        if wrong := [] if placed else misquotations(reply.nuggets, query.answer):
             failure = Failure(
                 query_id=query.query_id,
                 step="nuggets",
@@ -89,7 +91,9 @@ def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
             for other in earlier
             if likeness(other.text, nugget.text) >= NEARLY_THE_SAME
         )
-        flagged.append(nugget.model_copy(update={"duplicate_of": next(same, None)}))
+        first = next(same, None)
+        is_flagged = nugget.duplicate_of == first
+        flagged.append(nugget if is_flagged else nugget.model_copy(update={"duplicate_of": first}))
         earlier.append(nugget)
     return tuple(flagged)
 
@@ -99,6 +103,10 @@ def likeness(text: str, other: str) -> float:
 
     It is 0 where they name different numbers, or one denies something and the other does not.
     """
-    if set(_NUMBER.findall(text)) != set(_NUMBER.findall(other)) or denies(text) != denies(other):
-        return 0.0
-    return jaccard(set(terms(text)), set(terms(other)))
+    (*stated, held), (*others, holds) = _traits(text), _traits(other)
+    return jaccard(held, holds) if stated == others else 0.0
+
+
+@functools.lru_cache(maxsize=256)
+def _traits(text: str) -> tuple[frozenset[str], bool, frozenset[str]]:
+    return frozenset(_NUMBER.findall(text)), denies(text), frozenset(terms(text))

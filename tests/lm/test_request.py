@@ -10,9 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import FatalModelError
-from freshstack_dspy.lm.request import ChatMessage, ChatRequest, chat_request, endpoint_identity
+from freshstack_dspy.lm.reply import entry_json
+from freshstack_dspy.lm.request import (
+    KEY_VERSION,
+    ChatMessage,
+    ChatRequest,
+    canonical_json,
+    chat_request,
+    endpoint_identity,
+    json_string,
+    sha256_of,
+)
+from freshstack_dspy.lm.typed import messages_of, plain
 
 from .asking import request
+from .recording import reply_to
 
 KNOWN = ChatRequest(
     model="openai/gpt-4o",
@@ -69,6 +81,35 @@ def test_two_requests_share_a_key_only_if_all_their_fields_are_the_same(
     )
 
     assert same == (one.key == other.key)
+
+
+@given(asks, st.floats(allow_nan=False, allow_infinity=False))
+def test_the_key_is_the_hash_of_the_canonical_json_of_every_field(
+    ask: ChatRequest, number: float
+) -> None:
+    ask = ask.model_copy(update={"parameters": {**ask.parameters, "number": number}})
+    fields = ask.model_dump(mode="json")
+
+    assert ask.canonical() == canonical_json(fields)
+    assert ask.key == sha256_of({**fields, "key_version": KEY_VERSION})
+    assert entry_json(reply_to(ask, ask.model)) == canonical_json(
+        reply_to(ask, ask.model).model_dump(mode="json", by_alias=True)
+    )
+
+
+def test_texts_are_canonical_whatever_their_characters() -> None:
+    characters = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+
+    assert json_string(characters) == canonical_json(characters)
+
+
+@given(st.lists(st.floats() | json_values, max_size=3))
+def test_inputs_are_shown_as_python_would_indent_them(values: list[Any]) -> None:
+    """Their keys depend on it to the byte."""
+    inputs = {"question": values}
+    shown = messages_of(dspy.Signature("question -> answer"), [], inputs)[-1]["content"]
+
+    assert shown == json.dumps(plain(inputs), ensure_ascii=False, indent=1)
 
 
 def test_every_parameter_that_dspy_can_send_reaches_the_key() -> None:

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
-from dspy.utils import DummyLM
+from dspy.utils import BaseCallback, DummyLM
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from freshstack_dspy import Nuggetizer, Query, ReplyStore
 from freshstack_dspy.errors import FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.reask import correction, faults_of
-from freshstack_dspy.lm.typed import TypedAdapter, instructions, json_object
+from freshstack_dspy.lm.typed import TypedAdapter, in_bulk, instructions, json_object
 from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import BERN, PROSE, City, ListCities, Scribe, ask_cities
@@ -62,6 +62,33 @@ def test_a_sample_number_of_one_call_or_of_a_copy_is_a_question_of_its_own(
 
     assert (keys[1], 3) == (keys[2], len(set(keys)))
     assert len(server.requests) == 4
+
+
+class Listener(BaseCallback):
+    """Counts the calls of models that DSPy tells of."""
+
+    def __init__(self) -> None:
+        self.models: list[str] = []
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        self.models.append(instance.model)
+
+
+def test_who_listens_to_dspy_hears_of_every_recorded_call_also_in_bulk(
+    server: ChatServer, client_for: Connect
+) -> None:
+    server.says(PROSE, BERN)
+    lm, listener = client_for(), Listener()
+    with in_bulk(lm), dspy.context(callbacks=[listener]):
+        dspy.Predict(ListCities)(country="Switzerland")
+    with in_bulk(lm), dspy.context(disable_history=False):
+        dspy.Predict(ListCities)(country="Switzerland")
+    with in_bulk(lm), dspy.track_usage() as tracker:
+        dspy.Predict(ListCities)(country="Switzerland")
+
+    assert listener.models == [lm.model] * 2
+    assert len(lm.history) == 2
+    assert lm.model in tracker.usage_data
 
 
 def test_a_setting_that_cannot_be_kept_is_refused(server: ChatServer, client_for: Connect) -> None:
