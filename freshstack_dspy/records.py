@@ -8,7 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
@@ -20,6 +20,8 @@ class Record(BaseModel):
     """The base of all records: immutable, and no unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    together: ClassVar[tuple[str, ...]] = ()
+    """The fields that must agree with one another."""
 
     if not TYPE_CHECKING:  # Pydantic's note of which fields were given is half of a record's memory
 
@@ -208,6 +210,7 @@ class Vote:
 class Judgment(Record):
     """Whether, or how well, a chunk supports a nugget. One that is not `ok` has no label."""
 
+    together = ("label", "status")
     query_id: str
     nugget_id: str
     chunk_id: str
@@ -836,6 +839,16 @@ SkipKind = Literal[
 _BLANK_LINES = re.compile(r"\A(?:[^\S\n\r]*[\n\r])+")
 
 
+def titled(title: str, text: str) -> str:
+    """The text, below its title where it has one."""
+    return f"{title}\n{text}" if title else text
+
+
+def shown(title: str, text: str) -> str:
+    """What a model is shown of a chunk: see `Chunk.passage`."""
+    return _BLANK_LINES.sub("", titled(title, text).rstrip(), count=1)
+
+
 class Chunk(Record):
     """A run of bytes of one file: `chunking.text_of(file_bytes, chunk) == chunk.text`.
 
@@ -886,12 +899,12 @@ class Chunk(Record):
     @property
     def titled(self) -> str:
         """The text, below its title where it has one."""
-        return f"{self.title}\n{self.text}" if self.title else self.text
+        return titled(self.title, self.text)
 
     @property
     def passage(self) -> str:
         """What a model is shown: title and text without blank lines before and white space behind."""
-        return _BLANK_LINES.sub("", self.titled.rstrip(), count=1)
+        return shown(self.title, self.text)
 
     @property
     def passage_start(self) -> int:

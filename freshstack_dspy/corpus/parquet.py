@@ -9,20 +9,24 @@ import shutil
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate, chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, Self, get_args
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import canonical_line, parquet_batches
+from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import parquet_batches
 from freshstack_dspy.lm.workers import packed
-from freshstack_dspy.records import Chunk
+from freshstack_dspy.records import Chunk, Record, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,20 +112,135 @@ def _sums(batches: "Iterable[pa.Table | pa.RecordBatch]") -> ChunkSums:
     chunks = tokens = 0
     revisions: dict[str, str | None] = {}
     before: str | None = None
-    for chunk in chain.from_iterable(map(chunks_in, batches)):
-        if chunk.chunk_id == before:
-            raise CollectionError(f"chunk {before!r} is there twice")
-        before = chunk.chunk_id
-        lines.update(canonical_line(chunk).encode())
-        content.update(chunk.model_dump_json(exclude={"revision"}).encode())
-        language = [chunk.language] if chunk.language else []
-        words = [chunk.chunk_id, *chunk.headings, chunk.passage, *language, ""]
-        searched.update("\0".join(words).encode())
-        revisions[chunk.source] = chunk.revision
-        chunks += 1
-        tokens += chunk.tokens
+    for batch in chain.from_iterable(map(_record_batches, batches)):
+        try:
+            texts = json_of_fields(Chunk, batch)
+        except ValidationError:
+            list(chunks_in(batch))  # says of which field
+            raise
+        lines.update(b"".join(objects(texts, b"\n")))
+        del texts["revision"]
+        content.update(b"".join(objects(texts)))
+        fields = "chunk_id", "headings", "title", "text", "language", "source", "revision", "tokens"
+        columns = (batch[name].to_pylist() for name in fields)
+        for id_, headings, title, text, language, source, revision, length in zip(
+            *columns, strict=True
+        ):
+            if id_ == before:
+                raise CollectionError(f"chunk {before!r} is there twice")
+            before = id_
+            words = [id_, *headings, shown(title, text), *([language] if language else []), ""]
+            searched.update("\0".join(words).encode())
+            revisions[source] = revision
+            tokens += length
+        chunks += len(batch)
     digests = (digest.hexdigest() for digest in (lines, content, searched))
     return ChunkSums(chunks, tokens, revisions, *digests)
+
+
+def _record_batches(rows: "pa.Table | pa.RecordBatch") -> "Sequence[pa.RecordBatch]":
+    import pyarrow as pa
+
+    batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
+    return [_with_language(batch) for batch in batches]
+
+
+# Records by columns
+
+
+def json_of_fields(record: type[Record], batch: "pa.RecordBatch") -> "dict[str, pa.Array]":
+    """Give each field of the records in a batch as their lines have it; null where it is left out.
+
+    Raises:
+        ValidationError: A value is not what its field allows; what must agree between the fields of
+            a record is not looked at.
+    """
+    import pyarrow as pa
+
+    texts: dict[str, Any] = {}
+    for name, field in record.model_fields.items():
+        if name not in batch.schema.names:
+            continue
+        column: Any = batch.column(name)
+        kind: Any = field.annotation
+        if is_empty(column):
+            texts[name] = pa.repeat(f'"{name}":[]', len(column))
+            continue
+        if nested := pa.types.is_nested(column.type):
+            values = nested_values(kind, column)
+        else:  # a text that many rows have is checked and written once
+            column = column.dictionary_encode(null_encoding="encode")
+            values = column.dictionary.to_pylist()
+        values = checked_values(Annotated[kind, None, *field.metadata], values)
+        builder = pa.lib.StringBuilder()  # `pyarrow.array` would import pandas
+        for value in values:
+            left_out = field.exclude_if is not None and field.exclude_if(value)
+            text = "[]" if value == () else to_json(value, inf_nan_mode="null").decode()
+            builder.append(None if left_out else f'"{name}":{text}')
+        texts[name] = builder.finish() if nested else builder.finish().take(column.indices)
+    return texts
+
+
+def objects(texts: "Mapping[str, pa.Array]", end: bytes = b"") -> Iterator[bytes]:
+    """Give the JSON object of each record, of the texts of its fields."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    joined: Any = pc.binary_join_element_wise(*texts.values(), ",", null_handling="skip")
+    return (b"{%b}%b" % (inside, end) for inside in joined.cast(pa.binary()).to_pylist())
+
+
+def is_empty(column: Any) -> bool:
+    """Whether a column has lists, and nothing in any of them."""
+    import pyarrow as pa
+
+    is_list = pa.types.is_list(column.type) and not column.null_count
+    return is_list and not len(column.flatten())
+
+
+def nested_values(kind: Any, column: Any) -> list[Any]:
+    """Give a column of lists or structs as records have it.
+
+    Raises:
+        ValidationError: A value is not of this kind.
+    """
+    import pyarrow as pa
+
+    if is_empty(column):
+        return [()] * len(column)
+    if not pa.types.is_list(column.type) or column.null_count:
+        return checked_values(kind, column.to_pylist())
+    parts = iter(_parts(get_args(kind)[0], column.flatten()))
+    return [tuple(islice(parts, number)) for number in column.value_lengths().to_pylist()]
+
+
+def _parts(kind: Any, column: Any) -> Sequence[Any]:
+    """Check parts of records; equal parts become one object."""
+    import pyarrow as pa
+
+    if not pa.types.is_struct(column.type) or any(
+        pa.types.is_nested(each.type) for each in column.type
+    ):
+        return checked_values(kind, column.to_pylist())
+    keys = list(zip(*(each.to_pylist() for each in column.flatten()), strict=True))
+    names, different = [each.name for each in column.type], dict.fromkeys(keys)
+    parts = checked_values(kind, [dict(zip(names, key, strict=True)) for key in different])
+    return list(map(dict(zip(different, parts, strict=True)).__getitem__, keys))
+
+
+def checked_values(kind: Any, values: list[Any]) -> list[Any]:
+    """Check values of one kind.
+
+    Raises:
+        ValidationError: One is not.
+    """
+    return _adapter(kind).validate_python(values)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
+    of_kind: Any = list
+    return TypeAdapter(of_kind[kind])
 
 
 # Sorting
@@ -312,7 +431,8 @@ class ChunkFile:
     @cached_property
     def sums(self) -> ChunkSums:
         """What is known of all chunks; read now, where they were not just written."""
-        return _sums(self.batches())
+        with self._reading():
+            return _sums(self.batches())
 
     @cached_property
     def sources(self) -> Counter[tuple[str, str | None]]:
@@ -352,7 +472,7 @@ class ChunkFile:
             in_order = sorted(row for row in rows.values() if row is not None)
             for group, members in groupby(in_order, self._group_of):
                 start = self._starts[group]
-                taken = self._group(group).take(_integers([row - start for row in members]))
+                taken = self._group(group).take(integers([row - start for row in members]))
                 chunks |= {chunk.chunk_id: chunk for chunk in chunks_in(taken)}
         return {chunk_id: chunks[chunk_id] for chunk_id in rows}
 
@@ -470,6 +590,8 @@ def reading_parquet(name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         fault = " ".join(str(error).split())
         raise CollectionError(f"{name}: cannot be read as Parquet: {fault}") from None
+    except ValidationError as error:
+        raise CollectionError(f"{name}: not a chunk: {first_fault(error)}") from None
 
 
 def _with_language(batch: "pa.RecordBatch") -> "pa.RecordBatch":
@@ -481,7 +603,7 @@ def _with_language(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     return batch.append_column("language", pa.nulls(len(batch), pa.string()))
 
 
-def _integers(values: Sequence[int]) -> "pa.Int64Array":
+def integers(values: Sequence[int]) -> "pa.Int64Array":
     """Make an Arrow array: `pyarrow.array` would import pandas, which takes half a second."""
     import pyarrow as pa
 

@@ -18,7 +18,7 @@ from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import Judgment
 from freshstack_dspy.stored.contents import Contents, Counts, count, missing_of, reference_faults
 from freshstack_dspy.stored.manifest import CORPUS_FILE, MANIFEST_FILE, read_manifest, trust_line
-from freshstack_dspy.stored.record_files import NO_LINES, RECORD_FILES, rows
+from freshstack_dspy.stored.record_files import NO_LINES, RECORD_FILES, rows, tally
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,6 +139,8 @@ def _validate_collection(folder: Path) -> Validation:
 def _evidence_faults(judgments: Sequence[Judgment], corpus: ChunkFile) -> Iterator[str]:
     """Say which spans are not of whole characters with some text among them, inside their chunk."""
     by_chunk: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    if not any(map(any, tally(judgments, "evidence", "votes"))):
+        return
     fields = "nugget_id", "chunk_id", "evidence", "votes"
     for nugget_id, chunk_id, evidence, votes in rows(judgments, *fields):
         if spans := {*evidence, *(span for vote in votes for span in vote.evidence)}:

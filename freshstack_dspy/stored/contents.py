@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field
@@ -32,7 +32,7 @@ from freshstack_dspy.records import (
     StepName,
     Technique,
 )
-from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, rows
+from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, repeated, rows, tally
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
@@ -431,7 +431,7 @@ class Counts(Record):
 
 def missing_of(contents: Contents) -> str:
     """Say what failed and can be asked again: pairs without a label, and failed steps."""
-    unlabelled = sum(label is None for (label,) in rows(contents.judgments, "label"))
+    unlabelled = tally(contents.judgments, "label")[(None,)]
     # A reply came, and a passage in it says what its document does not: that is final.
     failed = sum(
         failure.step != "passages" or failure.status != "failed" or failure.call_id is None
@@ -447,13 +447,12 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
     for failure in contents.failures:
         by_status = failures.setdefault(failure.step, {})
         by_status[failure.status] = by_status.get(failure.status, 0) + 1
-    unlabelled = shared = supported = evidence = 0
-    for label, same_as, spans in rows(contents.judgments, "label", "same_as", "evidence"):
+    unlabelled = supported = evidence = 0
+    for (label, spans), number in tally(contents.judgments, "label", "evidence").items():
         supports = label is not None and label >= contents.threshold
-        unlabelled += label is None
-        shared += same_as is not None
-        supported += supports
-        evidence += supports and bool(spans)
+        unlabelled += number * (label is None)
+        supported += number * supports
+        evidence += number * (supports and spans > 0)
     contamination = contents.contamination
     scored = {part.query_id for part in contamination if part.closed_book_coverage is not None}
     asked = Counter(part.asked for part in contamination)
@@ -464,7 +463,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         pool=len(contents.pool),
         judgments=len(contents.judgments),
         unlabelled=unlabelled,
-        shared=shared,
+        shared=len(contents.judgments) - tally(contents.judgments, "same_as")[(None,)],
         supported=supported,
         evidence=evidence,
         failures=failures,
@@ -516,27 +515,31 @@ def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> I
     for file in RECORD_FILES:
         records = getattr(contents, file.name)
         if file.once:
-            ids = pairwise(rows(records, *file.order))
-            twice += dict.fromkeys(
-                (file.filename, key) for key, following in ids if key == following
-            )
+            twice += dict.fromkeys((file.filename, key) for key in repeated(records, *file.order))
         for field, kind in _REFERENCES.items():
             if field in file.record.model_fields:
-                values = dict.fromkeys(value for (value,) in rows(records, field) if value)
+                read = tally if file.large else rows
+                values = (value for (value,) in read(records, field) if value)
                 named = ((value,) if isinstance(value, str) else value for value in values)
-                for id_ in dict.fromkeys(chain.from_iterable(named)):
-                    if id_ not in existing[kind]:
-                        yield f"{file.filename} names {kind} {id_!r}, which does not exist"
+                ids = dict.fromkeys(chain.from_iterable(named))
+                missing = ids.keys() - existing[kind]
+                for id_ in filter(missing.__contains__, ids):
+                    yield f"{file.filename} names {kind} {id_!r}, which does not exist"
     for filename, key in twice:
         yield f"{filename}: {', '.join(map(repr, key))} is there twice; keep one"
-    if missing := sorted(queries - {part.query_id for part in contents.slices}):
-        yield f"slices.jsonl: query {missing[0]!r} is in no slice ({len(missing)} such)"
+    if unsliced := sorted(queries - {part.query_id for part in contents.slices}):
+        yield f"slices.jsonl: query {unsliced[0]!r} is in no slice ({len(unsliced)} such)"
     yield from _label_faults(contents.judgments, owners, SCALES[scale.name].highest)
 
 
 def _label_faults(
     judgments: Sequence[Judgment], owners: Mapping[str, str], highest: int
 ) -> Iterator[str]:
+    owned = tally(judgments, "nugget_id", "query_id")
+    if all(
+        (label or 0) <= highest and not votes for label, votes in tally(judgments, "label", "votes")
+    ) and all(owners.get(nugget_id, query_id) == query_id for nugget_id, query_id in owned):
+        return
     fields = "query_id", "nugget_id", "chunk_id", "label", "votes"
     for query_id, nugget_id, chunk_id, label, votes in rows(judgments, *fields):
         fault = ""

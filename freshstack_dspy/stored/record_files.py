@@ -1,9 +1,10 @@
 """The files of records of a collection: JSON Lines, or Parquet where there are many records."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
-from itertools import chain, groupby, islice
+from functools import cached_property, reduce
+from itertools import chain, groupby, islice, pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import (
@@ -20,10 +21,21 @@ from typing import (
     overload,
 )
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import from_json
 
-from freshstack_dspy.corpus.parquet import ROWS, ParquetFile, damaged, open_parquet, reading_parquet
+from freshstack_dspy.corpus.parquet import (
+    ROWS,
+    ParquetFile,
+    checked_values,
+    damaged,
+    integers,
+    json_of_fields,
+    nested_values,
+    objects,
+    open_parquet,
+    reading_parquet,
+)
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import canonical_line, decode_records, encode_records
@@ -170,6 +182,51 @@ def _fields(records: Sequence[Any], fields: Iterable[str]) -> Iterable[tuple[Any
     return zip(*(map(attrgetter(field), records) for field in fields), strict=True)
 
 
+def tally(records: Sequence[Record], *fields: str) -> Counter[tuple[Any, ...]]:
+    """Count the records by the values of some fields; lists are told apart by their length alone."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(records, Records) or records.data is not None:
+        values = _fields(records, fields)
+        lists = any(isinstance(getattr(records[0], field), tuple) for field in fields if records)
+        return Counter(map(_with_lengths, values) if lists else values)
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for batch in records.batches(fields):
+        flat: Any = (
+            pc.list_value_length(column) if pa.types.is_list(column.type) else column
+            for column in map(batch.column, fields)
+        )
+        groups = pa.Table.from_arrays([*flat], [*fields]).group_by([*fields], use_threads=False)
+        for group in groups.aggregate([([], "count_all")]).to_batches():
+            numbers = group["count_all"].to_pylist()
+            for row, number in zip(records.checked(group, fields), numbers, strict=True):
+                counts[row] += number
+    return counts
+
+
+def _with_lengths(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(len(value) if isinstance(value, tuple) else value for value in row)
+
+
+def repeated(records: Sequence[Record], *fields: str) -> Iterator[tuple[Any, ...]]:
+    """Give the values of some fields that two records, one behind the other, have in common."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(records, Records) or records.data is not None:
+        pairs = pairwise(rows(records, *fields))
+        yield from (row for row, following in pairs if row == following)
+        return
+    last: list[pa.RecordBatch] = []
+    for batch in records.batches(fields):
+        table = pa.Table.from_batches([*last, batch]).select([*fields]).combine_chunks()
+        same: Any = map(pc.equal, table.slice(0, len(table) - 1).columns, table.slice(1).columns)
+        for again in table.slice(1).filter(reduce(pc.and_, same)).to_batches():
+            yield from records.checked(again, fields)
+        last = [batch.slice(len(batch) - 1)]
+
+
 def records_of(records: Sequence[R], query_id: str) -> Sequence[R]:
     """Give the records of one query; from Parquet, little else is read."""
     if isinstance(records, Records):
@@ -215,7 +272,7 @@ class Records(Sequence[R], Generic[R]):
     def __iter__(self) -> Iterator[R]:
         if self.data is not None:
             return iter(self._lines)
-        return chain.from_iterable(map(self._made, self._batches()))
+        return chain.from_iterable(map(self._made, self.batches()))
 
     @overload
     def __getitem__(self, place: int) -> R: ...
@@ -259,8 +316,8 @@ class Records(Sequence[R], Generic[R]):
         if self.data is not None:
             yield from _fields(self._lines, fields)
             return
-        for batch in self._batches(fields):
-            yield from zip(*(self._checked(batch, field) for field in fields), strict=True)
+        for batch in self.batches(fields):
+            yield from self.checked(batch, fields)
 
     def of_query(self, query_id: str) -> tuple[R, ...]:
         """Give the records of one query; only row groups that may have one are read."""
@@ -279,7 +336,26 @@ class Records(Sequence[R], Generic[R]):
 
     def sha256(self) -> str:
         """Hash the records as the JSON Lines that they are or would be."""
-        return lines_sha256(self) if self.data is None else hashlib.sha256(self.data).hexdigest()
+        digest = hashlib.sha256(self.data or b"")
+        for batch in self.batches() if self.data is None else ():
+            digest.update(b"".join(self._encoded(batch)))
+        return digest.hexdigest()
+
+    def _encoded(self, batch: "pa.RecordBatch") -> Iterator[bytes]:
+        """Give the lines of a batch, checked by columns; a fault is looked for record by record."""
+        import pyarrow as pa
+
+        try:
+            texts = json_of_fields(self._record, batch)
+        except ValidationError:
+            list(self._made(batch))
+            raise
+        if names := self._record.together:
+            numbered = batch.append_column("row", integers(range(len(batch))))
+            groups = pa.Table.from_batches([numbered]).group_by([*names])
+            first = groups.aggregate([("row", "min")])["row_min"]
+            list(self._made(batch.take(first.combine_chunks().sort())))
+        return objects(texts, b"\n")
 
     def _made(self, batch: "pa.RecordBatch") -> Iterator[R]:
         names = [name for name in self._record.model_fields if name in batch.schema.names]
@@ -298,16 +374,14 @@ class Records(Sequence[R], Generic[R]):
         column: Any = batch.column(field)
         if not pa.types.is_nested(column.type):
             return list(column.to_pylist())
-        kind = self._record.model_fields[field].annotation
         try:
-            if not pa.types.is_list(column.type) or column.null_count:
-                return _checked_list(kind, column.to_pylist())
-            if not len(inside := column.flatten()):
-                return [()] * len(column)
-            parts = iter(_parts(get_args(kind)[0], inside))
+            return nested_values(self._record.model_fields[field].annotation, column)
         except ValidationError as error:
             raise self._fault(error, field) from None
-        return [tuple(islice(parts, number)) for number in column.value_lengths().to_pylist()]
+
+    def checked(self, batch: "pa.RecordBatch", fields: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Give some fields of a batch of Parquet, whose values are all as the record allows."""
+        return zip(*(self._checked(batch, field) for field in fields), strict=True)
 
     def _checked(self, batch: "pa.RecordBatch", field: str) -> list[Any]:
         """Give a column whose values are all as the record allows."""
@@ -316,7 +390,7 @@ class Records(Sequence[R], Generic[R]):
         if not kind.metadata:  # Arrow's type is enough
             return values
         try:
-            return _checked_list(Annotated[kind.annotation, *kind.metadata], values)
+            return checked_values(Annotated[kind.annotation, *kind.metadata], values)
         except ValidationError as error:
             raise self._fault(error, field) from None
 
@@ -326,7 +400,8 @@ class Records(Sequence[R], Generic[R]):
             f"{self._path}: {place}: not a {self._record.__name__}: {first_fault(error)}"
         )
 
-    def _batches(self, fields: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
+    def batches(self, fields: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
+        """Give all rows of Parquet, or some fields of them."""
         with reading_parquet(str(self._path)):
             yield from self._file.batches(_ROWS, fields and list(fields))
 
@@ -336,30 +411,6 @@ class Records(Sequence[R], Generic[R]):
             with reading_parquet(str(self._path)):
                 self._last = last = group, self._file.group(group)
         return last[1]
-
-
-def _parts(kind: Any, column: Any) -> Sequence[Any]:
-    """Check parts of records; equal parts become one object."""
-    import pyarrow as pa
-
-    if not pa.types.is_struct(column.type) or any(
-        pa.types.is_nested(each.type) for each in column.type
-    ):
-        return _checked_list(kind, column.to_pylist())
-    keys = list(zip(*(each.to_pylist() for each in column.flatten()), strict=True))
-    names, different = [each.name for each in column.type], dict.fromkeys(keys)
-    parts = _checked_list(kind, [dict(zip(names, key, strict=True)) for key in different])
-    return list(map(dict(zip(different, parts, strict=True)).__getitem__, keys))
-
-
-def _checked_list(kind: Any, values: list[Any]) -> list[Any]:
-    return _adapter(kind).validate_python(values)
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
-    of_kind: Any = list
-    return TypeAdapter(of_kind[kind])
 
 
 def schema_of(fields: Any) -> "pa.Schema":

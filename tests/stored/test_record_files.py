@@ -28,7 +28,14 @@ from freshstack_dspy.records import (
     Vote,
 )
 from freshstack_dspy.stored import record_files
-from freshstack_dspy.stored.record_files import RECORD_FILES, RecordFile, records_of, rows
+from freshstack_dspy.stored.record_files import (
+    RECORD_FILES,
+    RecordFile,
+    records_of,
+    repeated,
+    rows,
+    tally,
+)
 from freshstack_dspy.stored.writing import call_ids_of
 from freshstack_dspy.views.queries import query_page
 from tests.collection.small import CONTENTS, A, B, files_of, write_small
@@ -121,6 +128,9 @@ def test_parquet_gives_the_records_that_were_written(
     assert (len(read), tuple(read), read[1:3]) == (len(records), records, records[1:3])
     assert read == records == read
     assert [*rows(read, *fields)] == [*rows(records, *fields)]
+    for names in (file.order, file.order[:1], ("chunk_id", fields[4])):
+        assert tally(read, *names) == tally(records, *names)
+    assert [*repeated(read, *file.order)] == [*repeated(records, *file.order)]
     for query_id in ("1", "10", "2", "none"):
         assert [*records_of(read, query_id)] == [*records_of(records, query_id)]
 
@@ -187,22 +197,36 @@ def test_parquet_with_other_columns_is_one_line(
         list(Collection.load(tmp_path / "c").chunks())
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "fault"),
+    [
+        ("label", -1, "label: "),
+        ("label", None, "a judgment has a label if and only if its status is ok"),
+        ("status", "fine", "status: Input should be"),
+        ("reason", None, "reason: "),
+    ],
+)
 def test_a_damaged_file_is_one_line(
-    tmp_path: Path, written: Callable[[Path, int], Collection]
+    tmp_path: Path,
+    written: Callable[[Path, int], Collection],
+    column: str,
+    value: object,
+    fault: str,
 ) -> None:
     written(tmp_path / "c", 3)
     path = tmp_path / "c/judgments.parquet"
     table = pq.read_table(path)
-    labels = table["label"].to_pylist()
-    labels[3] = -1
-    column = table.schema.get_field_index("label")
-    pq.write_table(table.set_column(column, table.schema.field("label"), [labels]), path)
+    values = table[column].to_pylist()
+    values[3] = value
+    place = table.schema.get_field_index(column)
+    field = table.schema.field(column)
+    pq.write_table(table.set_column(place, field, pa.array(values, field.type)), path)
     (tmp_path / "c/pool.parquet").write_bytes(b"PAR1")
 
     faults = "\n".join(validate(tmp_path / "c").faults)
 
     assert "judgments.parquet: '12', '12_1'" in faults
-    assert "not a Judgment: label" in faults
+    assert f"not a Judgment: {fault}" in faults
     assert "pool.parquet: cannot be read as Parquet" in faults
     with pytest.raises(CollectionError, match=r"pool\.parquet: cannot be read"):
         Collection.load(tmp_path / "c")
