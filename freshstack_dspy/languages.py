@@ -112,7 +112,7 @@ def stems(languages: tuple[str, ...]) -> tuple[Callable[[str], str], ...]:
 
 def _stemmer(code: str) -> Callable[[str], str]:
     try:
-        stem: Callable[[str], str] = Stemmer.Stemmer(code).stemWord
+        stem: Callable[[str], str] = Stemmer.Stemmer(code, maxCacheSize=0).stemWord
     except KeyError:
         return str
     return stem

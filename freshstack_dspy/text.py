@@ -5,9 +5,9 @@ import functools
 import re
 import unicodedata
 from bisect import bisect
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from freshstack_dspy.languages import ENGLISH, stems, stop_words
@@ -27,10 +27,12 @@ _UNSPACED_LETTERS = (
 """Japanese syllables, the Han characters of all languages, Thai, Lao, Burmese, Khmer: written
 without spaces."""
 _PART = re.compile(
-    rf"[{_UNSPACED_LETTERS}]+|[A-Z]+(?![a-z])|[A-Z]?[^A-Z\d_.{_UNSPACED_LETTERS}]+|\d+"
+    rf"[{_UNSPACED_LETTERS}]+|[A-Z]+(?![a-z])|[A-Z]?[^A-Z\d_.\n{_UNSPACED_LETTERS}]+|\d+|\n"
 )
-"""The parts of a compound, which has nothing but letters, marks, digits, dots and underscores."""
-_UNSPACED, _HANGUL = re.compile(f"[{_UNSPACED_LETTERS}]+"), re.compile("[\uac00-\ud7a3]+")
+"""The parts of compounds, which have nothing but letters, marks, digits, dots and underscores; and
+the ends of their lines."""
+_UNSPACED = re.compile(f"[{_UNSPACED_LETTERS}]+")
+_UNSPACED_OR_HANGUL = re.compile(f"[{_UNSPACED_LETTERS}]+|[\uac00-\ud7a3]+")
 
 
 def terms(text: str, languages: tuple[str, ...] = ENGLISH) -> list[str]:
@@ -48,29 +50,82 @@ def terms(text: str, languages: tuple[str, ...] = ENGLISH) -> list[str]:
         neighbours as a term, as Lucene's CJK analyzer does; one alone is itself. So do those of
         Korean, whose words end in particles, where it is among the languages.
     """
-    cut: list[str] = []
+    words = spaced(text).decode("utf-8", "surrogatepass").split()
+    return [*chain.from_iterable(map(_word_terms(languages).__getitem__, words))]
+
+
+def spaced(text: str) -> bytes:
+    """Compose a text (NFC) and replace the ASCII characters that are in no term by spaces.
+
+    The terms of the text are those of its words, which white space separates, one after the other.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
-    for compound in _COMPOUND.findall(text):
-        # The memory is bounded in entries, so an entry is bounded too.
-        cut += (_remembered if len(compound) <= 64 else _cut)(compound, languages)
-    return cut
+    return text.encode("utf-8", "surrogatepass").translate(_SPACED)
 
 
-def _cut(compound: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    parts = _PART.findall(compound)
+_SPACED = re.sub(rb"[^\w.\x80-\xff]", b" ", bytes(range(256)))
+
+
+def cut_words(words: Iterable[str], languages: tuple[str, ...]) -> tuple[list[str], list[int]]:
+    """Cut words of spaced texts into terms; give these, and their number up to each word's end.
+
+    All words are searched at once, which takes half the time.
+    """
+    compounds: list[str] = []
+    compounds_until: list[int] = []
+    for word in words:
+        compounds += [word] if "." not in word and word.isascii() else _COMPOUND.findall(word)
+        compounds_until.append(len(compounds))
+    terms_of_part, parts = _part_terms(languages), 0
     cut: list[str] = []
-    for part in map(str.lower, parts):
-        if _UNSPACED.fullmatch(part) or ("ko" in languages and _HANGUL.fullmatch(part)):
-            cut += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
-        elif part not in stop_words(languages):
-            cut += dict.fromkeys([stem(part) for stem in stems(languages)])
-    if len(parts) > 1:
-        cut.append(compound.lower())
-    return tuple(cut)
+    ends = [0]
+    for part in _PART.findall("\n".join([*compounds, ""])):
+        if part != "\n":
+            cut += terms_of_part[part]
+            parts += 1
+            continue
+        if parts > 1:
+            cut.append(compounds[len(ends) - 1].lower())
+        ends.append(len(cut))
+        parts = 0
+    return cut, [ends[until] for until in compounds_until]
 
 
-_remembered = functools.lru_cache(maxsize=65_536)(_cut)
+class _Memory(dict[str, tuple[str, ...]]):
+    """The terms of what was cut before; bounded in entries, and so are these."""
+
+    def __init__(self, cut: Callable[[str], tuple[str, ...]]) -> None:
+        self._cut = cut
+
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        cut = self._cut(text)
+        if len(self) >= 65_536:
+            self.clear()
+        if len(text) <= 64:
+            self[text] = cut
+        return cut
+
+
+@functools.lru_cache(maxsize=64)
+def _word_terms(languages: tuple[str, ...]) -> _Memory:
+    return _Memory(lambda word: tuple(cut_words([word], languages)[0]))
+
+
+@functools.lru_cache(maxsize=64)
+def _part_terms(languages: tuple[str, ...]) -> _Memory:
+    stop, stemmers = stop_words(languages), stems(languages)
+    unspaced = _UNSPACED_OR_HANGUL if "ko" in languages else _UNSPACED
+
+    def cut(part: str) -> tuple[str, ...]:
+        part = part.lower()
+        if part in stop:
+            return ()
+        if not part.isascii() and unspaced.fullmatch(part):
+            return tuple(part[place : place + 2] for place in range(max(1, len(part) - 1)))
+        return tuple({stem(part): None for stem in stemmers})
+
+    return _Memory(cut)
 
 
 ALIKE = 0.7

@@ -1,10 +1,23 @@
 """Texts compared: terms, near-duplicates, quotations, restatements."""
 
+import re
+import unicodedata
+
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.text import Span, find_quotation, jaccard, restates, terms
+from freshstack_dspy.languages import stems, stop_words
+from freshstack_dspy.text import (
+    _COMPOUND,
+    _PART,
+    _UNSPACED,
+    Span,
+    find_quotation,
+    jaccard,
+    restates,
+    terms,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,9 +60,30 @@ def test_stems_and_stop_words_are_those_of_the_languages(
     assert terms(text, languages) == found
 
 
-@given(st.lists(st.text(alphabet="abcABC", min_size=1, max_size=6), max_size=6))
-def test_the_terms_of_a_text_are_those_of_its_words_in_order(words: list[str]) -> None:
-    assert terms(" ".join(words)) == [term for word in words for term in terms(word)]
+def terms_by_definition(text: str, languages: tuple[str, ...]) -> list[str]:
+    """Each compound of the text as it is, cut by itself and without a memory."""
+    found: list[str] = []
+    for compound in _COMPOUND.findall(unicodedata.normalize("NFC", text)):
+        parts = _PART.findall(compound)
+        for part in map(str.lower, parts):
+            hangul = "ko" in languages and re.fullmatch("[\uac00-\ud7a3]+", part)
+            if hangul or _UNSPACED.fullmatch(part):
+                found += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
+            elif part not in stop_words(languages):
+                found += dict.fromkeys(stem(part) for stem in stems(languages))
+        found += [compound.lower()] * (len(parts) > 1)
+    return found
+
+
+ANY_TEXT = st.text(max_size=40) | st.text(
+    "aZzß.._ \n\x1c\u00a09٣éİΣ\u0300\u0338=<基を\u0e31ก서버\u3000—", max_size=40
+)
+
+
+@settings(deadline=None)
+@given(ANY_TEXT, st.sampled_from([("en",), ("de", "en"), ("ko",), ("ja", "tr")]))
+def test_words_are_cut_together_as_each_by_itself(text: str, languages: tuple[str, ...]) -> None:
+    assert terms(text, languages) == terms_by_definition(text, languages)
 
 
 def test_jaccard_is_what_is_shared_of_what_there_is() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from freshstack_dspy.config import RETRIEVERS
 from freshstack_dspy.corpus.parquet import ChunkFile, chunks_in
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, cut_batch, indexed_text
+from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, cut_batches, indexed_text
 from freshstack_dspy.index.lsa import MOST_CHUNKS, fit_lsa
 from freshstack_dspy.index.models import Embedder, EmbeddingError, HostedEmbedder
 from freshstack_dspy.index.ranking import unit_rows
@@ -37,6 +38,7 @@ from freshstack_dspy.index.table import (
     table_schema,
     vector_array,
 )
+from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.processes import map_in_processes
 
 Notify = Callable[[str, float], None]
@@ -45,6 +47,8 @@ BM25, LSA = "bm25", "lsa"
 """Names of stages, and of what is in the folder of an index."""
 CHUNKS = "chunks.parquet"
 _EMBEDDED_AT_ONCE = 32_768
+_CUT_AT_ONCE = 16 << 20
+"""Bytes of chunks whose terms are counted at once: the more, the more words are cut once for all."""
 _log = logging.getLogger(__name__)
 
 
@@ -178,11 +182,13 @@ class Draft:
 
     def _write_words(self, folder: Path) -> dict[str, Vectors]:
         """Write `bm25` and the model of `lsa`, and give the vectors of `lsa`, if it is made."""
-        cut, done, size = partial(cut_batch, languages=self.settings.languages), 0, len(self.chunks)
+        cut = partial(cut_batches, languages=self.settings.languages)
+        done, size = 0, len(self.chunks)
 
         def parts() -> Iterator[CorpusTerms]:
             nonlocal done
-            for part in self.map_batches(cut, self.chunks.batches()):
+            packs = packed(self.chunks.batches(), attrgetter("nbytes"), most_size=_CUT_AT_ONCE)
+            for part in self.map_batches(cut, packs):
                 yield part
                 done += part.rows
                 self.report("terms", done / size)

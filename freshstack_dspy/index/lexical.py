@@ -3,10 +3,10 @@
 import logging
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.ranking import RowScore, best_rows
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Chunk
-from freshstack_dspy.text import terms
+from freshstack_dspy.text import cut_words, spaced, terms
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -59,10 +59,7 @@ class CorpusTerms(NamedTuple):
             numbers = (vocabulary.setdefault(term, len(vocabulary)) for term in part.vocabulary)
             columns = np.fromiter(numbers, np.int32, len(part.vocabulary))
             arrays.append((part.counts.data, columns[part.counts.indices], part.counts.indptr))
-        rows = [len(ends) - 1 for *_, ends in arrays]
-        if not vocabulary:
-            raise IndexingError(f"none of the {sum(rows)} chunks holds a word to find it by")
-        shapes = ((number, len(vocabulary)) for number in rows)
+        shapes = ((len(ends) - 1, len(vocabulary)) for *_, ends in arrays)
         stacked = csr_array(vstack([*map(csr_array, arrays, shapes)], format="csr"))
         stacked.sort_indices()
         return cls(stacked, vocabulary)
@@ -75,30 +72,50 @@ class CorpusTerms(NamedTuple):
 
 def terms_of(chunk: Chunk, languages: tuple[str, ...] = ENGLISH) -> list[str]:
     """The terms of what a chunk is found by, in its language, or in all of the index."""
-    own = (chunk.language,) if chunk.language in languages else languages
-    return terms(indexed_text(chunk), own)
+    return terms(indexed_text(chunk), _own(chunk, languages))
 
 
-def cut_terms(rows: Iterable[Sequence[str]]) -> CorpusTerms:
-    """Count the terms of rows."""
+def _own(chunk: Chunk, languages: tuple[str, ...]) -> tuple[str, ...]:
+    return (chunk.language,) if chunk.language in languages else languages
+
+
+def cut_batches(
+    batches: Iterable["pa.RecordBatch"], languages: tuple[str, ...] = ENGLISH
+) -> CorpusTerms:
+    """Count the terms of what each chunk of some batches is found by."""
+    chunks = list(chain.from_iterable(map(chunks_in, batches)))
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for row, chunk in enumerate(chunks):
+        rows.setdefault(_own(chunk, languages), []).append(row)
+    corpus = CorpusTerms.of(
+        count_terms([indexed_text(chunks[row]) for row in some], own) for own, some in rows.items()
+    )
+    if len(rows) == 1:
+        return corpus
+    order = np.argsort(list(chain.from_iterable(rows.values())))
+    return corpus._replace(counts=corpus.counts[order])
+
+
+def count_terms(texts: Iterable[str], languages: tuple[str, ...] = ENGLISH) -> CorpusTerms:
+    """Count the terms of texts; a word is cut once, however often it comes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
     from scipy.sparse import csr_array
 
+    def matrix(columns: Any, ends: Any, width: int) -> csr_array:
+        return csr_array((np.ones(len(columns), np.int32), columns, ends), (len(ends) - 1, width))
+
+    rows = [*map(spaced, texts)]
+    buffers = (np.cumsum([0, *map(len, rows)], dtype=np.int32), b"".join(rows))
+    lines = pa.StringArray.from_buffers(len(rows), *map(pa.py_buffer, buffers))
+    words = pc.call_function("ascii_split_whitespace", [lines])
+    encoded = words.values.dictionary_encode()
+    cut, ends = cut_words(encoded.dictionary.to_pylist(), languages)
     vocabulary: dict[str, int] = {}
-    columns: list[int] = []
-    data: list[int] = []
-    ends = [0]
-    for row in rows:
-        counted = Counter(row)
-        columns += [vocabulary.setdefault(term, len(vocabulary)) for term in counted]
-        data += counted.values()
-        ends.append(len(data))
-    arrays = tuple(np.array(values, np.int32) for values in (data, columns, ends))
-    return CorpusTerms(csr_array(arrays, (len(ends) - 1, len(vocabulary))), vocabulary)
-
-
-def cut_batch(batch: "pa.RecordBatch", languages: tuple[str, ...] = ENGLISH) -> CorpusTerms:
-    """Cut what each chunk of a batch is found by into terms."""
-    return cut_terms(terms_of(chunk, languages) for chunk in chunks_in(batch))
+    columns = [vocabulary.setdefault(term, len(vocabulary)) for term in cut]
+    of_rows = matrix(encoded.indices.to_numpy(), words.offsets.to_numpy(), len(ends))
+    of_words = matrix(columns, [0, *ends], len(vocabulary))
+    return CorpusTerms(of_rows @ of_words, vocabulary)
 
 
 class LexicalIndex:
@@ -115,6 +132,8 @@ class LexicalIndex:
     def build(cls, corpus: CorpusTerms, k1: float = K1, b: float = B) -> Self:
         """Score each term in each row, all at once."""
         rows = corpus.rows
+        if not corpus.vocabulary:
+            raise IndexingError(f"none of the {rows} chunks holds a word to find it by")
         lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
         by_term = corpus.counts.tocsc()
         with_term = np.diff(by_term.indptr)

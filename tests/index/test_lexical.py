@@ -6,11 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from freshstack_dspy.corpus.parquet import batches_of
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, cut_terms, indexed_text
+from freshstack_dspy.index.lexical import (
+    CorpusTerms,
+    LexicalIndex,
+    count_terms,
+    cut_batches,
+    indexed_text,
+    terms_of,
+)
 from freshstack_dspy.records import ranked
 from freshstack_dspy.text import terms
 from tests.index.pieces import piece
+from tests.test_text import ANY_TEXT
 
 WORDS = ("qa", "qb", "qc", "qd", "qe", "qf")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
@@ -20,8 +29,7 @@ K1S, BS = st.sampled_from([0.0, 0.9, 1.2, 2.0]), st.sampled_from([0.0, 0.4, 0.75
 
 
 def indexed(texts: list[str], k1: float = 1.2, b: float = 0.75) -> LexicalIndex:
-    rows = (terms(f"p {text}") for text in texts)
-    return LexicalIndex.build(CorpusTerms.of([cut_terms(rows)]), k1, b)
+    return LexicalIndex.build(count_terms(f"p {text}" for text in texts), k1, b)
 
 
 def lucene(texts: list[str], query: str, k1: float, b: float) -> list[float]:
@@ -71,7 +79,9 @@ def test_scores_are_those_of_an_index_that_bm25s_makes_itself(k1: float, b: floa
     theirs.index(rows, show_progress=False)
     expected = theirs.get_scores(["qa", "qb", "qd"])
 
-    (found,) = LexicalIndex.build(cut_terms(rows), k1, b).search([["qa", "qb", "qd"]], 10)
+    (found,) = LexicalIndex.build(count_terms(map(" ".join, rows)), k1, b).search(
+        [["qa", "qb", "qd"]], 10
+    )
 
     assert dict(found) == {
         row: pytest.approx(score, abs=1e-6) for row, score in enumerate(expected) if score
@@ -80,7 +90,28 @@ def test_scores_are_those_of_an_index_that_bm25s_makes_itself(k1: float, b: floa
 
 def test_a_corpus_without_a_word_is_an_error() -> None:
     with pytest.raises(IndexingError, match="none of the 2 chunks holds a word"):
-        CorpusTerms.of([cut_terms(map(terms, ["!", "the"]))])
+        LexicalIndex.build(CorpusTerms.of([count_terms(["!", "the"])]))
+
+
+@settings(deadline=None)
+@given(st.lists(ANY_TEXT, min_size=1, max_size=4), st.data())
+def test_the_counts_of_batches_are_those_of_each_chunk(
+    texts: list[str], data: st.DataObject
+) -> None:
+    """Whatever batches there are, and whichever language each chunk is in."""
+    language = st.sampled_from(["en", "de", "ko", None])
+    chunks = [
+        piece("802", text).model_copy(update={"language": data.draw(language)}) for text in texts
+    ]
+    size, languages = data.draw(st.integers(1, 4)), ("en", "de")
+    batches = [[*batches_of(chunks[start : start + size])] for start in range(0, len(chunks), size)]
+
+    corpus = CorpusTerms.of(cut_batches(batch, languages) for batch in batches)
+
+    counts, names = corpus.counts.toarray(), list(corpus.vocabulary)
+    assert [{names[column]: row[column] for column in row.nonzero()[0]} for row in counts] == [
+        Counter(terms_of(chunk, languages)) for chunk in chunks
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,15 @@ import sys
 import numpy as np
 import pytest
 
-from freshstack_dspy.index.lexical import CorpusTerms, cut_terms
+from freshstack_dspy.index.lexical import CorpusTerms, count_terms
 from freshstack_dspy.index.lsa import FIT_SAMPLE, LsaModel, fit_lsa
-from freshstack_dspy.text import terms
 from tests.index.pieces import many
 
 TEXTS = [chunk.text for chunk in many(60)]
 
 
 def fitted(texts: list[str], dimensions: int) -> tuple[LsaModel, np.ndarray]:
-    return fit_lsa(CorpusTerms.of([cut_terms(map(terms, texts))]), dimensions, lambda _: None)
+    return fit_lsa(CorpusTerms.of([count_terms(texts)]), dimensions, lambda _: None)
 
 
 def test_scores_are_those_of_a_dense_reimplementation() -> None:
