@@ -11,10 +11,12 @@ from freshstack_dspy.cli.command import (
     FromZero,
     Outcome,
     Share,
+    Written,
     asking,
     check_out,
     command,
-    say,
+    to_type,
+    wrote,
 )
 from freshstack_dspy.pages.page import Page
 from freshstack_dspy.pages.shown import Shown
@@ -26,7 +28,7 @@ def init(
     path: Path | None = None,
     *,
     topic: Literal["langchain", "yolo", "laravel", "angular", "godot"] | None = None,
-) -> None:
+) -> Written:
     """Write a commented example of a configuration.
 
     Args:
@@ -42,7 +44,9 @@ def init(
     what = (
         "the folder of your dump of Stack Overflow" if topic else "your questions and your corpus"
     )
-    say(f"{path} written; name {what} in it, then: freshstack plan {path}")
+    return wrote(
+        path, to_type(f"{path} written; name {what} in it, then", f"freshstack plan {path}")
+    )
 
 
 @command

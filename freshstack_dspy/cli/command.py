@@ -24,7 +24,7 @@ from freshstack_dspy.pages.html import html_document
 from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.pages.page import Page, Span, Text, one_line
 from freshstack_dspy.pages.shown import Shown
-from freshstack_dspy.pages.terminal import page_text, width, wrapped
+from freshstack_dspy.pages.terminal import page_text
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import Role
@@ -61,11 +61,22 @@ class Outcome(NamedTuple):
     """The exit code."""
 
 
+class Written(Outcome):
+    """The outcome of a command that writes files, whose page is a few lines."""
+
+
+def wrote(files: Path | Sequence[Path], *lines: str | Text, **about: Any) -> Written:
+    """Say what was written; as data it is the files as `written`, and what is said about them."""
+    paths = [files] if isinstance(files, Path) else files
+    texts = tuple(Text(line) if isinstance(line, str) else line for line in lines)
+    return Written(Page("", texts, {"written": [str(path) for path in paths], **about}))
+
+
 def command(run: Callable[..., Any]) -> Callable[..., None]:
     """Make a command of a function.
 
-    One that returns something has `--format` and `--json`, which print it; one that has a
-    `--format` of its own has `--json` alone. A parameter `form` is given the form: None on a screen.
+    Each has `--json`, and `--format` unless it has one of its own or only says what it wrote; they
+    print what it returns. One that returns None has printed it. A parameter `form` is given the form: None on a screen.
     The fields of a parameter that is a named tuple are options, each of its own.
     """
     signature = inspect.signature(run)
@@ -85,11 +96,9 @@ def command(run: Callable[..., Any]) -> Callable[..., None]:
         if name != "form"
         for each in (_fields(groups[name]) if name in groups else [parameter])
     }
-    prints = signature.return_annotation is not None
-    if prints and "format" not in parameters:
+    if "format" not in parameters and signature.return_annotation is not Written:
         parameters["as_form"] = _option("as_form", _FORMAT, None)
-    if prints:
-        parameters["as_json"] = _option("as_json", _JSON, default=False)
+    parameters["as_json"] = _option("as_json", _JSON, default=False)
 
     @wraps(run)
     def call(*, as_form: Form | None = None, as_json: bool = False, **words: Any) -> None:
@@ -166,12 +175,6 @@ def to_type(what: str, typed: str) -> Text:
 def say(text: str) -> None:
     """Print one line."""
     print(one_line(text))
-
-
-def say_wrapped(text: str) -> None:
-    """Print a long text in as many lines as the screen takes; those after the first hang."""
-    for line in wrapped(text, width()):
-        print(line)
 
 
 def complain(text: str) -> None:

@@ -15,14 +15,13 @@ from freshstack_dspy.cli.command import (
     Share,
     SlicesNamed,
     UnknownIds,
+    Written,
     check_out,
     command,
-    complain,
     name_in,
-    say,
-    say_wrapped,
     slices_named,
     to_type,
+    wrote,
 )
 from freshstack_dspy.formats import FORMATS
 from freshstack_dspy.pages.page import Page, Text, counted
@@ -47,7 +46,7 @@ def export(
     test: Share | None = None,
     measured: list[Path] | None = None,
     unjudged: Annotated[Path | None, typer.Option(metavar="RUN")] = None,
-) -> None:
+) -> Written:
     """Export a collection to another tool's layout, or as training data.
 
     Args:
@@ -73,17 +72,20 @@ def export(
     how: Any = {"slices": slices_named(slices), "nuggets": nuggets, "replace": replace}
     if out is None:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
-        say(f"{push_collection(collection, push or '', **how)}: {collection} was pushed")
-        return
+        address = push_collection(collection, push or "", **how)
+        return wrote([], f"{address}: {collection} was pushed", pushed=str(address))
     layout: Any = fs.triples(**options) if options else format
     exported = fs.export_collection(collection, layout, out, **how)
-    say(f"{out}: {exported.counts['queries']:,} queries and {exported.counts['chunks']:,} chunks")
-    for line in (*exported.notes, exported.agreement):
-        say_wrapped(line)
-    for line in exported.left_out:
-        complain(line)
+    counts = exported.counts
+    lines = [
+        f"{out}: {counts['queries']:,} queries and {counts['chunks']:,} chunks",
+        *exported.notes,
+        exported.agreement,
+    ]
     if (ids := out / "ids.json").exists():
-        say(f"{ids}: ids that had to change, and what they were")
+        lines.append(f"{ids}: ids that had to change, and what they were")
+    about = {"counts": counts, "notes": exported.notes, "agreement": exported.agreement}
+    return wrote(out, *lines, **about)._replace(complaints=exported.left_out)
 
 
 @command

@@ -3,6 +3,7 @@
 import os
 import secrets
 import socket
+import sys
 import threading
 import webbrowser
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from freshstack_dspy.cli.command import check_out, command, complain
+from freshstack_dspy.cli.command import Form, Written, check_out, command, complain, wrote
 from freshstack_dspy.pages.page import counted
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def label(
     port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
     no_browser: bool = False,
     blind: bool = False,
-) -> None:
+    form: Form | None = None,
+) -> Written:
     """Label pairs, nuggets, answers or reports on a page; look at a collection's judgments.
 
     Each label is on the disk before the page shows the next task; the same command goes on where
@@ -72,7 +74,7 @@ def label(
         token = secrets.token_urlsafe(24)
         asked = {"token": token, **({"text": query} if query else {})}
         address = f"http://{ADDRESS}:{listener.getsockname()[1]}/?{urlencode(asked)}"
-        print(address, flush=True)
+        print(address, flush=True, file=sys.stderr if form else sys.stdout)
         if not no_browser:
             # Everybody on this machine can read the arguments of a process, and the browser is one.
             leads = stack.enter_context(NamedTemporaryFile("w", suffix=".html"))
@@ -81,10 +83,12 @@ def label(
             shown = [Path(leads.name).as_uri()]
             threading.Thread(target=webbrowser.open, args=shown, daemon=True).start()
         serve(Labelling(tasks, file, token, blind=blind).app(), listener)
-        if file is not None:
-            file.check()
-            done = f"{counted(len(file.labels), 'task')} of {len(tasks.by_id):,} labelled"
-            complain(f"{done}, in {out}")
+        if file is None:
+            return wrote([], tasks=len(tasks.by_id))
+        file.check()
+        number, total = len(file.labels), len(tasks.by_id)
+        done = f"{counted(number, 'task')} of {total:,} labelled, in {out}"
+        return wrote(out, labelled=number, tasks=total)._replace(complaints=[done])
 
 
 def _opened(

@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import freshstack_dspy as fs
-from freshstack_dspy.cli.command import FromZero, Outcome, SlicesNamed, command, slices_named
+from freshstack_dspy.cli.command import (
+    Form,
+    FromZero,
+    Outcome,
+    SlicesNamed,
+    Written,
+    command,
+    slices_named,
+)
 from freshstack_dspy.pages.page import Page, Text
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import ProgressBars
@@ -50,9 +58,12 @@ def audit(collection: Path, *, config: Path | None = None) -> Shown:
 
 
 @command
-def skill() -> None:
+def skill(*, form: Form | None = None) -> Written:
     """Print how a coding agent uses freshstack: a skill, SKILL.md."""
-    print((Path(__file__).parent / "skill/SKILL.md").read_text(encoding="utf-8"), end="")
+    text = (Path(__file__).parent / "skill/SKILL.md").read_text(encoding="utf-8")
+    if form is None:
+        print(text, end="")
+    return Written(Page("", data={"text": text}))
 
 
 @command

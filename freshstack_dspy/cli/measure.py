@@ -24,13 +24,14 @@ from freshstack_dspy.cli.command import (
     Share,
     SlicesNamed,
     UnknownIds,
+    Written,
     check_out,
     command,
     complain,
     names_of,
-    say,
     slices_named,
     to_type,
+    wrote,
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page, Text
@@ -408,7 +409,7 @@ def report(
     exclude_contaminated: Share | None = None,
     matters: Matters = MATTERS,
     replace: bool = False,
-) -> None:
+) -> Written:
     """Write a report: may I trust it, which retriever, where does it lose, what next.
 
     Args:
@@ -432,4 +433,5 @@ def report(
             matters=matters,
         )
     found.save(out)
-    say(str(out))
+    decisions = found.comparison.decisions if found.comparison else ()
+    return wrote(out, str(out), best=found.best, decisions=decisions)

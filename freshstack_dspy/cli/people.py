@@ -15,13 +15,14 @@ from freshstack_dspy.cli.command import (
     AtLeastOne,
     FromZero,
     Outcome,
+    Written,
     check_out,
     command,
     complain,
     judging,
     name_in,
-    say,
     to_type,
+    wrote,
 )
 from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.progress import ProgressBars
@@ -97,7 +98,7 @@ def import_labels(
     tasks: Path | None = None,
     annotator: str | None = None,
     replace: bool = False,
-) -> None:
+) -> Written:
     """Read labels of other tools, and check them against the collection.
 
     Args:
@@ -120,15 +121,27 @@ def import_labels(
     imported = fs.import_labels(files, format, loaded, annotator=annotator, tasks=asked)
     if out is not None:
         write_file(out, encode_records(imported.labels))
-    say(f"{out or loaded.name}: {counted(len(imported.labels), 'label')}")
     kinds = Counter((label.annotator, label.kind) for label in imported.labels)
-    for (name, kind), number in sorted(kinds.items()):
-        say(f"  {name}: {number:,} of kind {kind}")
-    if tasks is not None:
-        for name, number in labelled(imported.labels, asked).items():
-            say(f"{number:,} of {counted(len(asked), 'task')} labelled by {name}")
-    for what, number in imported.left_out.items():
-        complain(f"left out: {number:,} {what}")
+    done = labelled(imported.labels, asked) if tasks is not None else {}
+    written = wrote(
+        [out] if out else [],
+        f"{out or loaded.name}: {counted(len(imported.labels), 'label')}",
+        *(f"  {name}: {number:,} of kind {kind}" for (name, kind), number in sorted(kinds.items())),
+        *(
+            f"{number:,} of {counted(len(asked), 'task')} labelled by {name}"
+            for name, number in done.items()
+        ),
+        labels=len(imported.labels),
+        kinds=[
+            {"annotator": name, "kind": kind, "labels": number}
+            for (name, kind), number in sorted(kinds.items())
+        ],
+        tasks=len(asked),
+        labelled=done,
+        left_out=imported.left_out,
+    )
+    lost = [f"left out: {number:,} {what}" for what, number in imported.left_out.items()]
+    return written._replace(complaints=lost)
 
 
 @command

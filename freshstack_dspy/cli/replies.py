@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +15,14 @@ from freshstack_dspy.cli.command import (
     AtLeastOne,
     Form,
     Outcome,
+    Written,
     asking,
     check_out,
     command,
     complain,
     say,
     to_type,
+    wrote,
 )
 from freshstack_dspy.pages.page import Page, Text, counted
 
@@ -47,7 +49,7 @@ def export_replies(
     out: Path | None = None,
     replace: bool = False,
     everything: Annotated[bool, typer.Option("--all")] = False,
-) -> None:
+) -> Written:
     """Write what the built collection used as a bundle: replies, searches, vectors and scores.
 
     With it `freshstack build CONFIG --mode replay` needs nothing else. Without --out it is
@@ -68,12 +70,12 @@ def export_replies(
             written = write_bundle((key for key, _ in store.lines()), store, out)
     else:
         written = provenance.export_replies(settings, out)
-    say(f"{out}: {counted(written, 'reply', 'replies')}")
+    return wrote(out, f"{out}: {counted(written, 'reply', 'replies')}", replies=written)
 
 
 @replies.command("import")
 @command
-def import_bundle(bundle: Path, config: Path, *, replace: bool = False) -> None:
+def import_bundle(bundle: Path, config: Path, *, replace: bool = False) -> Written:
     """Take the replies of a bundle into the build's store.
 
     Where the store has another reply to a request, that one stays, and the exit code is 1.
@@ -87,9 +89,7 @@ def import_bundle(bundle: Path, config: Path, *, replace: bool = False) -> None:
     settings = fs.load_config(config)
     with closing(Bundle(bundle)) as given, closing(fs.ReplyStore(settings.cache.path)) as store:
         report = merge_bundle(given, store, replace=replace)
-    say(str(report))
-    if report.conflicts:
-        raise typer.Exit(1)
+    return Written(_page(report), code=int(bool(report.conflicts)))
 
 
 @replies.command("verify")
@@ -117,8 +117,13 @@ def verify_replies(path: Path) -> Outcome:
 @requests.command("next")
 @command
 def next_(
-    config: Path, *, max_tokens: AtLeastOne = 30_000, out: Path | None = None, replace: bool = False
-) -> None:
+    config: Path,
+    *,
+    max_tokens: AtLeastOne = 30_000,
+    out: Path | None = None,
+    replace: bool = False,
+    form: Form | None = None,
+) -> Written:
     """Hand out the next waiting requests as one text, to be answered by an agent or a person.
 
     Args:
@@ -132,14 +137,17 @@ def next_(
     settings = load_judging(config)
     with closing(fs.ReplyStore(settings.cache.path)) as store:
         keys = keys_in(requests_file(settings))
-        text = next_requests(store, keys, config, max_tokens=max_tokens)
+        text, number, waiting = next_requests(store, keys, config, max_tokens=max_tokens)
+    about: dict[str, Any] = {"requests": number, "waiting": waiting}
     if not text:
-        say(f"no request waits; {_on(config)}")
-    elif out is not None:
+        return wrote([], "no request waits", _on(config), **about)
+    if out is not None:
         write_file(out, text)
-        say(str(out))
-    else:
+        line = f"{out}: {number:,} of {counted(waiting, 'waiting request')}"
+        return wrote(out, line, **about)
+    if form is None:
         print(text)
+    return wrote([], text=text, **about)
 
 
 @requests.command()
@@ -149,7 +157,7 @@ def answer(
     *,
     source: Annotated[Path | None, typer.Option("--from", metavar="FILE")] = None,
     log: Path | None = None,
-) -> None:
+) -> Written:
     """Record replies to deferred requests: from a file, or else by sending them to [model].
 
     Each line of a file is {"custom_id": …, "content": …}, a text or the JSON object that was asked
@@ -163,24 +171,30 @@ def answer(
 
     settings = load_judging(config)
     if source is not None:
-        _record(settings, source, config)
-        return
+        return _record(settings, source, config)
     from freshstack_dspy.recipes.requests import answer_requests
 
     with asking(Asking(log=log)) as (options, bars):
         found = answer_requests(settings, bars, options.get("callback"))
-    say(str(found))
-    _print_reasons([f"{count} x {why}" for why, count in found.failed.items()])
-    say(_on(config))
-    if found.failed:
-        raise typer.Exit(1)
+    reasons = [f"{count} x {why}" for why, count in found.failed.items()]
+    page = _page(found, reasons)
+    return Written(page, [_on(config)], code=int(bool(found.failed)))
 
 
-def _on(config: Path) -> str:
-    return f"go on with the command that wrote the requests, as: freshstack build {config} --mode defer"
+def _page(report: Any, reasons: Sequence[str] = ()) -> Page:
+    """Give the page of a report, and of the first reasons why something failed."""
+    lines = [Text(str(report)), *(Text(each, indent=1) for each in reasons[:_MOST_REASONS])]
+    if (more := len(reasons) - _MOST_REASONS) > 0:
+        lines.append(Text(f"and {more:,} more", indent=1))
+    return Page("", tuple(lines), report)
 
 
-def _record(settings: "BuildConfig", source: Path, config: Path) -> None:
+def _on(config: Path) -> Text:
+    what = "go on with the command that wrote the requests, as"
+    return to_type(what, f"freshstack build {config} --mode defer")
+
+
+def _record(settings: "BuildConfig", source: Path, config: Path) -> Written:
     """Record the replies of a file."""
     from freshstack_dspy.lm.batch.deferred import import_replies, keys_in, requests_file
     from freshstack_dspy.recipes.requests import fault_in_reply
@@ -196,19 +210,17 @@ def _record(settings: "BuildConfig", source: Path, config: Path) -> None:
             keys=keys_in(file) if file.is_file() else (),
             fault=fault_in_reply,
         )
-    say(str(report))
-    _print_reasons(report.reasons)
+    hints = []
     if report.waiting:
-        say(f"the next requests: freshstack requests next {config}")
+        hints.append(to_type("the next requests", f"freshstack requests next {config}"))
     if report.imported or report.replaced:
-        say(_on(config))
-    if report.faulty:
-        raise typer.Exit(1)
+        hints.append(_on(config))
+    return Written(_page(report, report.reasons), hints, code=int(report.faulty))
 
 
 @requests.command()
 @command
-def submit(config: Path, *, dry_run: bool = False) -> None:
+def submit(config: Path, *, dry_run: bool = False, form: Form | None = None) -> Written:
     """Send the requests that the last deferred build wrote to the provider's batch API.
 
     What is underway already is not sent again. With a [budget], the most that it can cost must fit.
@@ -220,23 +232,29 @@ def submit(config: Path, *, dry_run: bool = False) -> None:
     from freshstack_dspy.lm.batch.jobs import Batches
 
     settings = load_judging(config)
+    planned: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
     with closing(fs.ReplyStore(settings.cache.path)) as store:
-        sent = 0
         for model in settings.models:
             batches = Batches(settings, store, model)
             if len(settings.models) > 1 and not any(batches.to_send(Counter())):
                 continue
             with batches.at_work():
-                planned = batches.plan()
-                _print_plan(planned, model.name)
-                batches.check_budget(planned)
-                if dry_run:
-                    continue
-                for job in batches.send(planned):
-                    say(f"{job.submission}: batch {job.batch_id} with {len(job.keys)} requests")
-            sent += planned.requests
-    if sent:
-        say(f"go on with: freshstack requests status {config} --wait")
+                submission = batches.plan()
+                about = {"model": model.name, "requests": submission.requests}
+                about |= {"batches": len(submission.parts), "left_out": submission.left_out}
+                planned.append(about | {"cost": submission.batch if submission.priced else None})
+                if form is None:
+                    _print_plan(submission, model.name)
+                batches.check_budget(submission)
+                for job in () if dry_run else batches.send(submission):
+                    ids = {"submission": job.submission, "batch_id": job.batch_id}
+                    sent.append(ids | {"requests": len(job.keys)})
+                    if form is None:
+                        say(f"{job.submission}: batch {job.batch_id} with {len(job.keys)} requests")
+    waits = any(each["requests"] for each in planned)
+    hints = [to_type("go on with", f"freshstack requests status {config} --wait")] if waits else []
+    return Written(Page("", data={"planned": planned, "sent": sent}), hints)
 
 
 @requests.command()
@@ -282,13 +300,6 @@ def status(config: Path, *, wait: bool = False, form: Form | None = None) -> Out
         waiting = store.count_waiting()
     advice, code = _end(jobs, begun, waiting, config)
     return Outcome(Page("", data={"waiting": waiting, "batches": jobs}), [advice], code=code)
-
-
-def _print_reasons(reasons: Sequence[str]) -> None:
-    for reason in reasons[:_MOST_REASONS]:
-        say(f"  {reason}")
-    if (more := len(reasons) - _MOST_REASONS) > 0:
-        say(f"  and {more:,} more")
 
 
 def _print_plan(planned: "Submission", model: str) -> None:

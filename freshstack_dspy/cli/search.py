@@ -14,13 +14,16 @@ import freshstack_dspy as fs
 from freshstack_dspy.cli.command import (
     Asking,
     AtLeastOne,
+    Form,
     Technique,
+    Written,
     asking,
     check_out,
     command,
     complain,
     names_of,
-    say,
+    to_type,
+    wrote,
 )
 from freshstack_dspy.pages.page import Page, Text, counted
 from freshstack_dspy.progress import ProgressBars
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.index.hybrid import HybridIndex
     from freshstack_dspy.recipes.corpus import ChunkedCorpora
+    from freshstack_dspy.recipes.plan import Plan
 
 
 @command
@@ -119,7 +123,7 @@ def retrieve(
     replace: bool = False,
     plan: bool = False,
     how: Asking,
-) -> None:
+) -> Written:
     """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl).
 
     Args:
@@ -152,11 +156,10 @@ def retrieve(
                 mode=how.mode,
                 progress=bars,
             )
-        for name, file in files.items():
-            say(f"{file}: {name}")
         then = "evaluate" if with_ in ("answer", "nuggets") else "compare"
-        say(f"{then} them: freshstack {then} {collection} {out}/*")
-        return
+        hint = to_type(f"{then} them", f"freshstack {then} {collection} {out}/*")
+        lines = [f"{file}: {name}" for name, file in files.items()]
+        return wrote([*files.values()], *lines, runs=[*files])._replace(hints=[hint])
     from freshstack_dspy.recipes.opening import search_models, with_models_for
     from freshstack_dspy.recipes.shortlist import retrieve_with
     from freshstack_dspy.records import searched_with
@@ -166,8 +169,7 @@ def retrieve(
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
     settings = with_models_for(settings, [name])
     if plan:
-        _print_plan(fs.Collection.load(collection), name, settings, with_)
-        return
+        return Written(_plan(fs.Collection.load(collection), name, settings, with_))
     run_name = searched_with(name.rpartition(":")[2], with_)
     run_path, passages_path = out or Path(f"{run_name}.run"), out or Path(f"{run_name}.jsonl")
     check_out(run_path, replace=replace)
@@ -196,16 +198,16 @@ def retrieve(
     line = f"{path}: {counted(len(results), 'query', 'queries')} by {run.name}"
     if ":" in name:  # where the retriever decides, it may be fewer than measures look at
         line += f", at most {counted(max(results.values()), 'result')} each"
-    say(line)
-    say(f"measure it: freshstack evaluate {collection} {path}")
+    hint = to_type("measure it", f"freshstack evaluate {collection} {path}")
+    about = {"run": run.name, "queries": len(results), "results": sum(results.values())}
+    return wrote(path, line, **about)._replace(hints=[hint])
 
 
-def _print_plan(
+def _plan(
     collection: "fs.Collection", retriever: str, settings: "BuildConfig", with_: Technique
-) -> None:
-    """Print what a chat model that reranks would be asked, over results of `bm25` where it has to."""
+) -> "Plan":
+    """Plan what a chat model that reranks would be asked, over results of `bm25` where it has to."""
     from freshstack_dspy.collection.retrieve import queries_of
-    from freshstack_dspy.pages.terminal import page_text
     from freshstack_dspy.recipes.plan import plan_asking
     from freshstack_dspy.recipes.shortlist import retrieve_with
 
@@ -217,7 +219,7 @@ def _print_plan(
     free = not settings.embedder and ":" not in retriever
     name = retriever if free else "bm25+rerank"
     with ProgressBars() as bars:
-        planned = plan_asking(
+        return plan_asking(
             settings,
             lambda session: retrieve_with(
                 settings, collection, name, session.models, with_=with_, progress=bars
@@ -226,7 +228,6 @@ def _print_plan(
             queries=len(queries_of(collection)),
             progress=bars,
         )
-    print(page_text(planned.page()), end="")
 
 
 @contextmanager
@@ -264,7 +265,7 @@ def fuse(
     k: AtLeastOne = 100,
     name: str | None = None,
     replace: bool = False,
-) -> None:
+) -> Written:
     """Fuse run files of any systems into one; no collection is needed.
 
     Args:
@@ -294,28 +295,30 @@ def fuse(
     with _warnings_at_end():
         fused = fs.fuse_runs(dict(zip(names, runs, strict=True)), fusion, depth=k, name=name)
     fs.write_run(fused, out)
-    say(
-        f"{out}: {counted(len(fused), 'query', 'queries')} by {fused.name} of {' and '.join(names)}"
-    )
+    queries = counted(len(fused), "query", "queries")
+    line = f"{out}: {queries} by {fused.name} of {' and '.join(names)}"
+    return wrote(out, line, run=fused.name, queries=len(fused))
 
 
 @command
-def topics(collection: Path, *, out: Path | None = None, replace: bool = False) -> None:
+def topics(
+    collection: Path, *, out: Path | None = None, replace: bool = False, form: Form | None = None
+) -> Written:
     """Write the queries for a system elsewhere: JSON Lines, or a table for --out FILE.tsv."""
     from freshstack_dspy.collection.retrieve import queries_of
     from freshstack_dspy.files import write_file
 
     check_out(out, replace=replace)
     queries = queries_of(fs.Collection.load(collection))
+    rows = [{"query_id": query.query_id, "text": query.text} for query in queries]
     if out is not None and out.suffix == ".tsv":
         lines = [f"{query.query_id}\t{' '.join(query.text.split())}" for query in queries]
     else:
-        lines = [
-            json.dumps({"query_id": query.query_id, "text": query.text}, ensure_ascii=False)
-            for query in queries
-        ]
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     if out is None:
-        print("\n".join(lines))
-        return
+        if form is None:
+            print("\n".join(lines))
+        return Written(Page("", data=rows))
     write_file(out, "".join(f"{line}\n" for line in lines))
-    say(f"{out}: {counted(len(queries), 'query', 'queries')}")
+    number = len(queries)
+    return wrote(out, f"{out}: {counted(number, 'query', 'queries')}", queries=number)

@@ -2,18 +2,18 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from freshstack_dspy.cli.command import (
     Asking,
     AtLeastOne,
+    Written,
     check_out,
     command,
-    complain,
     judging,
-    say,
+    wrote,
 )
 from freshstack_dspy.pages.page import Page
 
@@ -135,38 +135,41 @@ class Harvesting(NamedTuple):
 
 
 @command
-def synthesize(path: Path, *, how: Harvesting) -> None:
+def synthesize(path: Path, *, how: Harvesting) -> Written:
     """Make questions with answers from documents.
 
     Args:
         path: A file or a folder.
     """
-    _harvest(path, how, "synthesize", "questions")
+    return _harvest(path, how, "synthesize", "questions")
 
 
 @command
-def decontextualize(path: Path, *, how: Harvesting) -> None:
+def decontextualize(path: Path, *, how: Harvesting) -> Written:
     """Break documents into passages that can be read alone.
 
     Args:
         path: A file or a folder.
     """
-    _harvest(path, how, "decontextualize", "passages")
+    return _harvest(path, how, "decontextualize", "passages")
 
 
-def _harvest(path: Path, how: Harvesting, name: str, what: str) -> None:
+def _harvest(path: Path, how: Harvesting, name: str, what: str) -> Written:
     from freshstack_dspy.files import encode_records, write_file
     from freshstack_dspy.recipes import pieces
 
     check_out(how.out, replace=how.replace)
-    with judging(how.config, Asking(log=how.log), how.out) as session:
+    with judging(how.config, Asking(log=how.log), how.out, ["synthesis"]) as session:
         harvest = getattr(pieces, name)(session, path, limit=how.limit)
     write_file(how.out, encode_records(harvest.records))
-    say(f"{how.out}: {len(harvest.records)} {what}")
-    for failure in harvest.failures:
-        place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"
-        complain(f"failed: {place}: {failure.status}: {failure.message}")
-    if harvest.skipped:
-        first = harvest.skipped[0]
-        complain(f"{len(harvest.skipped)} files skipped, as {first.path}: {first.reason}")
-    raise typer.Exit(int(bool(harvest.failures)))
+    number, failures, skipped = len(harvest.records), harvest.failures, harvest.skipped
+    complaints = [
+        f"failed: {each.path} {each.start_byte}–{each.end_byte}: {each.status}: {each.message}"
+        for each in failures
+    ]
+    if skipped:
+        first = skipped[0]
+        complaints.append(f"{len(skipped)} files skipped, as {first.path}: {first.reason}")
+    about: dict[str, Any] = {what: number, "failures": failures, "skipped": skipped}
+    written = wrote(how.out, f"{how.out}: {number} {what}", **about)
+    return written._replace(complaints=complaints, code=int(bool(failures)))

@@ -40,6 +40,8 @@ ROLES: Mapping[str, Role] = {
     "synthesis": "synthesis",
     "passages": "synthesis",
     "request": "synthesis",
+    "synthesize": "synthesis",
+    "decontextualize": "synthesis",
     "nuggets": "nuggets",
     "importance": "nuggets",
     "reranking": "reranker",

@@ -185,7 +185,7 @@ def test_requests_are_answered_in_rounds_and_build_what_a_live_build_does(
             done = freshstack("requests", "answer", config, "--log", "calls.jsonl")
             assert done.code == 0, done.err
             assert done.out.startswith("9 requests answered\n")
-            assert done.out.endswith(f": freshstack build {config} --mode defer\n")
+            assert done.out.endswith(f" freshstack build {config} --mode defer\n")
         again = freshstack("requests", "answer", config)
         assert freshstack("build", config, "--mode", "defer").code == 0
 

@@ -101,9 +101,19 @@ It names each line that does not fit, and why. What it took is not handed out ag
 """
 
 
+class NextRequests(NamedTuple):
+    """Some of the waiting requests of a build."""
+
+    text: str
+    """Empty where none waits."""
+    number: int
+    waiting: int
+    """How many wait, these among them."""
+
+
 def next_requests(
     store: ReplyStore, keys: Iterable[str], config: Path | str, *, max_tokens: int = 30_000
-) -> str:
+) -> NextRequests:
     """Write the next waiting requests as one text, for a coding agent or a person to answer.
 
     Requests with the same instructions stand together below them.
@@ -113,9 +123,6 @@ def next_requests(
         keys: Of the requests of one build.
         config: Its configuration, for what to type.
         max_tokens: How long the text may be, in tokens of cl100k_base; one request at least is given.
-
-    Returns:
-        The text; empty where none waits.
     """
     waiting = [request for key in keys if (request := store.waiting(key)) is not None]
     texts: dict[str, list[str]] = {}
@@ -134,11 +141,11 @@ def next_requests(
         number += 1
         texts.setdefault(instructions, []).append(shown)
     if not number:
-        return ""
+        return NextRequests("", 0, 0)
     parts = [_HOW.format(number=number, waiting=len(waiting), config=config)]
     for place, (instructions, shown_requests) in enumerate(texts.items(), 1):
         parts += [f"## Instructions {place}\n\n{instructions}\n", *shown_requests]
-    return "\n".join(parts)
+    return NextRequests("\n".join(parts), number, len(waiting))
 
 
 _GROUPS = ("replaced", "failed", "invalid", "unknown", "repeated")
@@ -193,7 +200,8 @@ def import_replies(
 ) -> ImportReport:
     """Record the replies of a file, line by line, to the requests that wait in a store.
 
-    A request is named by its key, or, if that is one of `keys`, by the first 16 characters of it.
+    A request is named by its key, or, if that is one of `keys`, by the first 16 characters of it;
+    those of `keys` that still wait are counted, or without any, all that wait in the store.
 
     A person's answer that does not fit its request is refused, and one that does replaces what was
     recorded before. A batch's reply is paid for, in the name of the account, and recorded as it is;
@@ -220,11 +228,15 @@ def import_replies(
 
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
-            return record_answers(
+            report = record_answers(
                 store, numbered(lines), prices, account, model or ModelConfig(), fault=fault
             )
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: the replies cannot be read: {error}") from error
+    if not named:
+        return report
+    waiting = sum(store.waiting(key) is not None for key in named.values())
+    return report.model_copy(update={"waiting": waiting})
 
 
 # Lines of replies

@@ -291,11 +291,12 @@ def test_the_next_requests_are_one_text_that_names_them_shortly(
         )
         for text in ("first", "second", "third " * 500)
     ]
-    for each in requests:
+    for each in (*requests, ask("of another build")):
         store.defer(each)
     keys = [each.key for each in requests]
-    text = next_requests(store, keys, "b.toml", max_tokens=300)
+    text, number, waiting = next_requests(store, keys, "b.toml", max_tokens=300)
 
+    assert (number, waiting) == (2, 3)
     assert "2 of 3 waiting" in text
     assert text.count("Count.") == 1, "the instructions are shared"
     ids = re.findall("^### id (.+)$", text, re.MULTILINE)
@@ -303,7 +304,7 @@ def test_the_next_requests_are_one_text_that_names_them_shortly(
     lines = [{"custom_id": id_, "content": {"n": 1}} for id_ in ids]
     report = import_replies(store, write_lines(replies_file, *lines), keys=keys)
     assert (report.imported, report.waiting, report.faulty) == (2, 1, False)
-    rest = next_requests(store, keys, "b.toml", max_tokens=1)
+    rest = next_requests(store, keys, "b.toml", max_tokens=1).text
     assert "1 of 1 waiting" in rest, "one request at least is handed out"
     store.put(reply_to(requests[2]))
-    assert not next_requests(store, keys, "b.toml")
+    assert not next_requests(store, keys, "b.toml").number
