@@ -756,6 +756,9 @@ class JudgeConfig(Section):
     """How often each pair is judged, each time with the chunks in another order; odd."""
     duplicates: Literal["share", "judge"] = "share"
     """Whether pooled chunks of one query that say the same share one judgment, or each is judged."""
+    edited: Literal["follow", "judge"] = Field(default="follow", exclude_if="follow".__eq__)
+    """Whether a label of support stays with its quoted words where the chunk around them was edited,
+    or the chunk is judged again."""
     model: RoleModel = Field(default=None, exclude_if=_is_none)
     """The model that judges support and relevance, and rates and compares answers."""
 

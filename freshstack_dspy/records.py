@@ -233,6 +233,9 @@ class Judgment(Record):
     """All of them, where there are several."""
     probability: float | None = Field(default=None, ge=0, le=1, exclude_if=_is_none)
     """How probable support is, where the judge says it."""
+    followed_from: str | None = Field(default=None, exclude_if=_is_none)
+    """The chunk that was judged, which an earlier revision of the file had: the label followed the
+    words at `evidence` into this one, whose other words the judge has not seen."""
 
     @model_validator(mode="after")
     def _label_only_when_ok(self) -> Self:

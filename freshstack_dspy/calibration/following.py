@@ -3,7 +3,8 @@
 A label is about a question, a nugget and a passage, and carries their texts. Ids change when
 documents are edited (`refresh`) or cut anew (`rechunk`); the label then goes to the pair with the
 same texts. If the passage is cut differently, the label's marked words decide, like the judge's
-evidence in `rechunk`. A text that a label lacks is looked up by its id.
+evidence in `rechunk`; if it was edited around them, like the judge's in `refresh`. A text that a
+label lacks is looked up by its id.
 """
 
 from collections import defaultdict
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from freshstack_dspy.calibration.labels import AnyLabel, check_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.corpus.parquet import ChunkFile
-from freshstack_dspy.corpus.shown_chunks import evidence, whole
+from freshstack_dspy.corpus.shown_chunks import chunk_with_words, evidence, whole
 from freshstack_dspy.measures.passage_labels import chunks_under, label_under
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Hit, Place, merged
@@ -93,7 +94,8 @@ def follow(labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) 
     A label whose chunk still exists stays as it is. If the passage has another id, the evidence is
     placed by its words. If the passage is cut differently, its label goes to the judged chunks that
     hold everything marked in it, or the whole passage if nothing is marked; label 0 goes to the
-    chunks that are entirely in passages with that label.
+    chunks that are entirely in passages with that label. A label of support whose passage was edited
+    goes to the chunk that has the marked words; see `chunk_with_words`.
 
     Args:
         labels: Labels of pairs.
@@ -132,7 +134,7 @@ def lost_lines(lost: Mapping[str, Sequence[object]]) -> list[str]:
 
 class _Following:
     def __init__(self, labels: Sequence[HumanLabel], contents: Contents, corpus: ChunkFile) -> None:
-        self._labels, self._corpus = labels, corpus
+        self._labels, self._corpus, self._threshold = labels, corpus, contents.threshold
         self._written = {chunk.chunk_id: chunk for chunk in contents.passages}
         self._questions = {query.query_id: _bare(query.text) for query in contents.queries}
         self._query_ids = {text: id_ for id_, text in reversed(self._questions.items())}
@@ -187,13 +189,17 @@ class _Following:
             same = [id_ for id_ in self._by_text.get(_bare(label.chunk or ""), ()) if id_ in judged]
             free = [id_ for id_ in same if self._identity(label, pair, id_) not in self._taken]
             if same:
-                chunk = self._chunks[(free or same)[0]]
-                moved = label.model_copy(update={"evidence": evidence(label.marked, whole(chunk))})
-                self._put(moved, label, pair, chunk.chunk_id)
-            elif (place := self._place(label)) is None:
+                chunk: Chunk | None = self._chunks[(free or same)[0]]
+            elif (place := self._place(label)) is not None:
+                cut[*pair, label.kind, label.annotator].append((label, place))
+                continue
+            else:
+                chunk = self._edited(label)
+            if chunk is None or chunk.chunk_id not in judged:
                 self._lost[_TEXT].append(label)
             else:
-                cut[*pair, label.kind, label.annotator].append((label, place))
+                moved = label.model_copy(update={"evidence": evidence(label.marked, whole(chunk))})
+                self._put(moved, label, pair, chunk.chunk_id)
         for (query_id, nugget_id, *_), placed in cut.items():
             self._project((query_id, nugget_id), placed)
         return Followed(
@@ -237,6 +243,14 @@ class _Following:
         hits = [Hit(0, path=label.path, text=label.chunk)] if label.path else []
         hits.append(Hit(0, text=label.chunk))
         return next(filter(None, map(self._files.find, hits)), None)
+
+    def _edited(self, label: HumanLabel) -> Chunk | None:
+        """Find the chunk that has the marked words of a label whose passage was edited."""
+        text, files = label.chunk or "", self._files.files_named(label.path or "")
+        places = [place for words in label.marked if (place := find_quotation(words, text))]
+        if not places or len(files) != 1 or label.label < self._threshold:
+            return None
+        return chunk_with_words(text, places, [text], self._files.chunks(*files[0]))
 
     def _project(self, pair: tuple[str, str], placed: Sequence[tuple[HumanLabel, Place]]) -> None:
         """Give the labels of one person for a pair to the judged chunks that share their bytes."""

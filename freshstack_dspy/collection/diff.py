@@ -64,8 +64,9 @@ class JudgmentChange(Record):
     """A judgment that came, went, or has another label or evidence; what is None is not there."""
 
     kind: Literal["judgment"] = "judgment"
-    change: Literal["added", "dropped", "changed", "evidence"]
-    """`evidence`: the label is the same, and other words of the chunk show it."""
+    change: Literal["added", "dropped", "changed", "evidence", "followed"]
+    """`evidence`: the label is the same, and other words of the chunk show it; `followed`: it is that
+    of an edited chunk, as the words that show it are still there."""
     query_id: str
     move: Literal["up", "down", "new", "gone"] | None = None
     """Where the label went; new and gone are those of pairs that had, or have, no label. None where
@@ -87,6 +88,8 @@ class Difference(Record, Shown):
     """Queries in both that are in another slice."""
     evidence: int = 0
     """Judgments in both, with the same label, that other words of the chunk show; in `kept` too."""
+    followed: int = 0
+    """Labels that followed their evidence into an edited chunk; in `kept` too."""
     changes: tuple[QueryChange | NuggetChange | JudgmentChange, ...]
     """Queries by id, then nuggets, then judgments by query, nugget and chunk id."""
     questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
@@ -159,6 +162,7 @@ def difference(
             for each in of_queries
         ),
         evidence=counts["judgment", "evidence"],
+        followed=counts["judgment", "followed"],
         changes=changes,
         questions={
             query.query_id: query.title or query.body for query in (*after.queries, *before.queries)
@@ -310,15 +314,29 @@ def _judgment_changes(
         return [by_id[judgment.chunk_id].place_at(offset) for offset in ends]
 
     left = {(each.nugget_id, each.chunk_id): each for each in after.judgments}
+    arrived = {
+        (each.nugget_id, each.followed_from): each.chunk_id
+        for each in left.values()
+        if each.followed_from
+    }
     for was in before.judgments:
-        now = left.pop((nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")), None)
+        nugget_id, chunk_id = nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")
+        judged = was.followed_from or was.same_as or was.chunk_id
+        followed = not chunk_id and (nugget_id, judged) in arrived
+        if followed:
+            chunk_id = arrived[nugget_id, judged]
+        now = left.pop((nugget_id, chunk_id), None)
         old, new = label(was, before), label(now, after) if now else None
-        change: Literal["dropped", "changed", "evidence"] = "changed" if now else "dropped"
-        if now and old == new:
+        change: Literal["dropped", "changed", "evidence", "followed"] = (
+            "changed" if now else "dropped"
+        )
+        if followed and now:
+            change = "followed"
+        elif now and old == new:
             if places(was, chunks_before) == places(now, chunks_after):
                 continue
             change = "evidence"
-        move = None if change == "evidence" else _move(old, new)
+        move = None if change in ("evidence", "followed") else _move(old, new)
         yield JudgmentChange(change=change, query_id=was.query_id, move=move, before=was, after=now)
     for now in left.values():
         move = _move(None, label(now, after))

@@ -177,7 +177,8 @@ def _of_part(source: Judgment, label: SpanLabel, chunk_id: str) -> Judgment:
     """Give the judgment of a new chunk, by that of a chunk that it overlaps."""
     update: dict[str, Any] = {"chunk_id": chunk_id, "parts": 1, "votes": (), "same_as": None}
     if not label.held:
-        update |= {"label": label.label, "evidence": (), "probability": None}
+        fields = "probability", "followed_from"
+        update |= {"label": label.label, "evidence": (), **dict.fromkeys(fields)}
         if source.label:
             update["reason"] = f"the evidence is not, or not all, in this part of {label.chunk_id}"
     return source.model_copy(update=update)

@@ -1,10 +1,13 @@
 """Chunks, and parts of them, as models are shown them; and where their words are in the file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.records import Chunk, Spans
 from freshstack_dspy.text import find_quotation
+
+SHORTEST_LINES = 20
+"""The fewest bytes of quoted lines that are looked for in an edited file; `return x` is common."""
 
 
 class ChunkPart(NamedTuple):
@@ -79,3 +82,45 @@ def evidence(quotes: Sequence[str], passage: ChunkPart) -> Spans:
             if start < end:
                 spans.add((passage.chunk.byte_at(start), passage.chunk.byte_at(end)))
     return tuple(sorted(spans))
+
+
+def chunk_with_words(
+    text: str, places: Iterable[tuple[int, int]], before: Sequence[str], now: Sequence[Chunk]
+) -> Chunk | None:
+    """Find the chunk of an edited file that still says what was quoted from an earlier chunk of it.
+
+    The words of each place must be in the file once before and once now, all of the latter in one
+    chunk, and the lines that they are on must be unchanged: "can be used" is not found in "can be
+    used no longer".
+
+    Args:
+        text: That of the earlier chunk.
+        places: What was quoted, by its characters in `text`.
+        before: The texts of all chunks that the file had.
+        now: All chunks of the file.
+
+    Returns:
+        The chunk; None if there is none, or the lines have fewer than 20 bytes in all.
+    """
+    quotes = {text[start:end]: _lines(text, start, end) for start, end in places}
+    if sum(len(lines.encode()) for lines in set(quotes.values())) < SHORTEST_LINES:
+        return None
+    texts = [chunk.text for chunk in now]
+    once = all(
+        sum(one.count(words) for one in side) == 1 for words in quotes for side in (before, texts)
+    )
+    holding = (
+        chunk for chunk in now if all(_unchanged(chunk.text, *quote) for quote in quotes.items())
+    )
+    return next(holding, None) if once else None
+
+
+def _unchanged(text: str, words: str, lines: str) -> bool:
+    start = text.find(words)
+    return start >= 0 and _lines(text, start, start + len(words)) == lines
+
+
+def _lines(text: str, start: int, end: int) -> str:
+    """The whole lines that a part of a text is on, without white space around them."""
+    behind = text.find("\n", max(start, end - 1))
+    return text[text.rfind("\n", 0, start) + 1 : behind if behind >= 0 else len(text)].strip()

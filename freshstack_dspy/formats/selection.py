@@ -209,7 +209,9 @@ def judgment_rows(selection: Selection) -> Iterator[dict[str, Any]]:
     """Give the judgments under our ids, for `Imported.take_judgments`."""
     for judgment in selection.collection.judgments:
         if judgment.nugget_id in selection.labels:
-            yield judgment.model_dump(exclude={"call_id", "same_as", "parts", "votes"})
+            yield judgment.model_dump(
+                exclude={"call_id", "same_as", "parts", "votes", "followed_from"}
+            )
 
 
 def topic_lines(selection: Selection, ids: Ids) -> Iterator[str]:

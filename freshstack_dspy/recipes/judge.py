@@ -124,6 +124,9 @@ def judge(
 ) -> Judgments:
     """Judge every pair as `[judge]` says; only those that `known` lacks are asked for.
 
+    A label that followed its evidence into an edited chunk stands, also where the chunk is asked
+    about for its other nuggets.
+
     Args:
         session: Whom it asks, for which configuration.
         program: The judge.
@@ -147,7 +150,9 @@ def judge(
     failures: list[Failure] = []
     call = functools.partial(judge_once, program)
     for batches, (reused, duplicates) in asked_by_block(session, step, call, planned, number):
-        judged = [*reused, *merged(batches, config.judge.votes)]
+        there = {(one.nugget_id, one.chunk_id) for one in reused if one.followed_from is not None}
+        asked = merged(batches, config.judge.votes)
+        judged = [*reused, *(one for one in asked if (one.nugget_id, one.chunk_id) not in there)]
         judgments += [*judged, *shared(judged, duplicates)]
         failures += [batch.failure for batch in batches if batch.failure is not None]
     return Judgments(tuple(judgments), tuple(failures))
@@ -172,15 +177,23 @@ def _planned(
         judged = {one.chunk_id for one in before if one is not None and one.same_as is None}
         sharing = shares(config.judge, pair, judged)
         missing = set()
+        followed = set()
         for (nugget, chunk), judgment in zip(places, before, strict=True):
             if (first := sharing.get(chunk.chunk_id)) is not None:
                 duplicates.append(Duplicate(nugget, chunk, first))
             elif judgment is None:
-                missing.add((nugget.nugget_id, chunk.chunk_id))
+                if (arrived := known.arrived(query, nugget, chunk)) is not None:
+                    reused.append(arrived)
+                    followed.add((nugget.nugget_id, chunk.chunk_id))
+                else:
+                    missing.add((nugget.nugget_id, chunk.chunk_id))
             elif judgment.same_as in ids:
                 reused.append(judgment)
             else:  # what was judged is in the pool no more
                 reused.append(judgment.model_copy(update={"same_as": None}))
+        if config.judge.shape == "batch":  # else each such chunk would have a call of its own
+            incomplete = {chunk_id for _, chunk_id in missing}
+            missing |= {one for one in followed if one[1] in incomplete}
         asked += grouped(query, nuggets, chunks, missing)
     return judge_calls(config, program, asked, step=step), (reused, duplicates)
 

@@ -1,21 +1,22 @@
 """What need not be asked for: what a collection holds already, and nuggets that people edited.
 
 A judgment is identified by what the judge was shown: the question with its tags and date, the
-nugget, and the chunk with its path and headings; ids may differ. That the judge is the same is
-checked before (`make.check_reusable`). Nuggets and expansions are those of a question that is
-shown alike and has the same answer.
+nugget, and the chunk with its path and headings; ids may differ. A label of support also follows
+its evidence into a chunk that was edited around it: it rests on the quoted words alone. That the
+judge is the same is checked before (`make.check_reusable`). Nuggets and expansions are those of a
+question that is shown alike and has the same answer.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from freshstack_dspy.calibration.labels import all_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.diff import match_chunks
-from freshstack_dspy.corpus.shown_chunks import whole
+from freshstack_dspy.corpus.shown_chunks import chunk_with_words, whole
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
@@ -50,13 +51,50 @@ def _chunk(chunk: Chunk) -> Hashable:
     return whole(chunk).path, chunk.headings, chunk.passage
 
 
+def _versions(
+    edited: Sequence[Chunk],
+    before: Callable[[], Iterable[Chunk]],
+    now: Callable[[], Iterable[Chunk]],
+) -> dict[str, tuple[list[str], list[Chunk]]]:
+    """By the id of each edited chunk, the texts that its file had, and the chunks that it has.
+
+    A file that is gone is looked for in the new files of its name.
+    """
+    if not edited:
+        return {}
+    both = set.intersection(
+        *({(each.source, each.path) for each in side()} for side in (before, now))
+    )
+
+    def file_of(chunk: Chunk) -> tuple[str, str, bool]:
+        kept = (chunk.source, chunk.path) in both
+        return chunk.source, chunk.path if kept else PurePosixPath(chunk.path).name, kept
+
+    versions: dict[Hashable, tuple[list[str], list[Chunk]]] = {
+        file_of(old): ([], []) for old in edited
+    }
+    for chunk in before():
+        if file := versions.get(file_of(chunk)):
+            file[0].append(chunk.text)
+    for chunk in now():
+        if file := versions.get(file_of(chunk)):
+            file[1].append(chunk)
+    return {old.chunk_id: versions[file_of(old)] for old in edited}
+
+
 class Known:
     """What is known: the records of a collection, or nothing."""
 
-    def __init__(self, collection: Collection | None = None) -> None:
-        """Read the judgments of a collection that have a label."""
-        self._collection = collection
-        self._judgments: dict[Hashable, dict[str, tuple[Judgment, Chunk]]] = {}
+    def __init__(self, collection: Collection | None = None, *, follow: bool = True) -> None:
+        """Read the judgments of a collection that have a label; those that followed if `follow`."""
+        self._collection, self._follow = collection, follow
+        self.followed: dict[tuple[str, str], str] = {}
+        """By nugget and chunk id of a label of support, the edited chunk that has its evidence;
+        known once there are candidates."""
+        self._arrived: dict[tuple[Hashable, str, str], list[tuple[Judgment, Chunk]]] = {}
+        self._judgments: dict[
+            tuple[Hashable, str, Hashable], dict[str, tuple[Judgment, Chunk]]
+        ] = {}
         self._grades: dict[Hashable, Relevance] = {}
         if collection is None:
             return
@@ -78,7 +116,7 @@ class Known:
                 asked = self._questions[pooled.query_id]
                 self._grades[asked, _chunk(chunks[pooled.chunk_id])] = pooled.relevance
         for one in collection.judgments:
-            if one.label is not None:
+            if one.label is not None and (follow or one.followed_from is None):
                 chunk = chunks[one.chunk_id]
                 key = (self._questions[one.query_id], texts[one.nugget_id], _chunk(chunk))
                 self._judgments.setdefault(key, {})[one.chunk_id] = one, chunk
@@ -101,6 +139,24 @@ class Known:
             "query_id": query.query_id,
             "nugget_id": nugget.nugget_id,
             "same_as": None if judged == chunk.chunk_id else judged,
+        }
+        return moved(one, old, chunk).model_copy(update=ids)
+
+    def arrived(self, query: Query, nugget: Nugget, chunk: Chunk) -> Judgment | None:
+        """The label of support that followed its evidence into an edited chunk; of several the highest.
+
+        `followed_from` names the chunk that was judged.
+        """
+        found = self._arrived.get((_question(query), nugget.text, chunk.chunk_id))
+        if not found:
+            return None
+        one, old = min(found, key=lambda pair: (-(pair[0].label or 0), pair[0].chunk_id))
+        ids = {
+            "query_id": query.query_id,
+            "nugget_id": nugget.nugget_id,
+            "chunk_id": chunk.chunk_id,
+            "same_as": None,
+            "followed_from": one.followed_from or one.same_as or one.chunk_id,
         }
         return moved(one, old, chunk).model_copy(update=ids)
 
@@ -137,6 +193,7 @@ class Known:
     ) -> list[Candidate]:
         """Those pooled now, and the chunks judged before for the same question that still exist.
 
+        In place of one that was edited, they are the chunks that have the evidence of its labels.
         `chunks` gives all chunks of the corpus, where something is known.
         """
         found = {(one.query_id, one.chunk_id): one for one in pooled}
@@ -155,7 +212,43 @@ class Known:
             )
             now = found.get((old.query_id, chunk_id), again)
             found[old.query_id, chunk_id] = now.model_copy(update={"runs": old.runs})
+        if self._follow:
+            for query_id, chunk_id in self._find_evidence(ids, chunks):
+                if query_id in same:
+                    again = Candidate(query_id=query_id, chunk_id=chunk_id, origin="reused")
+                    found.setdefault((query_id, chunk_id), again)
         return list(found.values())
+
+    def _find_evidence(
+        self, unchanged: Mapping[str, str], chunks: Callable[[], Iterable[Chunk]]
+    ) -> Iterator[tuple[str, str]]:
+        """Find the edited chunks that have the evidence of labels of support; give their query ids too.
+
+        `unchanged` gives the ids of chunks whose text is as it was; their headings may be others.
+        """
+        assert self._collection is not None
+        edited: list[tuple[tuple[Hashable, str], Judgment, Chunk]] = []
+        for (question, nugget, _), judged in self._judgments.items():
+            for one, old in judged.values():
+                if not one.evidence or not self._collection.supports(one):
+                    continue
+                if old.chunk_id in unchanged:
+                    self._arrive((question, nugget), one, old, unchanged[old.chunk_id])
+                else:
+                    edited.append(((question, nugget), one, old))
+        versions = _versions([old for _, _, old in edited], self._collection.chunks, chunks)
+        for asked, one, old in edited:
+            places = [(old.place_at(start), old.place_at(end)) for start, end in one.evidence]
+            chunk = chunk_with_words(old.text, places, *versions[old.chunk_id])
+            if chunk is not None:
+                self._arrive(asked, one, old, chunk.chunk_id)
+                yield one.query_id, chunk.chunk_id
+
+    def _arrive(
+        self, asked: tuple[Hashable, str], judgment: Judgment, old: Chunk, chunk_id: str
+    ) -> None:
+        self._arrived.setdefault((*asked, chunk_id), []).append((judgment, old))
+        self.followed[judgment.nugget_id, judgment.chunk_id] = chunk_id
 
     def _is_unchanged(self, query: Query) -> bool:
         old = self._queries.get(query.query_id) if self._collection else None

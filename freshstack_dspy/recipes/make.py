@@ -152,7 +152,8 @@ def run(
         from freshstack_dspy.recipes.known import NOTHING, Known
         from freshstack_dspy.recipes.pooling import Searches
 
-        known = Known(before) if before is not None else NOTHING
+        follow = session.config.judge.edited == "follow"
+        known = Known(before, follow=follow) if before is not None else NOTHING
         cut = ChunkedCorpora(before.corpus) if before is not None and stages is not None else None
         work = Work(session, session.recipe, Searches(session, cut), known, most)
         if stages is not None:

@@ -49,8 +49,8 @@ class StaleLabel(Record):
     chunk_id: str
     label: int
     change: Change
-    """`moved`: the chunk's text is another, and the words that show it are in the chunk `now`;
-    `gone`: they are in no new chunk of the file, nor in one that is pooled for the question;
+    """`moved`: the words that show it are in the chunk `now`, several times, on other lines or with
+    other white space; `gone`: they are in no new chunk of the file, nor in one that is pooled for the question;
     `edited`, `retired`: so is the question, or the nugget."""
     now: str | None = None
 
@@ -96,8 +96,10 @@ class Stale(Record, Shown):
     """Those of them that hold: nugget and chunk say what they said."""
     elsewhere: int
     """Those kept whose chunk is at another place of its file, with another id."""
+    followed: int
+    """Labels of support that follow their evidence: their chunk was edited around it."""
     share: float = Field(ge=0, le=1)
-    """The share of support labels that no longer hold."""
+    """The share of support labels that a refresh would not reuse."""
     others: int
     """Labels without support that are lost; nothing is measured by them."""
     labels: tuple[StaleLabel, ...]
@@ -171,7 +173,7 @@ def _compared(before: Collection, made: Made) -> Stale:
     queries = [one for one in query_changes(before, made.contents) if one.change != "resliced"]
     retired = {one.query_id for one in queries if one.change == "dropped"}
     kept, lost = Counter[str](), list[StaleLabel]()
-    elsewhere = others = 0
+    elsewhere = followed = others = 0
     for one in before.judgments:
         nugget_id = nuggets.get(one.nugget_id)
         there = chunks.get(one.chunk_id)
@@ -181,6 +183,9 @@ def _compared(before: Collection, made: Made) -> Stale:
         elif holds is not None:
             kept[one.nugget_id] += 1
             elsewhere += holds != one.chunk_id
+        elif (nugget_id, made.work.known.followed.get((one.nugget_id, one.chunk_id))) in reused:
+            kept[one.nugget_id] += 1
+            followed += 1
         else:
             change: Change = "retired" if one.query_id in retired else "edited"
             now = None
@@ -212,8 +217,9 @@ def _compared(before: Collection, made: Made) -> Stale:
     return Stale(
         name=before.name,
         supported=supported,
-        kept=kept.total(),
+        kept=kept.total() - followed,
         elsewhere=elsewhere,
+        followed=followed,
         share=len(lost) / supported if supported else 0.0,
         others=others,
         labels=tuple(lost),

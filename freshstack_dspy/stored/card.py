@@ -558,3 +558,8 @@ def _limits(contents: Contents, manifest: Manifest) -> Iterator[str]:
             f"Judgments of chunks that say the same as another, which was judged: {counts.shared:,}. "
             "`same_as` names that one."
         )
+    if counts.followed:
+        yield (
+            "Labels of support that followed their evidence into a chunk that was edited, and that "
+            f"the judge has not seen: {counts.followed:,}. `followed_from` names what was judged."
+        )

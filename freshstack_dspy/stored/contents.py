@@ -1,5 +1,6 @@
 """The records of a collection: its slices, counts and references, and the labels for the measures."""
 
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -406,6 +407,8 @@ class Counts(Record):
     """Judgments that failed, and have no label."""
     shared: int = Field(default=0, ge=0)
     """Judgments of a chunk that says the same as another, which was judged in its place."""
+    followed: int = Field(default=0, ge=0, exclude_if=operator.not_)
+    """Labels of support that followed their evidence into an edited chunk."""
     failures: dict[StepName, dict[FailureStatus, int]]
     """By step, then by status."""
     chunks: int = Field(ge=0)
@@ -464,6 +467,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         judgments=len(contents.judgments),
         unlabelled=unlabelled,
         shared=len(contents.judgments) - tally(contents.judgments, "same_as")[(None,)],
+        followed=len(contents.judgments) - tally(contents.judgments, "followed_from")[(None,)],
         supported=supported,
         evidence=evidence,
         failures=failures,

@@ -156,6 +156,10 @@ class Files:
             self._texts[source, path] = FileText(self._chunks[source, path])
         return self._texts[source, path]
 
+    def chunks(self, source: str, path: str) -> Sequence[Chunk]:
+        """The chunks of a file."""
+        return self._chunks[source, path]
+
     def passage(self, place: Place) -> str:
         """The text of a run of bytes of a file."""
         return self.text(place.source, place.path).passage(place)

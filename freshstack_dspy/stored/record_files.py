@@ -401,9 +401,18 @@ class Records(Sequence[R], Generic[R]):
         )
 
     def batches(self, fields: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
-        """Give all rows of Parquet, or some fields of them."""
+        """Give all rows of Parquet, or some fields; those of later versions than its are empty."""
+        import pyarrow as pa
+
+        names = self._file.schema.names
+        late = [field for field in fields or () if field not in names]
+        there = [field for field in fields or () if field in names] or names[:1]
         with reading_parquet(str(self._path)):
-            yield from self._file.batches(_ROWS, fields and list(fields))
+            for batch in self._file.batches(_ROWS, there if fields else None):
+                for field in late:
+                    kind = _arrow_type(self._record.model_fields[field].annotation)
+                    batch = batch.append_column(field, pa.nulls(len(batch), kind))  # noqa: PLW2901
+                yield batch
 
     def _group(self, group: int) -> "pa.Table":
         last = self._last  # another thread may read another group

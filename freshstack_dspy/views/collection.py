@@ -116,6 +116,8 @@ def _what_changed(change: QueryChange | NuggetChange | JudgmentChange) -> str:
     if change.kind == "judgment":
         if change.change == "evidence":
             return "same label, other evidence"
+        if change.change == "followed":
+            return "labels that followed their evidence"
         return f"labels {change.move}" if change.move else ""
     what = {"query": "queries", "nugget": "nuggets"}[change.kind]
     return "" if change.change == "resliced" else f"{what} {change.change}"
@@ -137,6 +139,8 @@ def _changed(change: QueryChange | NuggetChange | JudgmentChange, difference: Di
     if change.change == "evidence":  # where it is in the file, in bytes
         spans = [side.evidence if side else () for side in sides]
         ends = [" ".join(f"{start}–{end}" for start, end in each) or "none" for each in spans]
+    elif change.change == "followed":
+        ends = [side.chunk_id for side in sides[:1] if side]
     else:
         ends = ["–" if side is None or side.label is None else str(side.label) for side in sides]
     return (

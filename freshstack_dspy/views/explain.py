@@ -120,6 +120,9 @@ def _judgment(judged: JudgedNugget) -> Iterator[Text]:
     yield Text(nugget.text, "item", 1)
     if judgment.same_as:
         yield Text(f"judged as {judgment.same_as}, which says the same", "item", 1)
+    if judgment.followed_from:
+        what = "the label followed the quoted words into it, and the rest was not judged"
+        yield Text(f"judged as {judgment.followed_from}, before an edit: {what}", "item", 1)
     for (start, end), words in zip(judgment.evidence, judged.evidence, strict=True):
         yield Text(f"bytes {start:,} to {end:,}: “{' '.join(words.split())}”", "item", 1)
     for vote in judgment.votes:

@@ -48,8 +48,8 @@ _CHANGES: dict[Change, str] = {
     "retired": "question retired",
 }
 _STALE = (
-    "reused: nugget and chunk say what they said; moved: the chunk does not, and a new one has the "
-    "evidence; gone: none has"
+    "reused: nugget and chunk say what they said; followed: the chunk was edited, and says on "
+    "unchanged lines what was quoted; moved: a new chunk says it otherwise; gone: none does"
 )
 _NEAREST = 3
 
@@ -190,6 +190,7 @@ def _stale_rows(stale: Stale) -> Iterator[tuple[str, str]]:
     supported, by_change = stale.supported, Counter(label.change for label in stale.labels)
     yield "reused", part(stale.kept - stale.elsewhere, supported)
     yield "reused, at another place", part(stale.elsewhere, supported)
+    yield "followed their evidence", part(stale.followed, supported)
     for change, what in _CHANGES.items():
         yield what, part(by_change[change], supported)
 

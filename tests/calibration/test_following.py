@@ -97,6 +97,23 @@ def test_labels_follow_passages_that_moved(config: BuildConfig, tmp_path: Path) 
     assert f"{len(lost)} of {len(labels)} labels left out" in str(first)
 
 
+def test_marked_words_are_followed_where_the_passage_is_edited_around_them(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    """By the rule of `refresh`; labels without support of such a passage are lost."""
+    before, path = build(config, provider=ScriptedProvider()), tmp_path / "corpus/docs/manual.md"
+    labels = [one for one in labels_of(before) if "# Step 3" in (one.chunk or "")]
+    path.write_text(MANUAL.replace("# Step 3", "# The third step"))
+    after = refresh(config, provider=ScriptedProvider()).collection
+
+    now, lost = follow(labels, after, after.corpus)
+
+    (label,) = now
+    assert after.chunk(label.chunk_id).text.startswith("# The third step")
+    assert [path.read_bytes()[slice(*span)].decode() for span in label.evidence] == [STEPS[2][:-1]]
+    assert {one.label for of in lost.values() for one in of} >= {0}
+
+
 def test_labels_follow_their_evidence_into_other_chunks(
     config: BuildConfig, tmp_path: Path
 ) -> None:

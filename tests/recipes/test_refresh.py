@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy import BuildConfig, Collection, build, refresh
+from freshstack_dspy import BuildConfig, Collection, Judgment, build, explain, refresh
 from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, QueryChange, Tally
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.formats.validate import validate
+from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.recipes.make import Refreshed
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of, questions_file
@@ -155,6 +157,78 @@ def test_a_chunk_that_moved_within_its_file_is_the_same(config: BuildConfig) -> 
     kept = said & labels(found.collection)
     assert kept.total() == found.difference.judgments.kept
     assert any(one.chunk_id in set(new.values()) for one in found.collection.judgments)
+
+
+RESET = FILES["docs/reset.md"]
+
+
+def of_reset(collection: Collection) -> dict[str, Judgment]:
+    """The judgments of the page on resetting for its question, by nugget."""
+    return {
+        one.nugget_id: one
+        for one in collection.judgments
+        if one.query_id == "10" and "reset.md" in one.chunk_id
+    }
+
+
+@pytest.mark.parametrize("name", ["docs/reset.md", "docs/new/reset.md"])
+def test_a_label_of_support_follows_its_evidence_where_the_rest_is_edited(
+    config: BuildConfig, name: str
+) -> None:
+    """The label without support is asked for; the same holds where the file has another folder."""
+    before = of_reset(Collection.load(config.out))
+    page = questions_file(config).parent / "corpus" / name
+    page.parent.mkdir(exist_ok=True)
+    (questions_file(config).parent / "corpus/docs/reset.md").rename(page)
+    page.write_text(f"Ask no one.\n\n{RESET}")
+
+    found = refreshed(config)
+
+    now = of_reset(found.collection)
+    label, asked = now["10_0"], now["10_1"]
+    assert label.followed_from == before["10_0"].chunk_id != label.chunk_id
+    assert (label.label, label.call_id) == (before["10_0"].label, before["10_0"].call_id)
+    assert [page.read_bytes()[slice(*span)] for span in label.evidence] == [b"call reset twice"]
+    assert (asked.label, asked.followed_from) == (0, None)
+    assert asked.call_id != before["10_1"].call_id
+    (change,) = [one for one in changes(found) if one.change == "followed"]
+    assert (change.before, change.after) == (before["10_0"], label)
+    assert f"{label.followed_from}  10_0 in {label.chunk_id}" in page_text(found.difference.page())
+    shown = page_text(explain(found.collection, "10", label.chunk_id).page())
+    assert f"judged as {label.followed_from}, before an edit" in " ".join(shown.split())
+    assert "judge has not seen: 1." in (config.out / "README.md").read_text()
+    assert not validate(config.out).faults
+
+    page.write_text(f"Ask no one, or two.\n\n{RESET}")
+    again = of_reset(refreshed(config).collection)["10_0"]
+    assert again.followed_from == label.followed_from
+    assert not refreshed(config).changed
+
+
+@pytest.mark.parametrize(
+    ("judge", "calls"),
+    [({"batch": 3}, 1), ({"shape": "pairwise"}, 1), ({"shape": "pairwise", "edited": "judge"}, 2)],
+)
+def test_what_followed_adds_no_call_and_is_asked_for_where_that_is_wished(
+    tmp_path: Path, judge: dict[str, Any], calls: int
+) -> None:
+    """Of the two nuggets, one followed; with 'judge' also one that followed before is asked for."""
+    first = domain(tmp_path, pool=WHOLE, judge=judge | {"edited": "follow"})
+    build(first, provider=ScriptedProvider())
+    config, provider = domain(tmp_path, pool=WHOLE, judge=judge), ScriptedProvider()
+    put(config, "docs/reset.md", f"{RESET}\nAsk no one.\n")
+    found = refreshed(config, provider)
+
+    judged = [one for one in provider.asked if "resetting" in str(one.get("chunks")).lower()]
+    assert len([one for one in judged if "sticks" in question_of(one)]) == calls
+    followed = [one for one in found.collection.judgments if one.followed_from]
+    assert len(followed) == (judge.get("edited") != "judge")
+    assert len(of_reset(found.collection)) == 2
+    config = domain(tmp_path, pool=WHOLE, judge=judge | {"edited": "judge"})
+    put(config, "docs/reset.md", f"{RESET}\nAsk no one.\n")
+    again = refreshed(config).collection
+    assert {one.followed_from for one in again.judgments} == {None}
+    assert len(again.judgments) == len(found.collection.judgments)
 
 
 def test_a_new_question_is_asked_about_and_no_other(config: BuildConfig) -> None:

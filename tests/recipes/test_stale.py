@@ -65,7 +65,7 @@ def test_nothing_is_written_to_a_read_only_place(
     assert files_of(config.out) | files_of(config.cache.path) == files
 
 
-def test_evidence_in_a_new_chunk_moved_and_any_other_is_gone(config: BuildConfig) -> None:
+def test_evidence_is_followed_or_moved_or_gone(config: BuildConfig) -> None:
     before = Collection.load(config.out)
     put(config, "docs/reset.md", f"{RESET}\nAsk no one.\n")  # the sentence stands
     put(config, "docs/install.md", "# Installing\n\nInstall it\nwith pip. Any Python.\n")
@@ -74,10 +74,12 @@ def test_evidence_in_a_new_chunk_moved_and_any_other_is_gone(config: BuildConfig
     found = stale(config)
     after = refreshed(config, provider)
 
-    reset = next(one.chunk_id for one in after.collection.chunks() if "reset" in one.path)
-    moved = next(one for one in found.labels if one.query_id == "10")
-    assert (moved.change, moved.now) == ("moved", reset)
-    assert sorted(stale_pairs(found).values()) == ["gone", "moved", "moved"]
+    install = next(one.chunk_id for one in after.collection.chunks() if "install" in one.path)
+    moved = next(one for one in found.labels if one.change == "moved")
+    assert moved.now == install
+    assert sorted(stale_pairs(found).values()) == ["gone", "moved"]
+    assert (found.supported, found.kept, found.followed) == (3, 0, 1)
+    assert after.difference.followed == found.followed
     assert {one.text for one in found.nuggets if one.unsupported} == {"Python 3.11 is needed"}
     dropped = {
         (one.before.nugget_id, one.before.chunk_id)

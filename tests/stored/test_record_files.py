@@ -135,6 +135,21 @@ def test_parquet_gives_the_records_that_were_written(
         assert [*records_of(read, query_id)] == [*records_of(records, query_id)]
 
 
+def test_a_field_that_an_earlier_version_did_not_write_is_empty(tmp_path: Path) -> None:
+    JUDGMENTS.write(tmp_path, CONTENTS.judgments)
+    path = JUDGMENTS.path(tmp_path)
+    table = pq.read_table(path, memory_map=False)
+    pq.write_table(table.drop_columns("followed_from"), tmp_path / "old.parquet")
+    (tmp_path / "old.parquet").replace(path)
+
+    read = JUDGMENTS.open(tmp_path)
+
+    assert [*rows(read, "chunk_id", "followed_from")] == [
+        (one.chunk_id, None) for one in CONTENTS.judgments
+    ]
+    assert tally(read, "followed_from") == {(None,): len(CONTENTS.judgments)}
+
+
 def test_both_forms_are_one_collection(
     tmp_path: Path, written: Callable[[Path, int], Collection]
 ) -> None:
