@@ -108,6 +108,8 @@ QueryColumn = Literal[
     "answer_url",
     "answer_licence",
 ]
+LogColumn = Literal["title", "weight", "results", "clicks", "scores", "session", "asked_at"]
+"""What the columns of a log hold: `title` the query, `weight` how often it was searched for."""
 KeptKind = Literal["generated", "minified", "vendored", "data", "licence"]
 
 
@@ -131,7 +133,7 @@ class QueriesConfig(Section):
 
     source: str = "jsonl"
     """`jsonl`, `csv`, `parquet`, `stackexchange` (an unpacked dump: `Posts.xml` or its folder),
-    `synthetic` (a model makes them from the documents), or one of an installed package; see
+    `log` (searches, or exported traces: what users asked), `synthetic` (a model makes them from the documents), or one of an installed package; see
     `OTHER_SOURCES`."""
     path: Path | None = None
     """A file or a folder; for all sources but `synthetic`."""
@@ -161,8 +163,8 @@ class QueriesConfig(Section):
     """What becomes of questions whose content is in an image, which no step is shown."""
     limit: int | None = Field(default=None, ge=1)
     """Keep this many at most: the first in order of their ids."""
-    columns: dict[QueryColumn, str] = Field(default_factory=dict)
-    """For tables: under which name each part of a query is there."""
+    columns: dict[QueryColumn | LogColumn, str] = Field(default_factory=dict)
+    """For tables and logs: under which name each part of a query is there."""
     fields: tuple[str, ...] | None = None
     """For tables: which other columns are kept with a query, as groups; None: all."""
     site: str | None = None
@@ -177,8 +179,15 @@ class QueriesConfig(Section):
     """For `synthetic`: exactly how many queries to make."""
     per_seed: int = Field(default=2, ge=1, le=20)
     """For `synthetic`: questions asked for in one request."""
+    sample: int | None = Field(default=None, ge=1, exclude_if=_is_none)
+    """For `log`: how many of its questions to draw; None: all. See `sample_questions`."""
+    mask: dict[str, str | Literal[False]] | Literal[False] = Field(
+        default_factory=dict, exclude_if=operator.not_
+    )
+    """For `log`: regular expressions of one's own by name, that are masked as personal data is, and
+    `false` for rules that are not applied; `mask = false` masks nothing."""
     seed: int = 0
-    """For `synthetic`: decides in which order chunks are sampled."""
+    """For `synthetic`: decides in which order chunks are sampled. For `log`: what is sampled."""
     chunks: int = Field(default=1, ge=1, le=10)
     """For `synthetic`: chunks that each question is made from; related ones, of which it needs more
     than one."""
@@ -213,27 +222,35 @@ class QueriesConfig(Section):
         synthetic = self.source == "synthetic"
         allowed = {"source", "language", *(_SYNTHETIC if synthetic else (*_FILTERS, "path"))}
         allowed |= set(_OF_SOURCE.get(self.source, () if synthetic else _TABLE))
+        allowed -= _NOT_OF_LOGS if self.source == "log" else set()
         if others := sorted(self.model_fields_set - allowed - {"rows"}):
             allowed_here = ", ".join(sorted(allowed))
             yield f"source {self.source} has no key {others[0]}; allowed here: {allowed_here}"
         needed = "count" if synthetic else "path"
         if getattr(self, needed) is None and self.rows is None:
             yield f"{needed} is missing"
-        if self.rows is not None and (self.source != "jsonl" or self.path is not None):
+        parts = get_args(LogColumn if self.source == "log" else QueryColumn)
+        if unknown := [part for part in self.columns if part not in parts]:
+            yield f"columns: {unknown[0]} is no part of these questions; allowed: {', '.join(parts)}"
+        if self.rows is not None and (self.source not in ("jsonl", "log") or self.path is not None):
             yield "rows take the place of path, and have no other source"
 
 
-SOURCES = ("stackexchange", "jsonl", "csv", "parquet", "synthetic")
+SOURCES = ("stackexchange", "jsonl", "csv", "parquet", "log", "synthetic")
 _TABLE = ("columns", "fields")
 _SYNTHETIC = ("count", "per_seed", "seed", "chunks", "min_tokens", "sources", "style")
 _OF_SOURCE: dict[str, tuple[str, ...]] = {
     "stackexchange": ("site", "min_answer_score", "duplicates"),
+    "log": ("columns", "sample", "seed", "mask"),
 }
 """The keys that not every source of questions takes."""
 _FILTERS = (
     *("tags", "all_tags", "exclude_tags", "retired", "since", "until", "min_score"),
     *("licences", "min_corpus_overlap", "images", "limit"),
 )
+
+
+_NOT_OF_LOGS = {"tags", "all_tags", "exclude_tags", "min_score", "licences", "images", "limit"}
 
 
 class CorpusConfig(Section):

@@ -3,7 +3,10 @@
 And rows in memory: dictionaries, records and data frames.
 """
 
+import ast
 import csv
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Ids
 from pathlib import Path
@@ -264,6 +267,27 @@ def given_rows(rows: Iterable[dict[str, Any]], name: str) -> Iterator[Row]:
     return (Row(f"{name}[{number}]", values) for number, values in enumerate(rows))
 
 
+# Cells and columns
+
+
+def plain_name(name: str) -> str:
+    """Give the name of a column in lower case, without spaces, underscores and hyphens."""
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+def decoded_cell(value: Any) -> Any:
+    """Read a list or object that a table holds as text, as JSON or as Python writes it."""
+    if isinstance(value, str) and value[:1] + value[-1:] in ("[]", "{}"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            try:
+                return ast.literal_eval(value)
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                return value
+    return value
+
+
 # CSV
 
 
@@ -297,10 +321,10 @@ def read_csv(
         _DELIMITERS, key=lambda mark: (len(names & set(headers[mark])), len(headers[mark]))
     )
     header = headers[delimiter]
-    twice = next((name for name in header if header.count(name) > 1), None)
+    wanted = set(choose(header, str(path)) if choose else header)
+    twice = next((name for name in header if header.count(name) > 1 and name in wanted), None)
     if twice is not None:
         raise SourceError(f"{path}: has two columns {twice!r}; rename one")
-    wanted = set(choose(header, str(path)) if choose else header)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     number = 1
     while True:

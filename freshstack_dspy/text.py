@@ -2,10 +2,12 @@
 
 import difflib
 import functools
+import math
 import re
 import unicodedata
 from bisect import bisect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -148,6 +150,61 @@ def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
+
+def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[str, str]]:
+    """Give every pair of texts that are alike, once.
+
+    Args:
+        texts: By id; those without terms are like no other.
+        similarity: From which Jaccard similarity of their sets of terms on two are alike,
+            above 0.
+
+    Source:
+        The pairs are found by prefix (C. Xiao, W. Wang, X. Lin and J. X. Yu, Efficient Similarity
+        Joins for Near Duplicate Detection, WWW 2008): with all terms in one order, from the rarest
+        on, two sets of a similarity of at least t share one of the first n - ceil(t n) + 1 terms
+        of each, where n is its size.
+    """
+    sets = {id_: frozenset(terms(text)) for id_, text in texts.items()}
+    texts_with = Counter(term for held in sets.values() for term in held)
+    ids_with: dict[str, list[str]] = defaultdict(list)
+    for id_ in sorted(sets, key=lambda id_: (len(sets[id_]), id_)):
+        held = sets[id_]
+        rarest = sorted(held, key=lambda term: (texts_with[term], term))
+        met = {other for term in _prefix(rarest, similarity) for other in ids_with[term]}
+        for other in sorted(met):
+            if jaccard(held, sets[other]) >= similarity:
+                yield other, id_
+        # A set that is no larger than the other shares a larger part of its terms with it.
+        for term in _prefix(rarest, 2 * similarity / (1 + similarity)):
+            ids_with[term].append(id_)
+
+
+def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """Group ids that are alike, or alike to one that is; pairs of other ids are passed over.
+
+    Returns:
+        Every id once; each group in the order given, and the groups by their first ids.
+    """
+    group_of = {id_: [id_] for id_ in ids}
+    for first, second in alike:
+        if first not in group_of or second not in group_of or group_of[first] is group_of[second]:
+            continue
+        smaller, larger = sorted((group_of[first], group_of[second]), key=len)
+        larger += smaller
+        group_of.update(dict.fromkeys(smaller, larger))
+    place = {id_: number for number, id_ in enumerate(ids)}
+    groups = {id(group): group for group in group_of.values()}
+    return [tuple(sorted(group, key=place.__getitem__)) for group in groups.values()]
+
+
+def _prefix(rarest: Sequence[str], share: float) -> Sequence[str]:
+    """Terms of which similar texts share at least one."""
+    return rarest[: len(rarest) - math.ceil(share * len(rarest) - _ROUNDING) + 1]
+
+
+_ROUNDING = 1e-9
+"""A product of floats may end just above a whole number; to look at more loses nothing."""
 
 _MARKS = frozenset("*_`\\|")
 _SIMPLE = str.maketrans(

@@ -37,8 +37,8 @@ from freshstack_dspy.signatures.answers import ReferenceAnswer
 from freshstack_dspy.signatures.judge_support import verdicts_on
 from freshstack_dspy.signatures.nuggets import NuggetText
 from freshstack_dspy.signatures.question import ShownQuestion
-from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
-from freshstack_dspy.text import find_quotation, restates
+from freshstack_dspy.stored.near_duplicates import alike_questions
+from freshstack_dspy.text import clusters, find_quotation, restates
 
 _NEARLY_THE_SAME = 0.8
 """The similarity (Jaccard of their terms) from which on two questions count as the same."""

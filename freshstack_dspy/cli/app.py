@@ -21,7 +21,15 @@ from freshstack_dspy.cli import (
 
 _GROUPS: dict[str, list[Any]] = {
     "Build": [
-        *(build.init, sources.suggest, build.plan, build.build, build.extend, build.stale),
+        *(
+            build.init,
+            sources.questions,
+            sources.suggest,
+            build.plan,
+            build.build,
+            build.extend,
+            build.stale,
+        ),
         *(build.refresh, build.rejudge, build.rechunk),
         *(sources.synthesize, sources.decontextualize),
     ],

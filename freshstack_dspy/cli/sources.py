@@ -1,4 +1,4 @@
-"""`freshstack suggest`, `synthesize` and `decontextualize`: over questions or documents alone."""
+"""`freshstack questions`, `suggest`, `synthesize`, `decontextualize`: over questions or documents alone."""
 
 import sys
 from pathlib import Path
@@ -16,6 +16,7 @@ from freshstack_dspy.cli.command import (
     wrote,
 )
 from freshstack_dspy.pages.page import Page
+from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
@@ -116,6 +117,59 @@ def _queries(source: Path) -> "QueriesConfig":
             "dump, or a configuration that reads questions"
         )
     return config
+
+
+@command
+def questions(
+    source: Path,
+    *,
+    sample: AtLeastOne | None = None,
+    limit: AtLeastOne = 10,
+    answers: Path | None = None,
+    replace: bool = False,
+) -> Page:
+    """Show the questions that a build would read: counted, masked, merged and sampled.
+
+    Nothing is sent.
+
+    Args:
+        source: A log of searches or exported traces, or a configuration.
+        sample: How many questions of a log to draw, in place of [queries] sample.
+        limit: The most questions shown.
+        answers: JSON Lines file to write: what the system answered to each, masked, for `freshstack
+            answer --answers`. It is never an accepted answer.
+    """
+    from freshstack_dspy.config import QueriesConfig, load_judging
+    from freshstack_dspy.errors import file_named
+    from freshstack_dspy.files import write_file
+    from freshstack_dspy.progress import Fractions
+    from freshstack_dspy.questions.logs import answers_of, read_log
+    from freshstack_dspy.questions.reading import read_queries
+    from freshstack_dspy.views.queries import log_page, read_page
+
+    is_config = source.suffix == ".toml"
+    settings = load_judging(source) if is_config else None
+    config = settings.queries if settings else QueriesConfig(source="log", path=source)
+    if config.source != "log":
+        if sample or answers:
+            raise typer.BadParameter(
+                '--sample and --answers are for logs: [queries] source = "log"'
+            )
+        answered = settings is not None and settings.recipe.program != "nuggets"
+        return read_page(config.place, read_queries(config, answered=answered), limit)
+    if answers is not None:
+        check_out(answers, replace=replace)
+    config = config.model_copy(update={"sample": sample or config.sample})
+    with file_named(source), ProgressBars() as bars:
+        fractions = Fractions(bars)
+        log = read_log(
+            config,
+            lambda done, size: fractions("questions", done / max(size, 1)),
+            answers=answers is not None,
+        )
+    if answers is not None:
+        write_file(answers, answers_of(log))
+    return log_page(config, log, limit)
 
 
 class Harvesting(NamedTuple):

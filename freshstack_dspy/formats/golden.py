@@ -9,8 +9,6 @@ Everything expected is looked up in the corpus: a text is there word for word, e
 an id or a file is one that the corpus has. What is not found stays with its query, in `failures.jsonl`.
 """
 
-import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +24,7 @@ from freshstack_dspy.formats.imported import Imported, shown, smallest_scale
 from freshstack_dspy.measures.spans import Place, Span, merged
 from freshstack_dspy.questions.reading import field_text
 from freshstack_dspy.records import Chunk, Note, Query, Scale, Spans
-from freshstack_dspy.rows import Row, read_csv, read_rows
+from freshstack_dspy.rows import Row, decoded_cell, plain_name, read_csv, read_rows
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_collection
 from freshstack_dspy.stored.passages import File, Files
@@ -99,36 +97,19 @@ class Expected(NamedTuple):
 # Columns
 
 
-def _plain_name(name: str) -> str:
-    return re.sub(r"[\s_-]+", "", name).casefold()
-
-
 _ALL_NAMES = frozenset(chain.from_iterable(chain.from_iterable(_NAMES.values())))
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Give the values of a row, those within objects as `inputs.question`; empty ones are left out."""
     for name, value in values.items():
-        decoded = _decoded(value)
-        if isinstance(decoded, Mapping) and _plain_name(name) in _RATINGS:
+        decoded = decoded_cell(value)
+        if isinstance(decoded, Mapping) and plain_name(name) in _RATINGS:
             decoded = [{"docid": id_, "rating": grade} for id_, grade in decoded.items()]
         if isinstance(decoded, Mapping):
             yield from _flat(decoded, f"{above}{name}.")
         elif decoded is not None and decoded not in ("", []):
             yield f"{above}{name}", decoded
-
-
-def _decoded(value: Any) -> Any:
-    """Read a list or object that a table holds as text, as JSON or as Python writes it."""
-    if isinstance(value, str) and value[:1] + value[-1:] in ("[]", "{}"):
-        try:
-            return json.loads(value)
-        except ValueError:
-            try:
-                return ast.literal_eval(value)
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                return value
-    return value
 
 
 def find_columns(present: Iterable[str], named: Mapping[str, str], place: str) -> dict[Part, str]:
@@ -156,7 +137,7 @@ def find_columns(present: Iterable[str], named: Mapping[str, str], place: str) -
             like = [
                 name
                 for name in columns
-                if _plain_name(name.rpartition(".")[2]) in group and name not in named.values()
+                if plain_name(name.rpartition(".")[2]) in group and name not in named.values()
             ]
             top = min((name.count(".") for name in like), default=0)
             like = [name for name in like if name.count(".") == top]
@@ -206,7 +187,7 @@ def _objects(value: Any) -> bool:
 
 
 def _has_question(values: Mapping[str, Any]) -> bool:
-    names = {_plain_name(name.rpartition(".")[2]) for name, _ in _flat(values)}
+    names = {plain_name(name.rpartition(".")[2]) for name, _ in _flat(values)}
     return not names.isdisjoint(chain.from_iterable(_NAMES["question"]))
 
 
@@ -236,7 +217,7 @@ def _questions(imported: Imported, rows: Sequence[Row]) -> list[_Question]:
     present = dict.fromkeys(chain.from_iterable(flat))
     columns = find_columns(present, imported.columns, str(imported.path))
     id_column, others = columns.get("query_id", ""), present.keys() - columns.values()
-    by_text = not id_column or _plain_name(id_column.rpartition(".")[2]) == "id"
+    by_text = not id_column or plain_name(id_column.rpartition(".")[2]) == "id"
     questions: dict[str, _Question] = {}
     seen: set[str] = set()
     rejected: Counter[str] = Counter()
@@ -322,7 +303,7 @@ def _of_object(row: Row, value: Mapping[str, Any], grade: Any) -> Expected:
     for part in ("texts", "ids", "files", "grade"):
         names = {*chain.from_iterable(_NAMES[part]), *(["id"] if part == "ids" else ())}
         for name in values:
-            if _plain_name(name.rpartition(".")[2]) in names:
+            if plain_name(name.rpartition(".")[2]) in names:
                 parts[part] = name
     grade = values.get(parts.get("grade", ""), grade)
     text, id_, file = (values.get(parts.get(part, "")) for part in ("texts", "ids", "files"))

@@ -24,8 +24,8 @@ from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.records import SCALES, Chunk, Query
 from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.near_duplicates import alike_questions, clusters
-from freshstack_dspy.text import ALIKE
+from freshstack_dspy.stored.near_duplicates import alike_questions
+from freshstack_dspy.text import ALIKE, clusters
 
 TOP = 10
 """To which rank a negative is hard, and unjudged chunks of a run are taken."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.filters import SelectedQuestions, id_order, is_in_image
+from freshstack_dspy.questions.logs import log_files, read_log
 from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
 from freshstack_dspy.records import Attribution, Query
 from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows, row_files
@@ -46,6 +48,8 @@ class QueryReading(NamedTuple):
     rejected: dict[str, int]
     """How many questions were left out, by reason; each question counts once, under the first
     reason that holds."""
+    masked: Mapping[str, int] = MappingProxyType({})
+    """Of a log: how many places each rule masked."""
 
 
 def read_queries(
@@ -65,6 +69,8 @@ def read_queries(
             "[queries] source is synthetic: its questions are made by a build, and there is no "
             "file to read; name a source with a path"
         )
+    if config.source == "log":
+        return _read_log(config, progress, answered=answered)
     rejected: Counter[str] = Counter()
     selection = SelectedQuestions(config)
     read = read_stackexchange if config.source == "stackexchange" else _read_table
@@ -86,12 +92,28 @@ def read_queries(
     return QueryReading(tuple(kept), {key: rejected[key] for key in sorted(+rejected)})
 
 
+def _read_log(
+    config: QueriesConfig, progress: ReadProgress | None, *, answered: bool
+) -> QueryReading:
+    if answered:
+        raise SourceError(
+            f"{config.place}: a log has no accepted answers, and what a good answer holds is taken "
+            'from there; take it from what retrieval finds, with recipe = "nuggets"'
+        )
+    log = read_log(config, progress)
+    queries = sorted(log.queries, key=lambda query: id_order(query.query_id))
+    masked = {rule: each.places for rule, each in log.masked.items()}
+    return QueryReading(tuple(queries), log.rejected, masked)
+
+
 def query_files(config: QueriesConfig) -> list[Path]:
     """Name every file that the queries depend on, each once; of synthetic ones that of their style."""
     if config.source == "synthetic":
         return [config.style] if config.style else []
     if config.source == "stackexchange":
         return Dump(config.file).files(dump_tables(config))
+    if config.source == "log" and config.path is not None:
+        return log_files(config)
     return _table_files(config)
 
 

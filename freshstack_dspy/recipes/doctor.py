@@ -124,7 +124,8 @@ def _tried(part: str, check: Callable[[], str]) -> Check:
 
 
 def _questions(config: BuildConfig) -> str:
-    reading = read_queries(config.queries)
+    recipe, _ = recipe_maker(config, None, {})()
+    reading = read_queries(config.queries, answered=recipe.needs_answers)
     left_out = sum(reading.rejected.values())
     return f"{counted(len(reading.queries), 'question')}; {left_out:,} left out"
 

@@ -24,6 +24,7 @@ from freshstack_dspy.programs.reranking import reranker_of
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.progress import Progress
 from freshstack_dspy.questions.filters import corpus_overlap, overlap_note
+from freshstack_dspy.questions.masking import counts_of
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.recipes.flow import Stages, Work, ask, by_query, run_stages
 from freshstack_dspy.recipes.judge import ToJudge, judge
@@ -248,6 +249,8 @@ def read_questions(
     rejected = sum(reading.rejected.values())
     kept = ", ".join(dict.fromkeys(name for query in reading.queries for name in query.fields))
     note = f"{len(reading.queries):,}; {rejected:,} left out"
+    masked = counts_of(reading.masked)
+    note += f"; masked: {masked}" * bool(masked)
     progress.finish("questions", note + (f"; other columns kept: {kept}" if kept else ""))
     return reading
 

@@ -4,23 +4,29 @@ import sys
 from typing import Any
 
 from freshstack_dspy.collection.explain import find_query
+from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.pages.page import (
     Page,
     Span,
     Table,
     Text,
+    Value,
     counted,
     cut,
     notes,
 )
-from freshstack_dspy.records import (
-    Query,
-)
-from freshstack_dspy.stored.contents import Slices, nuggets_by_query, slices_of
+from freshstack_dspy.questions.logs import RETRIEVAL, LogReading
+from freshstack_dspy.questions.masking import RULES
+from freshstack_dspy.questions.reading import QueryReading
+from freshstack_dspy.records import Query
+from freshstack_dspy.stored.contents import Slices, listed, nuggets_by_query, slices_of
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import NOT_MEASURED
 from freshstack_dspy.stored.record_files import records_of
 
+_LINE, _SHORT = 56, 32
+_MANY = 500
+"""With more questions a sample is suggested."""
 _QUOTED = 600
 """How many characters of a question and of its answer are shown."""
 
@@ -125,3 +131,102 @@ def about_query(query: Query, slice_: str) -> Text:
     tags = f", tags {', '.join(query.tags)}" if query.tags else ""
     fields = "".join(f", {name} {value}" for name, value in query.fields.items())
     return Text(f"slice {slice_}, origin {query.origin}{tags}{fields}", "note")
+
+
+# Before a build
+
+
+def read_page(place: str, reading: QueryReading, limit: int) -> Page:
+    """Give the questions that a build would read, and how many are left out."""
+    columns: dict[str, Any] = {
+        "query_id": "query_id",
+        "question": lambda query: cut(query.text, _LINE),
+    }
+    left_out = f"left out: {listed(reading.rejected)}" if reading.rejected else ""
+    return Page(
+        f"{place}: {counted(len(reading.queries), 'question')}",
+        (Table.of(reading.queries[:limit], columns, ids=(0,)), *notes(left_out)),
+        data={"questions": reading.queries, "rejected": reading.rejected},
+        rows=Table.of(reading.queries, columns | {"question": "text"}),
+    )
+
+
+def log_page(config: QueriesConfig, log: LogReading, limit: int) -> Page:
+    """Give what a log holds: counts, what was masked and merged, the sample and its first questions."""
+    all_of, drawn = log.questions, log.sampled
+    times = sum(question.times for question in all_of)
+    counts: list[tuple[str, float]] = [
+        ("traces" if log.kind == "traces" else "rows", log.askings),
+        *((f"− {reason}", number) for reason, number in log.rejected.items()),
+        ("questions to build with", len(drawn)),
+    ]
+    masked = [
+        (rule, each.places, "\n".join(cut(text, _LINE) for text in each.examples))
+        for rule, each in log.masked.items()
+    ]
+    strata = [
+        (
+            label or "not known",
+            sum(each.retrieval == label for each in all_of),
+            Value(
+                sum(each.times for each in all_of if each.retrieval == label) / times, form=".1%"
+            ),
+            sum(each.retrieval == label for each in drawn),
+        )
+        for label in (*RETRIEVAL, None)
+        if any(each.retrieval == label for each in all_of)
+    ]
+    merged = [
+        (f"{each.times:g}", cut(each.text, _SHORT), "\n".join(cut(o, _SHORT) for o in each.others))
+        for each in drawn
+        if each.others
+    ]
+    shown = [
+        (
+            each.query_id,
+            f"{each.times:g}",
+            f"{each.times / each.probability:.4g}",
+            cut(each.text, _SHORT),
+        )
+        for each in drawn[:limit]
+    ]
+    off = "nothing is masked: [queries] mask = false" if config.mask is False else ""
+    none = "" if masked or off else f"nothing to mask was found, by the rules {', '.join(RULES)}"
+    weights = (
+        "weight: the askings that a question stands for, times asked ÷ probability of its draw"
+    )
+    return Page(
+        f"{config.place}: {counted(len(all_of), 'question')}, asked {times:,.0f} times",
+        (
+            Table(("in the log", "number"), counts),
+            *([Table(("masked", "places", "as in"), masked)] if masked else ()),
+            *notes(off, none),
+            Table(("retrieval", "questions", "of what is asked", "to build with"), strata),
+            *([Table(("times", "question", "also asked as"), merged[:limit])] if merged else ()),
+            Table(("query_id", "times", "weight", "question"), shown, ids=(0,)),
+            *notes(weights, _hint(config, log)),
+        ),
+        data={
+            "kind": log.kind,
+            "askings": log.askings,
+            "rejected": log.rejected,
+            "masked": {rule: each._asdict() for rule, each in log.masked.items()},
+            "questions": len(all_of),
+            "times": times,
+            "sampled": [each._asdict() for each in drawn],
+        },
+        rows=Table(
+            ("query_id", "times", "probability", "weight", "retrieval", "question"),
+            [
+                (q.query_id, q.times, q.probability, q.times / q.probability, q.retrieval, q.text)
+                for q in drawn
+            ],
+        ),
+    )
+
+
+def _hint(config: QueriesConfig, log: LogReading) -> str:
+    """Say what to do about a log of very many questions."""
+    if config.sample is None and len(log.questions) > _MANY:
+        return "each question costs judgments: --sample 200, or [queries] sample = 200, draws some"
+    return ""

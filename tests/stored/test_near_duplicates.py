@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 from freshstack_dspy import Chunk, Nugget, Query
 from freshstack_dspy.stored.near_duplicates import (
     MOST_LISTED,
-    alike_pairs,
-    clusters,
     near_duplicates,
     same_texts,
 )
-from freshstack_dspy.text import jaccard, terms
+from freshstack_dspy.text import alike_pairs, clusters, jaccard, terms
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("abcdefghijkl"), max_size=9).map(" ".join), max_size=12
