@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from freshstack_dspy.config import Boundaries
 from freshstack_dspy.corpus.parquet import chunk_schema
 from freshstack_dspy.errors import (
     ConfigError,
@@ -35,7 +36,10 @@ FOUND = pa.schema({"query": pa.int64(), "chunk_id": pa.string(), "score": pa.flo
 
 
 def chunk_batch(
-    files: pa.RecordBatch, max_tokens: int, languages: Mapping[str, Sequence[str]]
+    files: pa.RecordBatch,
+    max_tokens: int,
+    languages: Mapping[str, Sequence[str]],
+    boundaries: Boundaries = "packed",
 ) -> pa.RecordBatch:
     """Cut files, rows of `FILES`, into chunks of at most `max_tokens` tokens, rows of `CHUNKS`.
 
@@ -47,7 +51,7 @@ def chunk_batch(
     for values in files.to_pylist():
         file = SourceFile(**values)
         try:
-            chunks = chunk_file(file, max_tokens, languages.get(file.source, ()))
+            chunks = chunk_file(file, max_tokens, languages.get(file.source, ()), boundaries)
             rows += [chunk.model_dump() for chunk in chunks]
         except ConfigError:  # of the settings, and so of all files
             raise

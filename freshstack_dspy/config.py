@@ -299,10 +299,16 @@ class CorpusConfig(Section):
             yield "a package has no revision; leave it out"
 
 
+Boundaries = Literal["packed", "stable"]
+
+
 class ChunkingConfig(Section):
     """How files are cut."""
 
     max_tokens: int = Field(default=512, ge=32, le=8192)
+    boundaries: Boundaries = "packed"
+    """`packed`: each chunk begins where the one before is as long as it may be. `stable`: a change
+    of a file moves the boundaries near it alone; chunks are some 5 % shorter."""
     max_file_bytes: int = Field(default=1_000_000, ge=1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from freshstack_dspy.collection.collection import Collection, write_collection
+from freshstack_dspy.config import Boundaries
 from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
 from freshstack_dspy.corpus.texts import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -51,7 +52,7 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
     A chunk supports a nugget if it holds all evidence of a label of support for it. It has the
     label 0 where all of it is in chunks that have a label for the nugget, and else it is unjudged.
     Chunks that are cut as before keep their judgments as they are, so that at the collection's own
-    `max_tokens` the qrels are the same.
+    `max_tokens` the qrels are the same; `[chunking] boundaries` stays as it was.
 
     Args:
         collection: A collection whose chunks make up its files, as those that were built here.
@@ -73,7 +74,8 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
 
 def _rechunk(before: Collection, max_tokens: int, out: Path) -> Rechunked:
     old = _by_file(before.chunks())
-    new = {file: _cut(chunks, max_tokens) for file, chunks in old.items()}
+    boundaries = _chunking(before).get("boundaries", "packed")
+    new = {file: _cut(chunks, max_tokens, boundaries) for file, chunks in old.items()}
     over: dict[str, list[str]] = {}
     unchanged: dict[str, str] = {}
     for file, chunks in old.items():
@@ -125,7 +127,7 @@ def _by_file(chunks: Iterable[Chunk]) -> dict[File, list[Chunk]]:
     return dict(files)
 
 
-def _cut(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
+def _cut(chunks: Sequence[Chunk], max_tokens: int, boundaries: Boundaries) -> list[Chunk]:
     """Put a file together from its chunks, and cut it."""
     first = chunks[0]
     encoding = chunks[-1].encoding if len(chunks) > 1 else first.encoding
@@ -139,7 +141,8 @@ def _cut(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
         )
     file = SourceFile(first.source, first.path, data, first.revision, encoding)
     same = {"title": first.title, "url": first.url, "language": first.language}
-    return [chunk.model_copy(update=same) for chunk in chunk_file(file, max_tokens)]
+    cut = chunk_file(file, max_tokens, boundaries=boundaries)
+    return [chunk.model_copy(update=same) for chunk in cut]
 
 
 def _projected(
@@ -246,11 +249,16 @@ def _with_ids(records: Iterable[R], field: str, over: Mapping[str, Sequence[str]
     ]
 
 
+def _chunking(before: Collection) -> dict[str, Any]:
+    """How the collection was cut; empty where its manifest does not say."""
+    chunking = before.manifest.config.get("chunking")
+    return dict(chunking) if isinstance(chunking, dict) else {}
+
+
 def _provenance(before: Collection, max_tokens: int, lost: int) -> Provenance:
     manifest = before.manifest
     config: dict[str, Any] = dict(manifest.config)
-    chunking = config.get("chunking")
-    own = dict(chunking) if isinstance(chunking, dict) else {}
+    own = _chunking(before)
     config["chunking"] = {**own, "max_tokens": max_tokens}
     config["rechunked"] = {
         "collection": manifest.name,

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
+from zlib import crc32
 
 import numpy as np
 from pydantic import ValidationError
 
-from freshstack_dspy.config import ChunkingConfig, CorpusConfig
+from freshstack_dspy.config import Boundaries, ChunkingConfig, CorpusConfig
 from freshstack_dspy.corpus.indexed_files import read_files
 from freshstack_dspy.corpus.outlines import (
     Boundary,
@@ -35,6 +36,8 @@ SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
 _SMALLEST_SHARE = 8
 """A boundary that would leave less than this part of the limit is a last resort."""
+_SEEN = 64
+"""Bytes behind a boundary that decide its rank among those of its level."""
 _WORD = re.compile(
     rb"(?<=[\r\n])(?=[ \t]*[!-~\xc3\xce-\xd1\xe4-\xe9])"
     rb"|(?:(?<=[!-~])|(?<=[\xc3\xce-\xd1][\x80-\xbf]))(?= [A-Za-z\xc3\xce-\xd1])"
@@ -108,11 +111,10 @@ class Piece(NamedTuple):
 
 
 class Packer:
-    """Cuts one text, in UTF-8, from front to back.
+    """Cuts one text, in UTF-8, at some of its boundaries, into pieces that hold some text.
 
-    Each piece reaches to the best boundary within the limit: the one highest in the structure,
-    and of several such the farthest. Where no boundary is within the limit, as inside an
-    endless word, the cut falls between two characters.
+    A piece may be blank where it lies in white space that is longer than the limit. Where no
+    boundary is within the limit, as inside an endless word, the cut falls between two characters.
     """
 
     def __init__(self, data: bytes, boundaries: Sequence[Boundary], table: TokenTable) -> None:
@@ -120,9 +122,10 @@ class Packer:
         self._offsets = [offset for offset, _ in boundaries]
 
     def pieces(self, max_tokens: int) -> Iterator[Piece]:
-        """Give pieces of at most `max_tokens` tokens, each of which begins where the last ended.
+        """Give pieces of at most `max_tokens` tokens, cut from front to back.
 
-        A piece holds some text, unless it lies in white space that is longer than the limit.
+        Each reaches to the best boundary within the limit: the one highest in the structure, and
+        of several such the farthest.
         """
         start = 0
         while start < len(self._data):
@@ -134,6 +137,35 @@ class Packer:
                     break
                 budget = max(1, min(budget - 1, budget + max_tokens - tokens))
             yield Piece(start, end, tokens)
+            start = end
+
+    def stable_pieces(self, max_tokens: int) -> Iterator[Piece]:
+        """Give pieces of at most `max_tokens` tokens, each cut because of the text near it.
+
+        Boundaries are dropped one after the other wherever what they part fits into one piece: the
+        deepest in the structure first, and of those at the same depth in an order of chance that
+        the text behind them decides. So a change moves the boundaries around it, and no others.
+        """
+        table, size = self._table, len(self._data)
+        behind = dict(pairwise([0, *self._offsets, size]))
+        before = {offset: start for start, offset in behind.items()}
+        ranks = [
+            (level, crc32(self._data[offset : offset + _SEEN]), offset)
+            for offset, level in self._boundaries
+        ]
+        for _, _, offset in sorted(ranks, reverse=True):
+            start, end = before[offset], behind[offset]
+            if table.count(start, end) <= max_tokens and table.exact(start, end) <= max_tokens:
+                behind[start], before[end] = end, start
+        start = 0
+        while start < size:
+            end = behind[start]
+            if (tokens := table.exact(start, end)) <= max_tokens:
+                yield Piece(start, end, tokens)
+            else:  # an endless word
+                word = self._data[start:end]
+                for part in Packer(word, (), TokenTable(word)).pieces(max_tokens):
+                    yield Piece(start + part.start, start + part.end, part.tokens)
             start = end
 
     def _cut(self, start: int, budget: int) -> int:
@@ -180,21 +212,26 @@ def _levels_first(boundary: Boundary) -> tuple[int, int]:
     return level, -offset
 
 
-def chunk_file(file: SourceFile, max_tokens: int, languages: Sequence[str] = ()) -> list[Chunk]:
+def chunk_file(
+    file: SourceFile,
+    max_tokens: int,
+    languages: Sequence[str] = (),
+    boundaries: Boundaries = "packed",
+) -> list[Chunk]:
     """Cut a file into chunks of at most `max_tokens` cl100k_base tokens; none where it is blank.
 
     They have the one of these languages that the file is in, unless it is code.
 
     Code is cut between definitions, prose between sections, and everything else
     between paragraphs; finer only where that leaves too much. Small neighbours
-    share a chunk. The chunks tile the file: the first begins at byte 0, each where the one before
+    share a chunk; `boundaries` says which, as `ChunkingConfig` does. The chunks tile the file: the first begins at byte 0, each where the one before
     ends, and the last ends with the file; white space between them belongs to the one before.
     `text_of(file.data, chunk) == chunk.text` always holds.
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
     text, kind = DecodedFile(file.data, file.encoding), file_kind(file.path)
-    pieces, above = _pieces(text.utf8, kind, max_tokens)
+    pieces, above = _pieces(text.utf8, kind, max_tokens, boundaries)
     language = None
     if languages and (kind == "html" or not is_language(kind)):  # HTML's tags are passed over
         language = language_of(text.utf8.decode(), languages)
@@ -223,6 +260,7 @@ def chunks(
     *,
     name: str = "",
     max_tokens: int = ChunkingConfig().max_tokens,
+    boundaries: Boundaries = "packed",
     max_file_bytes: int = ChunkingConfig().max_file_bytes,
     **options: Any,
 ) -> list[Chunk]:
@@ -233,6 +271,7 @@ def chunks(
             documents in memory, each with `id` and `text`, as a list or a data frame.
         name: With what ids begin; by default the name of the folder or file.
         max_tokens: Of the longest chunk, counted as cl100k_base.
+        boundaries: `packed` or `stable`, as in `[chunking]`.
         max_file_bytes: Of the largest file.
         **options: Those of `[[corpus]]`, as `include` and `exclude`.
 
@@ -240,6 +279,8 @@ def chunks(
         SourceError: They cannot be read, or none has text.
         ConfigError: An option is unknown, or its value not allowed.
     """
+    if boundaries not in get_args(Boundaries):
+        raise ConfigError(f"boundaries is {boundaries!r}; allowed: packed, stable")
     place: dict[str, Any] = {"documents": documents}
     if isinstance(documents, str | Path):
         place = {"path": Path(documents)}
@@ -251,7 +292,9 @@ def chunks(
     files = read_files(corpus, max_file_bytes)
     languages = [corpus.language] if corpus.language else []
     cut = [
-        chunk_file(file, max_tokens, languages) for file in files if isinstance(file, SourceFile)
+        chunk_file(file, max_tokens, languages, boundaries)
+        for file in files
+        if isinstance(file, SourceFile)
     ]
     if not cut:
         raise SourceError(f"{place.get('path', 'documents')}: has no document with text or code")
@@ -264,7 +307,7 @@ def text_of(file_bytes: bytes, chunk: Chunk) -> str:
 
 
 def _pieces(
-    data: bytes, kind: FileKind, max_tokens: int
+    data: bytes, kind: FileKind, max_tokens: int, boundaries: Boundaries
 ) -> tuple[list[Piece], list[tuple[str, ...]]]:
     """Cut a text, and give the headings that each piece is below; none for a blank text."""
     if not has_text(data):
@@ -278,5 +321,7 @@ def _pieces(
     if fits(0, size):
         return [Piece(0, size, table.count(0, size))], [()]
     outline = list(outline_of(kind, data, fits))
-    pieces = list(Packer(data, refine(outline, data, fits), table).pieces(max_tokens))
+    packer = Packer(data, refine(outline, data, fits), table)
+    cut = packer.stable_pieces if boundaries == "stable" else packer.pieces
+    pieces = list(cut(max_tokens))
     return pieces, trails(kind, data, outline, [piece.start for piece in pieces])

@@ -243,7 +243,10 @@ class _Cutting:
 
         config = self._config
         cut = functools.partial(
-            chunk_batch, max_tokens=config.chunking.max_tokens, languages=_languages(config)
+            chunk_batch,
+            max_tokens=config.chunking.max_tokens,
+            languages=_languages(config),
+            boundaries=config.chunking.boundaries,
         )
         cut_all, new = mapper(config.engine), len(self.faults)
         files = Counter(source for source, _ in self._places)
@@ -323,7 +326,8 @@ def _cut_by(config: BuildConfig) -> str:
     """
     packages = "tiktoken|tree-sitter.*|py3langid"
     code = code_sha256(("corpus", "languages.py", "lm/tokens.py"), packages)
-    return sha256_of([config.chunking.max_tokens, code, _languages(config)])
+    cut = config.chunking.max_tokens, config.chunking.boundaries
+    return sha256_of([*cut, code, _languages(config)])
 
 
 def _languages(config: BuildConfig) -> dict[str, tuple[str, ...]]:

@@ -278,6 +278,7 @@ def _other_settings(before: Manifest, config: BuildConfig) -> Iterator[str]:
         yield f"it was made by {before.recipe}"
         return
     then, now = map(effective, (before.config, shareable(config.resolved().model_dump())))
+    then.setdefault("chunking.boundaries", "packed")  # before there was the key
     for role in LABELLING:  # that names no model of its own: it is that of [model]
         if any(key.startswith(f"{role}.model.") for key in (*now, *then)):
             for values in (now, then):

@@ -79,6 +79,22 @@ def test_at_its_own_size_it_is_the_same(collection: Collection, tmp_path: Path) 
     assert found.lost == 0
 
 
+def test_stable_boundaries_stay_stable(collection: Collection, tmp_path: Path) -> None:
+    chunks = [chunk for file in FILES for chunk in chunk_file(file, OWN, boundaries="stable")]
+    config = {"chunking": {"max_tokens": OWN, "boundaries": "stable"}}
+    provenance = PROVENANCE.model_copy(update={"config": config})
+    contents = Contents(
+        queries=collection.queries, slices=tuple(slice_queries([query("12")], (), ()))
+    )
+    write_collection(tmp_path / "stable", contents, chunks, provenance)
+
+    found = rechunk(tmp_path / "stable", OWN, tmp_path / "same").collection
+
+    assert list(found.chunks()) == sorted(chunks, key=lambda chunk: (chunk.path, chunk.start_byte))
+    assert chunks != [chunk for file in FILES for chunk in chunk_file(file, OWN)]
+    assert found.manifest.config["chunking"] == config["chunking"]
+
+
 @pytest.mark.parametrize("max_tokens", [16, 30, 90, 1000])
 def test_labels_are_where_their_evidence_is(
     collection: Collection, tmp_path: Path, max_tokens: int

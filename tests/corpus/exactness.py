@@ -1,18 +1,23 @@
 """What must hold for the chunks of any file."""
 
 from freshstack_dspy import Chunk
+from freshstack_dspy.config import Boundaries
 from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.records import SourceFile
 
 
 def chunks_of(
-    path: str, text: str | bytes, max_tokens: int, encoding: str = "utf-8"
+    path: str,
+    text: str | bytes,
+    max_tokens: int,
+    encoding: str = "utf-8",
+    boundaries: Boundaries = "packed",
 ) -> list[Chunk]:
     """Chunk a file, and check all that is promised of any."""
     data = text if isinstance(text, bytes) else text.encode(encoding)
     file = SourceFile("lib", path, data, "c0ffee", encoding)
-    chunks = chunk_file(file, max_tokens)
+    chunks = chunk_file(file, max_tokens, boundaries=boundaries)
     end = 0
     for chunk in chunks:
         assert chunk.start_byte == end

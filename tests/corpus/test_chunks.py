@@ -1,11 +1,14 @@
 """Chunks are byte-exact, complete and within the limit, of any file."""
 
+import random
 import re
+from itertools import pairwise, takewhile
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from freshstack_dspy.config import Boundaries
 from freshstack_dspy.corpus.chunks import TokenTable, chunk_file
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.records import SourceFile
@@ -23,6 +26,7 @@ PIECES = [
     "a;b;c;", "<|endoftext|>", "...", "```", "---\n", "\x00", "\x1c", "\x85", "слово ", " λόγος",
     "größe ", " é", "'s", " ×",
 ]  # fmt: skip
+KINDS: list[Boundaries] = ["packed", "stable"]
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
     st.lists(st.sampled_from(PIECES), max_size=60).map("".join),
@@ -30,14 +34,17 @@ TEXTS = st.one_of(
 )
 
 
-@given(st.sampled_from(SUFFIXES), TEXTS, st.integers(16, 64))
-@example("md", "\ufeff# A\r\n\r\ne\u0301" * 40, 16)
-@example("txt", "a\n\u3000\n" * 60, 16)
-@example("txt", "👩‍👩‍👧" * 40, 16)
-@example("py", "x\n \r y\n" * 60, 17)
-@example("txt", "a" * 128 + "\n\n\n" + "b" * 400, 16)
-def test_any_text_of_any_kind_is_cut_exactly(suffix: str, text: str, max_tokens: int) -> None:
-    chunks = chunks_of(f"a.{suffix}", text, max_tokens)
+@given(st.sampled_from(SUFFIXES), TEXTS, st.integers(16, 64), st.sampled_from(KINDS))
+@example("md", "\ufeff# A\r\n\r\ne\u0301" * 40, 16, "packed")
+@example("txt", "a\n\u3000\n" * 60, 16, "packed")
+@example("txt", "👩‍👩‍👧" * 40, 16, "packed")
+@example("py", "x\n \r y\n" * 60, 17, "packed")
+@example("txt", "a" * 128 + "\n\n\n" + "b" * 400, 16, "packed")
+@example("txt", "one. " + "a" * 128 + "\n\n\n" + "b" * 400 + " two", 16, "stable")
+def test_any_text_of_any_kind_is_cut_exactly(
+    suffix: str, text: str, max_tokens: int, boundaries: Boundaries
+) -> None:
+    chunks = chunks_of(f"a.{suffix}", text, max_tokens, boundaries=boundaries)
 
     endless = max(map(count_tokens, re.findall(r"\s+", text)), default=0) >= max_tokens - 8
     assert endless or all(chunk.text.strip() for chunk in chunks)
@@ -83,13 +90,44 @@ def test_offsets_are_of_bytes_where_text_is_not_ascii() -> None:
     ]
 
 
-def test_small_neighbours_share_a_chunk() -> None:
-    chunks = chunks_of(
-        "a.py", "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(40)), 128
+@pytest.mark.parametrize(("boundaries", "least"), [("packed", 101), ("stable", 32)])
+def test_small_neighbours_share_a_chunk(boundaries: Boundaries, least: int) -> None:
+    text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(40))
+
+    chunks = chunks_of("a.py", text, 128, boundaries=boundaries)
+
+    assert all(chunk.tokens >= least for chunk in chunks[:-1])
+    assert all(chunk.text.startswith("def f") for chunk in chunks)
+    assert all(a.tokens + b.tokens > 120 for a, b in pairwise(chunks)), "no two would fit in one"
+
+
+@pytest.mark.parametrize("suffix", ["py", "md", "txt"])
+@given(st.integers(0), st.integers(0, 119), st.integers(1, 3))
+def test_a_change_of_a_file_moves_the_stable_boundaries_near_it_alone(
+    suffix: str, seed: int, place: int, count: int
+) -> None:
+    chance = random.Random(seed)
+    parts = [part_of(suffix, chance) for _ in range(120)]
+    changed = parts[:place] + [part_of(suffix, chance) for _ in range(count)] + parts[place + 1 :]
+
+    before, after = (
+        [chunk.text for chunk in chunks_of(f"a.{suffix}", "".join(text), 128, boundaries="stable")]
+        for text in (parts, changed)
     )
 
-    assert all(chunk.tokens > 100 for chunk in chunks[:-1])
-    assert all(chunk.text.startswith("def f") for chunk in chunks)
+    same = [first == second for first, second in zip(before, after, strict=False)]
+    from_end = [first == second for first, second in zip(before[::-1], after[::-1], strict=False)]
+    alike = sum(takewhile(bool, same)) + sum(takewhile(bool, from_end))
+    assert len(before) > 25
+    assert len(before) - alike <= 8
+
+
+def part_of(suffix: str, chance: random.Random) -> str:
+    """A paragraph, a section or a function of up to a third of a limit."""
+    words = " ".join(f"word{chance.randrange(10_000)}" for _ in range(chance.randint(2, 16)))
+    heading = "#" * chance.randint(1, 3) + f" {words[:20]}\n\n" if chance.random() < 0.3 else ""
+    function = f"def {words.split()[0]}(value):\n    return '{words}'\n\n\n"
+    return {"py": function, "md": f"{heading}{words}.\n\n"}.get(suffix, f"{words}.\n\n")
 
 
 def test_a_limit_that_no_chunk_can_keep_is_an_error() -> None:

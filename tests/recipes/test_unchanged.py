@@ -1,6 +1,7 @@
 """A rerun of an unchanged build writes nothing, and a rerun of a changed one is a build."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -64,6 +65,7 @@ def test_every_setting_without_effect_exists(tmp_path: Path) -> None:
     [
         {"queries": {"limit": 2}},
         {"chunking": {"max_tokens": 64}},
+        {"chunking": {"boundaries": "stable"}},
         {"model": {"name": "openai/other"}},
         {"pool": {"top_k": 4}},
         {"judge": {"batch": 4}},
@@ -77,6 +79,19 @@ def test_a_build_with_any_other_setting_does_not_replace_it(
 ) -> None:
     with pytest.raises(ConfigError, match="built with other settings"):
         build(domain(tmp_path, **sections), provider=ScriptedProvider())
+
+
+def test_a_collection_from_before_stable_boundaries_was_packed(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    manifest = config.out / "manifest.json"
+    text = manifest.read_text()
+    manifest.write_text(re.sub(r'"boundaries": ?"packed",\s*', "", text))
+    assert manifest.read_text() != text
+    (config.out / "SHA256SUMS").unlink()
+
+    with pytest.raises(ConfigError, match=r"chunking\.boundaries = 'packed', now 'stable'"):
+        build(domain(tmp_path, chunking={"boundaries": "stable"}), provider=ScriptedProvider())
 
 
 @pytest.mark.parametrize("damage", ["a label", "the card"])
