@@ -73,7 +73,18 @@ def test_what_asks_no_model_waits_for_none() -> None:
         "freshstack_dspy.views.queries, freshstack_dspy.views.scores"
     )
 
-    assert imported(code).isdisjoint(HEAVY)
+    assert imported(code).isdisjoint(HEAVY | {"bs4", "tenacity"})
+
+
+def test_lancedbs_client_of_catalogue_servers_waits_until_it_is_used(tmp_path: Path) -> None:
+    client = "lance_namespace_urllib3_client"
+    opened = (
+        "from pathlib import Path; from freshstack_dspy.index.table import connected; "
+        f"connected(Path({str(tmp_path)!r}))"
+    )
+
+    assert f"{client}.api" not in imported(opened)
+    assert f"{client}.api" in imported(f"{opened}; import {client} as it; it.TableApi, it.models")
 
 
 def test_locks_and_labels_need_nothing_that_windows_lacks() -> None:

@@ -22,7 +22,6 @@ import lxml.etree
 import lxml.html
 
 from freshstack_dspy.corpus.sources import Skip
-from freshstack_dspy.html_to_markdown import html_to_markdown
 
 BOM = "\ufeff"
 """A byte order mark at the beginning of a file is a part of its bytes, and not of its text."""
@@ -194,6 +193,8 @@ def page_text(html: str) -> str:
             element.drop_tree()
     main = next(elements for path in _MAIN if (elements := root.xpath(path)))[0]
     markup: Any = lxml.html.tostring(main, encoding="unicode", with_tail=False)
+    from freshstack_dspy.html_to_markdown import html_to_markdown
+
     text = html_to_markdown(markup)
     return text if not title or main.xpath(".//h1") else f"# {title}\n\n{text}".strip()
 

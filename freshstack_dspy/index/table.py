@@ -6,7 +6,9 @@ parts of identifiers are found as by bm25s.
 """
 
 import hashlib
+import importlib.util
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -272,9 +274,26 @@ def matrix_of(column: "pa.Array | pa.ChunkedArray") -> NDArray[np.float32]:
 
 def connected(database: Path | Uri) -> Any:
     """Open a LanceDB database; what an object store needs is in the environment."""
+    _load_when_used("lance_namespace_urllib3_client")  # of catalogue servers: half of its import
     import lancedb
 
     return lancedb.connect(database)
+
+
+def _load_when_used(name: str) -> None:
+    """Let a package run its `__init__`, which imports all that it has, when something of it is used."""
+    spec = None if name in sys.modules else importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    module, run = importlib.util.module_from_spec(spec), spec.loader.exec_module
+
+    def load(attribute: str) -> Any:
+        del vars(module)["__getattr__"]
+        run(module)
+        return getattr(module, attribute)
+
+    vars(module)["__getattr__"] = load
+    sys.modules.setdefault(name, module)
 
 
 _REMEDIES: dict[str, str] = {

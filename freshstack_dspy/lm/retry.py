@@ -5,9 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import tenacity
+from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.errors import (
     FatalModelError,
@@ -17,6 +15,9 @@ from freshstack_dspy.errors import (
     TransientModelError,
 )
 from freshstack_dspy.lm.engine import Model
+
+if TYPE_CHECKING:
+    import tenacity
 
 _LONGEST_WAIT = 60.0
 _NOT_TODAY = 300.0
@@ -145,6 +146,8 @@ class Retries:
         `lost` is called after an attempt that brought no reply and may have been billed. A
         ReplyError concerns this request alone; other errors stop the build. Call within `asking`.
         """
+        import tenacity
+
         failed, most = 0, self._model.retries
 
         def attempt() -> Any:
@@ -159,7 +162,7 @@ class Retries:
                     lost()  # not in a slot: it may wait for those who wait for one
                 raise
 
-        def given_up(state: tenacity.RetryCallState) -> bool:
+        def given_up(state: "tenacity.RetryCallState") -> bool:
             return failed > most or state.attempt_number > most + (_MOST_REJECTIONS if most else 0)
 
         retrying = tenacity.Retrying(
@@ -293,10 +296,12 @@ class Retries:
         )
 
 
-def _wait(state: tenacity.RetryCallState) -> float:
+def _wait(state: "tenacity.RetryCallState") -> float:
     """The wait that the server asked for, at most a minute; else full jitter."""
     error: Any = state.outcome.exception() if state.outcome is not None else None
     retry_after = getattr(error, "retry_after", None)
     if retry_after is not None:
         return min(float(retry_after), _LONGEST_WAIT)
+    import tenacity
+
     return tenacity.wait_random_exponential(multiplier=1, max=_LONGEST_WAIT)(state)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from freshstack_dspy.config import BuildConfig, QueriesConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.html_to_markdown import html_to_markdown
 from freshstack_dspy.questions.filters import id_order, site_address
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.questions.stackexchange import Dump
@@ -129,6 +128,8 @@ def _documents(row: Row, query_id: str) -> Iterator[Document]:
 
 def _other_answers(config: QueriesConfig, queries: tuple[Query, ...]) -> dict[str, list[Document]]:
     """The answers of each question but the accepted one, by id."""
+    from freshstack_dspy.html_to_markdown import html_to_markdown
+
     accepted = {query.query_id: query.answer_id for query in queries}
     answers: dict[str, dict[int, Document]] = {query_id: {} for query_id in accepted}
     for _, row in Dump(config.file).rows(("Posts",)):

@@ -18,7 +18,6 @@ from xml.parsers import expat
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.html_to_markdown import html_to_markdown
 from freshstack_dspy.questions.filters import (
     SelectedQuestions,
     instant,
@@ -194,6 +193,8 @@ class _Gathering:
 
     def _query(self, question: Attributes, answer: Attributes | None, wanted: bool) -> Query | str:
         """Convert a question and its answer; or say why they are left out."""
+        from freshstack_dspy.html_to_markdown import html_to_markdown
+
         if answer is None and self._answered:
             return "accepted answer is not in the dump"
         if answer and _date(answer) is None:
