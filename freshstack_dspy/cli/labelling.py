@@ -57,6 +57,8 @@ def label(
 
     if annotator is not None and not annotator.strip():
         raise ConfigError("--annotator is empty")
+    if annotator and out is None and Path(annotator).name != annotator:
+        raise ConfigError(f"--annotator {annotator}: it names the file of labels too; give --out")
     out = out or Path(f"labels-{annotator}.jsonl")
     if annotator is not None:
         check_out(out, replace=True)

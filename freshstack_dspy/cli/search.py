@@ -285,6 +285,8 @@ def fuse(
     if wrong := [each for each in weight or () if "=" not in each]:
         raise typer.BadParameter(f"--weight {wrong[0]}: write it as RUN=NUMBER")
     weights = {run: number for run, _, number in (each.rpartition("=") for each in weight or ())}
+    if len(weights) < len(weight or ()):
+        raise typer.BadParameter("--weight names a run twice; give each run one weight")
     values = {"method": method or ("weighted" if weight else "normalised_sum"), "weights": weights}
     try:
         fusion = FusionConfig.model_validate(values)

@@ -79,6 +79,7 @@ def test_options_allow_what_the_functions_take(freshstack: Command) -> None:
         (("tasks.jsonl", "--annotator", "ana", "--query", "1"), "--query are for a collection"),
         (("{}", "--annotator", "ana", "--blind"), "draw tasks with: freshstack sample"),
         (("{}", "--annotator", " "), "--annotator is empty"),
+        (("{}", "--annotator", "../ana"), "give --out"),
         (("{}", "--labels", "tasks.jsonl"), "tasks.jsonl:1: not a label"),
     ],
 )

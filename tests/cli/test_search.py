@@ -246,4 +246,5 @@ def test_run_files_of_any_systems_are_fused_by_the_names_of_their_files(
     assert (tmp_path / "fused.run").read_text() == "1 Q0 y 1 1.0 ours\n1 Q0 x 2 0.5 ours\n"
     for weight, fault in (("a=1", "there are: a.run, b.run"), ("a.run=-1", "weights.'a.run'")):
         assert fault in freshstack(*words, "--weight", weight).err
+    assert "twice" in freshstack(*words, "--weight", "a.run=2", "--weight", "a.run=0").err
     assert "a run is named twice" in freshstack("fuse", "a.run", *words[1:]).err
