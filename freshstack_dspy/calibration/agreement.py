@@ -22,6 +22,7 @@ from freshstack_dspy.calibration.labels import (
     pair_labels,
     pair_of,
     read_labels,
+    seconds_a_label,
 )
 from freshstack_dspy.calibration.reports import (
     CoverageAgreement,
@@ -346,6 +347,7 @@ def measured_trust(
         ceiling=people,
         labels=report.labels,
         annotators=len(report.annotators),
+        seconds=seconds_a_label(read),
     )
 
 

@@ -15,10 +15,12 @@ from freshstack_dspy.calibration.labels import PairId, check_labels, pair_labels
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.compare import Comparison, decide_by_people
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.measure import MeasureSource
 from freshstack_dspy.measures.ppi import Corrected, corrected_mean
 from freshstack_dspy.measures.run import RunSource
+from freshstack_dspy.measures.statistics import LEVEL, in_order
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import SCALES, HumanLabel, Record
 from freshstack_dspy.stored.contents import NuggetsName, Slices, slice_queries
@@ -33,6 +35,8 @@ class CorrectedDifference(Record):
     run: str
     against: str
     difference: Corrected
+    together: Corrected
+    """The same, with intervals that hold for all pairs of runs at once, 19 times in 20."""
 
 
 class Correction(Record, Shown):
@@ -49,6 +53,18 @@ class Correction(Record, Shown):
     """The number of queries that were drawn and are labelled in full."""
     notes: tuple[str, ...]
     """What was left out or combined."""
+
+    def decide(self, comparison: Comparison) -> Comparison:
+        """Give a comparison of these runs whose decisions are by the corrected differences.
+
+        A pair whose difference has no corrected interval keeps its decision.
+        """
+        by_pair = {
+            (each.run, each.against): each.together
+            for each in self.differences
+            if each.measure == comparison.measures[0]
+        }
+        return decide_by_people(comparison, by_pair)
 
 
 class _People(NamedTuple):
@@ -73,13 +89,15 @@ class _People(NamedTuple):
     notes: tuple[str, ...]
 
 
-def correct(
+def correct(  # noqa: PLR0913 - what is corrected, by whose labels, and what is known of it
     collection: Collection | Path | str,
     labels: Sequence[HumanLabel] | Sequence[Path | str] | Path | str,
     runs: Mapping[str, RunSource] | None = None,
     measures: MeasureSource | Sequence[MeasureSource] = FRESHSTACK_MEASURES,
     *,
     pairs: Iterable[tuple[str, str]] = (),
+    family: int | None = None,
+    evaluations: Mapping[str, Evaluation] | None = None,
     slices: Slices = None,
     nuggets: NuggetsName = "supported",
     excluded: Ids[str] = (),
@@ -98,6 +116,8 @@ def correct(
         runs: The runs by name.
         measures: As in `evaluate`.
         pairs: Names of two runs, whose difference is estimated.
+        family: How many pairs there are together; by default these.
+        evaluations: The runs by name as they are by the judge's labels, if that is known.
         slices: As in `Collection.qrels`.
         nuggets: As in `Collection.qrels`.
         excluded: Queries that are left out.
@@ -107,7 +127,7 @@ def correct(
         CollectionError: A label is not of this collection or off its scale, or no label is of a
             judged pair; or as in `evaluate`.
     """
-    collection = Collection.load(collection)
+    collection, pairs = Collection.load(collection), list(pairs)
     followed_labels, lost = follow(pair_labels(labels), collection, collection.corpus)
     people = _people(collection, followed_labels, lost)
     by_people = _by_people(collection, people.labels)
@@ -118,8 +138,10 @@ def correct(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # evaluating the runs has warned
             for name, run in runs.items():
-                by_judge, by_labels = (evaluate(each, run, measures, **rules) for each in qrels)
-                evaluated[name] = by_judge, by_labels
+                by_judge = (evaluations or {}).get(name) or evaluate(
+                    qrels[0], run, measures, **rules
+                )
+                evaluated[name] = by_judge, evaluate(qrels[1], run, measures, **rules)
     names = next(iter(evaluated.values()))[0].measures if evaluated else ()
     mean = partial(_mean, people, queries)
     return Correction(
@@ -131,6 +153,7 @@ def correct(
                 run=run,
                 against=against,
                 difference=mean(name, evaluated[run], evaluated[against]),
+                together=mean(name, evaluated[run], evaluated[against], pairs=family or len(pairs)),
             )
             for name in names
             for run, against in pairs
@@ -232,14 +255,17 @@ def _mean(
     measure: str,
     run: tuple[Evaluation, Evaluation],
     against: tuple[Evaluation, Evaluation] | None = None,
+    pairs: int = 1,
 ) -> Corrected:
     """Estimate a run's mean, or that of its values minus another's; a run is (by judge, by people)."""
 
     def values(side: int) -> tuple[list[float], list[float]]:
         own = run[side].values(measure)
         other = against[side].values(measure) if against else {}
-        differences = [own.get(query, 0) - other.get(query, 0) for query in queries]
-        return differences, [float(query in own) for query in queries]
+        weights = in_order(run[side].weights, queries) or [1.0] * len(queries)
+        pairs = [*zip(weights, queries, strict=True)]
+        differences = [w * (own.get(query, 0) - other.get(query, 0)) for w, query in pairs]
+        return differences, [w * (query in own) for w, query in pairs]
 
     (by_judge, judge_counts), (by_people, people_counts) = values(0), values(1)
     labelled = zip(queries, by_people, strict=True)
@@ -249,6 +275,7 @@ def _mean(
         judge_counts=judge_counts,
         people_counts=people_counts,
         bounds=(-1, 1) if against else (0, 1),
+        tail=(1 - LEVEL) / 2 / pairs,
     )
     if people.whole.isdisjoint(queries):
         return corrected.because(

@@ -3,8 +3,11 @@
 from collections import defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from contextlib import suppress
+from datetime import datetime
+from itertools import chain, pairwise
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -13,6 +16,7 @@ from pydantic_core import from_json
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import read_lines
+from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.records import (
     SCALES,
     AnswerLabel,
@@ -44,6 +48,7 @@ ItemId = tuple[str, ...]
 PairId = tuple[str, str, str]
 """query_id, nugget_id, chunk_id"""
 TaskId = tuple[Any, ...]
+_FEWEST_GAPS = 10
 _TASKS_BY = {"nuggets": (), "answer": ("run_id", "sample"), "report": ("run_id", "nugget_id")}
 """The fields that name a task within its query, for kinds where these are not nugget and chunk."""
 
@@ -64,6 +69,24 @@ def identity(label: AnyLabel) -> TaskId:
     """Identify what was labelled and by whom; an annotator has one label for each item."""
     nugget = label.nugget_id if isinstance(label, NuggetLabel) else None
     return label.annotator, label.kind, nugget, *task_id(label)
+
+
+def seconds_a_label(labels: Iterable[AnyLabel]) -> float | None:
+    """Give the median time between the labels of one person, in seconds.
+
+    Breaks hardly move a median, and labels of one moment, as a file may have them, count once. None
+    where fewer than ten times are known, so that nothing can be said.
+    """
+    times: defaultdict[str, set[datetime]] = defaultdict(set)
+    for label in labels:
+        with suppress(ValueError):  # written by another tool
+            times[label.annotator].add(instant(label.time or ""))
+    gaps = [
+        (later - earlier).total_seconds()
+        for moments in times.values()
+        for earlier, later in pairwise(sorted(moments))
+    ]
+    return median(gaps) if len(gaps) >= _FEWEST_GAPS else None
 
 
 def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from freshstack_dspy.files import (
     encode_records,
     write_file,
 )
+from freshstack_dspy.measures.kappa import KAPPA_HALF_WIDTH
 from freshstack_dspy.pages.page import counted
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.records import (
@@ -39,7 +40,7 @@ Purpose = Literal["agreement", "share", "runs"]
 """What labels of pairs are for: how well the judge agrees with people, what share of the pairs
 support, or what runs' values would be. The first two use the same sample, of single pairs."""
 DEFAULT_LIMITS = {"agreement": 200, "share": 200, "runs": 20}
-_HALF_WIDTHS = {"agreement": 1.6, "share": 0.61, "runs": 0.32}
+_HALF_WIDTHS = {"agreement": KAPPA_HALF_WIDTH, "share": 0.61, "runs": 0.32}
 """To be multiplied by 1 / sqrt(n), for n pairs or (runs) queries: `expected_half_width`."""
 WHOLE_QUERIES = "whole queries"
 """The stratum of pairs that were drawn with all other judged pairs of their query."""

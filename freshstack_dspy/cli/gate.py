@@ -45,6 +45,8 @@ def gate(
         measure: What decides.
         strict: Also fail where it cannot be told whether the run is worse.
     """
+    from freshstack_dspy.views.measures import comparison_page
+
     if (run is None) == (retriever is None):
         raise ConfigError("freshstack gate needs --run FILE or --retriever NAME, one of the two")
     with ProgressBars() as bars:
@@ -67,7 +69,8 @@ def gate(
     comparison = fs.compare(collection, names, measure, baseline="baseline", matters=matters)
     analysis = fs.analyze(collection, new, old, measure=measure, limit=_LOST)
     analysis = analysis.model_copy(update={"run": "new", "against": "baseline"})
-    page, code = comparison.page(), _code(comparison, strict=strict)
+    paths = {"baseline": baseline} | ({} if run is None else {"new": run})
+    page, code = comparison_page(comparison, paths=paths), _code(comparison, strict=strict)
     first = []
     if code == WORSE and comparison.decisions[0].ship is None:
         why = comparison.differences[0].conclusion

@@ -37,6 +37,8 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.pages.page import Page, Text
 
 if TYPE_CHECKING:
+    from freshstack_dspy.calibration.correction import Correction
+    from freshstack_dspy.measures.decision import Decision
     from freshstack_dspy.measures.evaluation import Evaluation, Grouped, QueryGroups
 
 Covered = Annotated[float, typer.Option(metavar="SHARE")]
@@ -68,7 +70,9 @@ class _Measured:
     excluded: tuple[str, ...]
     groupings: "list[QueryGroups]"
     paths: dict[str, Path]
+    runs: dict[str, Any]
     evaluations: "dict[str, Evaluation]"
+    labels: Sequence[Any]
     rules: dict[str, Any]
 
     def grouped(self, run: Any, limit: int | None) -> "list[Grouped]":
@@ -77,55 +81,72 @@ class _Measured:
 
         return [grouped(run, grouping, limit=limit) for grouping in self.groupings]
 
-    def shown(
-        self, page: Page, form: Form | None, faults: Sequence[str], pairs: Any = (), notes: Any = ()
-    ) -> Outcome:
-        """Add what the values would be by people's labels; end with 1 where there are faults."""
-        if labels := self.how.labels:
-            if self.collection is None:
-                name = self.qrels.about.name
-                raise ConfigError(f"--labels needs a collection, and {name} is a file of qrels")
-            if form == "csv" or self.rules.pop("conventions", "ours") != "ours":
-                raise ConfigError(
-                    "--labels is for the conventions ours, and not for csv: take --json"
-                )
-            correction = fs.correct(
-                self.collection,
-                labels,
-                self.paths,
-                next(iter(self.evaluations.values())).measures,
-                pairs=pairs,
-                slices=slices_named(self.how.slices),
-                nuggets=self.how.nuggets,
-                excluded=self.excluded,
-                **self.rules,
-            )
-            data = {**page.data, "corrected": correction}
-            page = replace(page, parts=(*page.parts, correction.page()), data=data)
-        failed = [f"failed: {'; '.join(faults)}"] if faults else []
-        return Outcome(page, complaints=[*notes, *failed], code=len(failed))
+    def correction(self, decisions: "Sequence[Decision]") -> "Correction | None":
+        """Estimate the values by people's labels, and the differences that decide."""
+        if self.collection is None or not self.labels:
+            return None
+        return fs.correct(
+            self.collection,
+            self.labels,
+            self.runs,
+            next(iter(self.evaluations.values())).measures,
+            pairs=[(each.run, each.against) for each in decisions],
+            family=decisions[0].pairs if decisions else None,
+            evaluations=self.evaluations,
+            slices=slices_named(self.how.slices),
+            nuggets=self.how.nuggets,
+            excluded=self.excluded,
+            **self.rules,
+        )
 
 
-def _measured(judgments: Path, runs: Sequence[Path], how: Measuring, **rules: Any) -> _Measured:
+def _shown(
+    page: Page, correction: "Correction | None", faults: Sequence[str], notes: Any = ()
+) -> Outcome:
+    """Add what the values would be by people's labels; end with 1 where there are faults."""
+    if correction is not None:
+        data = {**page.data, "corrected": correction}
+        page = replace(page, parts=(*page.parts, correction.page()), data=data)
+    failed = [f"failed: {'; '.join(faults)}"] if faults else []
+    return Outcome(page, complaints=[*notes, *failed], code=len(failed))
+
+
+def _measured(
+    judgments: Path, runs: Sequence[Path], how: Measuring, form: Form | None, **rules: Any
+) -> _Measured:
+    from freshstack_dspy.calibration.labels import read_labels, seconds_a_label
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate, read_run_of
 
     collection, qrels, excluded = _judgments(judgments, how)
+    labels: Sequence[Any] = ()
+    if how.labels:
+        if collection is None:
+            name = qrels.about.name
+            raise ConfigError(f"--labels needs a collection, and {name} is a file of qrels")
+        if form == "csv" or rules.get("conventions", "ours") != "ours":
+            raise ConfigError("--labels is for the conventions ours, and not for csv: take --json")
+        labels = read_labels(how.labels)
+        qrels = replace(qrels, about=qrels.about.timed(seconds_a_label(labels)))
     groupings = [_grouping(collection, qrels, name) for name in dict.fromkeys(how.by or ())]
     rules |= {"unknown_ids": how.unknown_ids, "covered": how.covered}
     evaluations: dict[str, Evaluation] = {}
+    read: dict[str, Any] = {}
     paths = dict(zip(names_of(runs), runs, strict=False))
     if len(paths) < len(runs):
         twice = next(path for path in runs if runs.count(path) > 1)
         raise ConfigError(f"{twice}: the run is named twice; name each run once")
     for name, path in paths.items():
-        run = read_run_of(qrels, path).without(excluded)
+        run = read[name] = read_run_of(qrels, path).without(excluded)
         measures, several = how.measure or FRESHSTACK_MEASURES, len(runs) > 1
         try:
             with _warnings_printed(f"{name}: "):
                 evaluations[name] = evaluate(qrels, run, measures, judged_only=several, **rules)
         except CollectionError as error:
             raise CollectionError(f"{path}: {error}") from None
-    return _Measured(how, collection, qrels, excluded, groupings, paths, evaluations, rules)
+    rules.pop("conventions", None)
+    return _Measured(
+        how, collection, qrels, excluded, groupings, paths, read, evaluations, labels, rules
+    )
 
 
 def _judgments(
@@ -225,13 +246,14 @@ def evaluate(
     bounds = [_bound(each) for each in fail_under or ()]
     measures = [*(how.measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
     how = how._replace(measure=measures)
-    measured = _measured(judgments, runs, how, conventions=conventions)
+    measured = _measured(judgments, runs, how, form, conventions=conventions)
     if limit is None and form not in ("csv", "json"):
         limit = _LISTED
     evaluations, paths = measured.evaluations, measured.paths
     groups = {name: measured.grouped(run, limit) for name, run in evaluations.items()}
     page = evaluation_page(evaluations, groups, paths)
     ordinary, _ = apart(evaluations)
+    comparison = None
     if len(ordinary) > 1:
         comparison = compare_evaluations(
             ordinary,
@@ -239,6 +261,9 @@ def evaluate(
             matters=matters,
             family=math.comb(len(ordinary), 2),
         )
+    correction = measured.correction(comparison.decisions if comparison else ())
+    if comparison is not None:
+        comparison = correction.decide(comparison) if correction else comparison
         led = (*decision_parts(comparison), *unjudged_parts(comparison, paths))
         data = {**page.data, "decisions": comparison.decisions}
         page = replace(page, parts=(*led, *page.parts), data=data)
@@ -249,7 +274,7 @@ def evaluate(
         for measure, bound in bounds
         if (mean := run.means[measure]) < bound
     ]
-    return measured.shown(page, form, faults)
+    return _shown(page, correction, faults)
 
 
 def _bound(given: str) -> tuple[str, float]:
@@ -301,13 +326,15 @@ def compare(
         runs = runs if baseline in runs else [baseline, *runs]
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
-    measured = _measured(judgments, runs, how)
+    measured = _measured(judgments, runs, how, form)
     names = {path: name for name, path in measured.paths.items()}
     comparison = compare_evaluations(
         measured.evaluations,
         baseline=None if baseline is None else names[baseline],
         matters=matters,
     )
+    if correction := measured.correction(comparison.decisions):
+        comparison = correction.decide(comparison)
     listed = None if form == "json" else _LISTED
     groups = {
         pair: measured.grouped(differences, listed)
@@ -327,8 +354,7 @@ def compare(
         if each.verdict == "lower"
     ]
     page = comparison_page(comparison, limit or 0, measured.paths, groups)
-    pairs = dict.fromkeys((each.run, each.against) for each in comparison.differences)
-    return measured.shown(page, form, worse, pairs, undecided)
+    return _shown(page, correction, worse, undecided)
 
 
 @command

@@ -25,6 +25,7 @@ from freshstack_dspy.measures.evaluation import (
     read_run_of,
 )
 from freshstack_dspy.measures.measure import MeasureSource, cutoff_of
+from freshstack_dspy.measures.ppi import Corrected
 from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.measures.statistics import (
@@ -410,16 +411,7 @@ def compare_evaluations(
         tests=tests,
         means={run: dict(values.means) for run, values in evaluations.items()},
         decisions=tuple(
-            decide(
-                each.measure,
-                (each.run, each.against),
-                weighted([*each.per_query.values()], in_order(weights, each.per_query)),
-                matters=matters,
-                pairs=family or len(pairs),
-                blocked=_blocked(evaluations, each),
-                judged_only=each.judged_only.value,
-                about=evaluations[each.run].about,
-            )
+            _decision(evaluations, each, matters, family or len(pairs))
             for each in differences
             if each.measure == measures[0]
         ),
@@ -432,15 +424,60 @@ def compare_evaluations(
     )
 
 
-def _blocked(evaluations: Mapping[str, Values], difference: RunDifference) -> Blocked | None:
+def decide_by_people(
+    comparison: Comparison, corrected: Mapping[tuple[str, str], Corrected]
+) -> Comparison:
+    """Decide again by the differences that people's labels correct, of the pairs that have one.
+
+    Args:
+        comparison: By the judge's labels.
+        corrected: By run and the run that it is compared with: the difference in the first measure,
+            with an interval for as many pairs as the comparison decides between.
+    """
+    decisions = tuple(
+        _decision(
+            comparison.evaluations,
+            difference,
+            decision.matters,
+            decision.pairs,
+            corrected.get((decision.run, decision.against)),
+        )
+        for decision, difference in zip(comparison.decisions, comparison.differences, strict=False)
+    )
+    return comparison.model_copy(update={"decisions": decisions})
+
+
+def _decision(
+    evaluations: Mapping[str, Values],
+    difference: RunDifference,
+    matters: float,
+    pairs: int,
+    corrected: Corrected | None = None,
+) -> Decision:
+    by_people = corrected is not None and corrected.wide_low is not None
+    weights = weights_of(evaluations)
+    return decide(
+        difference.measure,
+        (difference.run, difference.against),
+        weighted([*difference.per_query.values()], in_order(weights, difference.per_query)),
+        matters=matters,
+        pairs=pairs,
+        blocked=_blocked(evaluations, difference, by_people=by_people),
+        judged_only=difference.judged_only.value,
+        corrected=corrected,
+        about=evaluations[difference.run].about,
+    )
+
+
+def _blocked(
+    evaluations: Mapping[str, Values], difference: RunDifference, *, by_people: bool
+) -> Blocked | None:
     """Say why these values decide nothing, if so; the strongest reason."""
     runs = [evaluations[difference.run], evaluations[difference.against]]
     if any(run.dry_run for run in runs):
         return "dry run"
-    if any(run.about.uncalibrated for run in runs):
+    if any(run.about.uncalibrated for run in runs) and not by_people:
         return "not calibrated"
-    if difference.verdict == DEPENDS:
-        return "unjudged"
     mostly = {k for run in runs if isinstance(run, Evaluation) for k in run.mostly_unjudged}
     return "unjudged" if cutoff_of(difference.measure) in mostly else None
 

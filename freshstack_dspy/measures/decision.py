@@ -1,11 +1,15 @@
 """The decision between two runs: ship one, no difference that matters, not yet, or none."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
+from pydantic import ConfigDict
+
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.measures.ppi import Corrected
 from freshstack_dspy.measures.qrels import About
 from freshstack_dspy.measures.statistics import (
     FEWEST,
@@ -22,12 +26,18 @@ _RARE = 8
 """Below as many queries that differ, the spread of the differences says little."""
 _MOST = 1_000_000
 """No more questions than this are forecast."""
+_POWER = 0.8
+"""How often the forecast number of questions or labels decides."""
 Outcome = Literal["ship", "no difference that matters", "cannot tell yet", "no decision"]
 Blocked = Literal["dry run", "not calibrated", "unjudged", "few questions"]
 
 
 class Decision(Record):
     """What the values of two runs decide, in one measure."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True
+    )  # they are in docs/decision.schema.json
 
     measure: str
     run: str
@@ -44,16 +54,30 @@ class Decision(Record):
     low: float | None = None
     """The lower end of the decision's interval; None with fewer than two questions."""
     high: float | None = None
+    basis: Literal["judge", "people"] = "judge"
+    """Whose labels the values are by: the judge's, or the judge's corrected by people's."""
     queries: int
     pairs: int
     """How many pairs of runs are decided between; the interval allows for all of them."""
     more_queries: int | None = None
-    """For `cannot tell yet`: about how many more questions of this kind decide it; None where the
-    difference is so near to what matters that no number of questions can be forecast."""
+    """For `cannot tell yet`: about how many more questions of this kind decide it four times in five
+    if there is no difference, or one of at least twice what matters; None if it is near to what
+    matters although there are as many."""
+    more_queries_as_observed: int | None = None
+    """The same if the true difference is the observed one; None where that is more than a million,
+    and for values corrected by people's labels."""
     dollars: float | None = None
-    """What these cost, in US dollars, at what a question of the collection cost; None if unknown."""
+    """What `more_queries` cost, in US dollars, at what a question of the collection cost; None if
+    unknown."""
+    labels: int | None = None
+    """About how many more labels by people decide it, or make the collection calibrated, four times
+    in five; None where they are not what is missing, or no number can be forecast."""
+    minutes: float | None = None
+    """What `labels` take, at the median time of the labels that there are; None if unknown."""
     reason: str
     """Why, in one sentence."""
+    settled_by: str = ""
+    """What would settle it, and when that holds; empty where nothing can be forecast."""
     command: str = ""
     """What to type to come to a decision; empty where there is one."""
 
@@ -69,7 +93,7 @@ def check_matters(matters: float) -> None:
         raise ConfigError(f"matters is {matters}; it is a difference of means, above 0, as .02")
 
 
-def decide(
+def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests on
     measure: str,
     pair: tuple[str, str],
     differences: Sequence[float] | Weighted,
@@ -78,18 +102,23 @@ def decide(
     pairs: int = 1,
     blocked: Blocked | None = None,
     judged_only: float | None = None,
+    corrected: Corrected | None = None,
     about: About | None = None,
 ) -> Decision:
     """Decide between two runs by the differences of their values, query by query.
 
-    With n differences of mean d and standard deviation s, the decision's interval is d ± t s / √n,
-    where t is the 1 - .025 / m quantile of Student's t with n - 1 degrees of freedom, and m is the
-    number of pairs. Above `matters`, or below its negative, the better run is shipped. Between the
-    two there is no difference that matters, which is a test of equivalence and not a difference
-    that was not found. For one pair each of these is wrong at most once in 40; with m pairs all are
-    right 19 times in 20. Where fewer than 8 queries differ, the interval also holds what Poisson
-    counts of gains and of losses allow for, as one of size 1 may just not have been seen; so two
-    runs that never differ are equal to .02 from 185 queries on.
+    With n differences of mean d and standard deviation s, the decision's interval holds both
+    d ± t s / √n, where t is the 1 - .025 / m quantile of Student's t with n - 1 degrees of freedom
+    and m is the number of pairs, and the same corrected for skewness (`_interval`). Above `matters`,
+    or below its negative, the better run is shipped. Between the two there is no difference that
+    matters, which is a test of equivalence and not a difference that was not found. For one pair
+    each of these is wrong at most once in 40; with m pairs all are right 19 times in 20. Where fewer
+    than 8 queries differ, the interval also holds what Poisson counts of gains and of losses allow
+    for, as one of size 1 may just not have been seen; so two runs that never differ are equal to .02
+    from 185 queries on.
+
+    What is unjudged blocks a decision that judged chunks alone do not confirm, and comes before more
+    questions where it moves the difference by more than half of what matters.
 
     Source: Schuirmann, A Comparison of the Two One-Sided Tests Procedure and the Power Approach for
     Assessing the Equivalence of Average Bioavailability, 1987; m pairs: Bonferroni;
@@ -103,67 +132,68 @@ def decide(
         matters: The smallest difference that matters, above 0.
         pairs: How many pairs are decided between.
         blocked: Why the values decide nothing, if so.
-        judged_only: The mean difference by judged chunks alone; no run is shipped if that does not
-            matter, or favours the other.
+        judged_only: The mean difference by judged chunks alone.
+        corrected: The mean difference corrected by people's labels, with an interval for all pairs
+            together; where it has one, it decides in place of the judge's values.
         about: What they rest on.
     """
     about = about or About()
     prepared = differences if isinstance(differences, Weighted) else weighted(differences)
     differences = prepared.terms
-    n, mean = len(differences), fmean(differences) if differences else None
-    low = high = more = None
-    spread = deviation(prepared.linearized) if n > 1 else 0.0
-    if mean is not None and n > 1:
-        low, high = _interval(prepared, spread, pairs)
+    n, mean = len(differences), fmean(differences) if differences else 0.0
+    low = high = None
+    moved = 0.0 if judged_only is None else judged_only - mean
+    people = None if corrected is None or corrected.wide_low is None else corrected
+    if people is not None:
+        mean, low, high = people.value or 0.0, people.wide_low, people.wide_high
+    elif n > 1:
+        low, high = _interval(prepared, pairs)
     if n < FEWEST:
         blocked = blocked or "few questions"
-    outcome: Outcome = "cannot tell yet"
-    if blocked is not None:
-        outcome = "no decision"
-    elif low is not None and high is not None:
-        if low > matters or high < -matters:
-            outcome = "ship"
-            if judged_only is not None and math.copysign(1, low) * judged_only <= matters:
-                outcome, blocked = "no decision", "unjudged"
-        elif -matters < low and high < matters:
-            outcome = "no difference that matters"
-    if outcome == "cannot tell yet" and (needed := questions_needed(spread, matters, pairs=pairs)):
-        if n - differences.count(0) < _RARE:
-            unseen = rare_sum([], prepared.largest, tail=_tail(pairs)).high
-            needed = max(needed, math.ceil(unseen / matters))
-        more = needed - n if needed > n else None
+    outcome: Outcome = "no decision"
+    if blocked is None and low is not None and high is not None:
+        outcome, confirmed = _outcome(mean, low, high, moved, matters)
+        if not confirmed:
+            outcome, blocked = "no decision", "unjudged"
     decision = Decision(
         measure=measure,
         run=pair[0],
         against=pair[1],
         matters=matters,
         outcome=outcome,
-        ship=pair[(mean or 0) < 0] if outcome == "ship" else None,
+        ship=pair[mean < 0] if outcome == "ship" else None,
         blocked=blocked,
-        difference=mean,
+        difference=mean if n else None,
         low=low,
         high=high,
+        basis="judge" if people is None else "people",
         queries=n,
         pairs=pairs,
-        more_queries=more,
-        dollars=more * about.dollars if more and about.dollars is not None else None,
         reason="",
-        command=_command(outcome, blocked, about),
     )
-    return decision.model_copy(update={"reason": _reason(decision, about)})
+    forecast = _forecast(decision, prepared, people, about)
+    decision = decision.model_copy(update=forecast)
+    texts = {
+        "reason": _reason(decision, about),
+        "settled_by": _settled_by(decision, about),
+        "command": _command(decision, people, about),
+    }
+    return decision.model_copy(update=texts)
 
 
-def questions_needed(spread: float, matters: float, *, pairs: int = 1) -> int | None:
+def questions_needed(
+    spread: float, matters: float, *, pairs: int = 1, difference: float = 0.0
+) -> int | None:
     """Forecast how many questions decide between two runs four times in five.
 
-    That is so where the true difference is 0, or at least twice `matters`; nearer to `matters` more
-    are needed, without bound. With s the standard deviation of the differences, m the number of
-    pairs and z the quantiles of the normal distribution, both ends of the interval are within
-    `matters` of a true difference of 0 with power .8 for
+    With s the standard deviation of the differences, δ the true mean difference, z the 1 - .025 / m
+    quantile of the normal distribution Φ for m pairs, and e = s / √(n - z² / 2), where z² / 2 allows
+    for Student's t, n questions decide with the probability
 
-        n = ((z(1 - .025 / m) + z(.9)) s / matters)² + z(1 - .025 / m)² / 2
+        Φ((matters - δ) / e - z) + Φ((matters + δ) / e - z) - 1    for δ from 0 to below matters
+        Φ((δ - matters) / e - z)                                   for δ above matters
 
-    where the last term allows for Student's t.
+    Without a difference, that is .8 for n = ((z + z(.9)) s / matters)² + z² / 2.
 
     Source: Julious, Sample Sizes for Clinical Trials with Normal Data, Statistics in Medicine 2004;
     the last term: Guenther, Sample Size Formulas for Normal Theory t Tests, 1981.
@@ -171,24 +201,120 @@ def questions_needed(spread: float, matters: float, *, pairs: int = 1) -> int | 
     Returns:
         None for more than a million.
     """
+    from scipy.special import ndtr
+
+    critical, true = _critical(pairs), abs(difference)
+
+    def power(n: int) -> float:
+        freedom = n - critical**2 / 2
+        if freedom <= 0:
+            return 0.0
+        error = max(spread, 1e-12) / math.sqrt(freedom)
+        farther = float(ndtr((matters + true) / error - critical)) if true < matters else 1.0
+        return float(ndtr(abs(matters - true) / error - critical)) + farther - 1
+
+    needed = bisect_left(range(_MOST + 1), _POWER, key=power)
+    return needed if needed <= _MOST else None
+
+
+def _outcome(
+    mean: float, low: float, high: float, moved: float, matters: float
+) -> tuple[Outcome, bool]:
+    """Decide by an interval, and say whether judged chunks alone, which move the mean, confirm it."""
+    if low > matters or high < -matters:
+        return "ship", math.copysign(1, low) * (mean + moved) > matters
+    if -matters < low and high < matters:
+        return "no difference that matters", abs(mean + moved) < matters
+    return "cannot tell yet", abs(moved) <= matters / 2
+
+
+def _forecast(
+    decision: Decision, prepared: Weighted, corrected: Corrected | None, about: About
+) -> dict[str, float]:
+    """Forecast what would settle it, by the field of a decision that says so."""
+    wanted: dict[str, float] = {}
+    if decision.outcome == "cannot tell yet":
+        wanted |= (
+            _questions(decision, prepared)
+            if corrected is None
+            else _labels_or_questions(decision, corrected, about)
+        )
+    elif decision.blocked == "not calibrated" and about.people.needed:
+        wanted["labels"] = about.people.needed - about.people.labels
+    if "more_queries" in wanted and about.dollars is not None:
+        wanted["dollars"] = wanted["more_queries"] * about.dollars
+    if "labels" in wanted and about.people.seconds is not None:
+        wanted["minutes"] = wanted["labels"] * about.people.seconds / 60
+    return wanted
+
+
+def _questions(decision: Decision, prepared: Weighted) -> dict[str, int]:
+    n, pairs, least = len(prepared.terms), decision.pairs, 0
+    if n - prepared.terms.count(0) < _RARE:
+        unseen = rare_sum([], prepared.largest, tail=_tail(pairs)).high
+        least = math.ceil(unseen / decision.matters)
+    true = {"more_queries": 0.0, "more_queries_as_observed": decision.difference or 0.0}
+    spread, needed = deviation(prepared.linearized), dict[str, int]()
+    for field, difference in true.items():
+        forecast = questions_needed(spread, decision.matters, pairs=pairs, difference=difference)
+        if forecast is not None and (number := max(forecast, least)) > n:
+            needed[field] = number - n
+    return needed
+
+
+def _labels_or_questions(decision: Decision, corrected: Corrected, about: About) -> dict[str, int]:
+    """Forecast what decides four times in five, if there is no difference, from corrected values.
+
+    The interval's half width is √(a (1/n - 1/N) + b / N) with n of N queries labelled. Labels make n
+    larger; where N labelled queries are too few, more questions do, of which the same share is
+    labelled.
+    """
     from scipy.special import ndtri
 
-    critical = -float(ndtri(_tail(pairs)))
-    needed = ((critical + float(ndtri(0.9))) * spread / matters) ** 2 + critical**2 / 2
-    return math.ceil(needed) if needed <= _MOST else None
+    items, labelled, pairs = corrected.items, corrected.labelled, about.people.pairs
+    ends = [corrected.low, corrected.high, corrected.wide_low, corrected.wide_high]
+    low, high, wide_low, wide_high = (end or 0.0 for end in ends)
+    these, wide = ((high - low) / 2) ** 2, ((wide_high - wide_low) / 2) ** 2
+    critical = _critical(decision.pairs)
+    aim = (decision.matters * critical / (critical + float(ndtri((1 + _POWER) / 2)))) ** 2
+    if wide <= aim:
+        return {}
+    if these and (room := (aim - (wide - these)) / these) > 0:
+        needed = math.ceil(1 / (1 / items + room * (1 / labelled - 1 / items)))
+        return {"labels": math.ceil((needed - labelled) * pairs)}
+    more = math.ceil(items * (wide / aim - 1))
+    return {"more_queries": more, "labels": math.ceil(more * labelled / items * pairs)}
 
 
 def _tail(pairs: int) -> float:
     return (1 - LEVEL) / 2 / pairs
 
 
-def _interval(prepared: Weighted, spread: float, pairs: int) -> tuple[float, float]:
+def _critical(pairs: int) -> float:
+    from scipy.special import ndtri
+
+    return -float(ndtri(_tail(pairs)))
+
+
+def _interval(prepared: Weighted, pairs: int) -> tuple[float, float]:
+    """Give the ends of Student's interval, or of Hall's where they are farther.
+
+    With k = g / 3√n, where g is the skewness of the n differences, Hall's ends are d - h(±t) s / √n
+    with h(x) = ((1 + 3k (x - k/2))^⅓ - 1) / k: rare large gains make the mean too low and the spread
+    too small at once.
+
+    Source: Hall, On the Removal of Skewness by Transformation, JRSS B 1992.
+    """
     from scipy.special import stdtrit
 
-    differences, largest = prepared.terms, prepared.largest
-    n, mean, tail = len(differences), fmean(differences), _tail(pairs)
-    half = -float(stdtrit(n - 1, tail)) * spread / math.sqrt(n)
-    low, high = mean - half, mean + half
+    differences, column, largest = prepared
+    n, mean, tail, spread = len(differences), fmean(differences), _tail(pairs), deviation(column)
+    t, error = -float(stdtrit(n - 1, tail)), spread / math.sqrt(n)
+    low, high = mean - t * error, mean + t * error
+    k = fmean(((each - mean) / (spread or 1)) ** 3 for each in column) / 3 / math.sqrt(n)
+    if abs(k) > 1e-9:
+        low = min(low, mean - error * (math.cbrt(1 + 3 * k * (t - k / 2)) - 1) / k)
+        high = max(high, mean - error * (math.cbrt(1 - 3 * k * (t + k / 2)) - 1) / k)
     if n - differences.count(0) < _RARE:
         gains = rare_sum([each for each in differences if each > 0], largest, tail=tail)
         losses = rare_sum([-each for each in differences if each < 0], largest, tail=tail)
@@ -208,8 +334,9 @@ def _reason(decision: Decision, about: About) -> str:
     if decision.blocked is not None:
         return blocked[decision.blocked]
     ends = f"[{decision.low:+.3f}, {decision.high:+.3f}]"
+    by = ", corrected by people's labels," if decision.basis == "people" else ""
     said = (
-        f"{decision.measure} of {run} minus {against} is {decision.difference:+.3f} {ends} on "
+        f"{decision.measure} of {run} minus {against}{by} is {decision.difference:+.3f} {ends} on "
         f"{counted(decision.queries, 'question')}"
         f"{', each as often as it was asked' * bool(about.weighted)}"
     )
@@ -217,23 +344,68 @@ def _reason(decision: Decision, about: About) -> str:
         return f"{said}, more than the {matters} that matters"
     if decision.outcome == "no difference that matters":
         return f"{said}, within ±{matters}"
-    if decision.more_queries is None:
+    return said
+
+
+def _settled_by(decision: Decision, about: About) -> str:
+    more, observed = decision.more_queries, decision.more_queries_as_observed
+    labels, people, labelled = decision.labels, about.people, ""
+    if labels:
+        took = (
+            "in a time that is not known" if decision.minutes is None else _time(decision.minutes)
+        )
+        labelled = f"{labels:,} {'more ' * bool(people.labels)}labels by people ({took})"
+    if decision.blocked == "not calibrated" and labels:
+        kappa = f"{'stays' if people.labels else 'is'} {people.kappa:.2f}"
+        return f"about {labelled} would calibrate it four times in five if kappa {kappa}"
+    if decision.outcome != "cannot tell yet":
+        return ""
+    if not (more or observed or labels):
         return (
-            f"{said}, which is near the {matters} that matters, so that more questions may not "
+            f"that is near the {decision.matters:g} that matters, so that more questions may not "
             "tell; decide by cost, or name another difference"
         )
-    cost = "" if decision.dollars is None else f", at about ${decision.dollars:,.2f}"
-    return f"{said}; about {decision.more_queries:,} more questions like these would tell{cost}"
+    questions = f"{more:,} more questions like these{_price(decision.dollars)}" if more else ""
+    if decision.basis == "people":
+        wanted = " with ".join(filter(None, (questions, labelled)))
+        return f"about {wanted} would tell four times in five if there is no difference"
+    dollars = None if about.dollars is None else (observed or 0) * about.dollars
+    rest = f"{observed:,}{_price(dollars)}" if observed else "more than can be said"
+    if not more:
+        return (
+            f"that is near the {decision.matters:g} that matters: about {rest} more questions like "
+            "these would tell four times in five if it is as observed"
+        )
+    about_ = "about" if observed and observed <= more else "at least about"
+    return (
+        f"{about_} {questions} would tell four times in five if there is no difference, and "
+        f"{rest} if it is as observed"
+    )
 
 
-def _command(outcome: Outcome, blocked: Blocked | None, about: About) -> str:
+def _price(dollars: float | None) -> str:
+    return "" if dollars is None else f" (${dollars:,.2f})"
+
+
+def _time(minutes: float) -> str:
+    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
+
+
+def _command(decision: Decision, corrected: Corrected | None, about: About) -> str:
     """What to type next; CONFIG and RUN stand for the user's files."""
-    folder = about.path or "COLLECTION"
+    folder, people = about.path or "COLLECTION", about.people
+    if decision.outcome == "cannot tell yet" and decision.labels and not decision.more_queries:
+        assert corrected is not None
+        queries = corrected.labelled + round(decision.labels / people.pairs)
+        return f"freshstack sample {folder} --for runs --limit {queries} --out tasks.jsonl"
+    limit = f" --limit {people.needed}" if people.needed else ""
     commands: dict[Blocked | Outcome, str] = {
         "cannot tell yet": "freshstack refresh CONFIG",
         "few questions": "freshstack refresh CONFIG",
         "dry run": "freshstack plan CONFIG",
-        "not calibrated": f"freshstack sample {folder} --for agreement --limit 150 --out tasks.jsonl",
+        "not calibrated": f"freshstack sample {folder} --for agreement{limit} --out tasks.jsonl"
+        if people.needed or not people.labels
+        else "freshstack optimize CONFIG labels.jsonl --out judge.json",
         "unjudged": f"freshstack extend {folder} RUN … --config CONFIG",
     }
-    return commands.get(blocked or outcome, "")
+    return commands.get(decision.blocked or decision.outcome, "")

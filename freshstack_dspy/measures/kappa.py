@@ -15,6 +15,9 @@ from typing import Any, Literal
 from freshstack_dspy.measures.statistics import LEVEL, Estimate, rare_sum
 from freshstack_dspy.records import Record
 
+KAPPA_HALF_WIDTH = 1.6
+"""To be multiplied by 1 / √n: the half width of kappa's interval from n labels of a stratified sample,
+with a judge like one on TREC RAG 2024 (benchmarks/LOG.md, 2026-11-23)."""
 LabelPair = tuple[int, int]
 """The judge's label and the person's for one item."""
 Weights = Literal["linear", "quadratic"]

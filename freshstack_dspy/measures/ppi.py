@@ -40,7 +40,7 @@ class Corrected(Record):
         return self.model_copy(update={"reason": reason})
 
 
-def corrected_mean(
+def corrected_mean(  # noqa: PLR0913 - two sets of values, and how the second was drawn
     judge: Sequence[float],
     people: Sequence[float | None],
     *,
@@ -50,6 +50,7 @@ def corrected_mean(
     people_counts: Sequence[float] | None = None,
     weights: Sequence[float] | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
+    tail: float = (1 - LEVEL) / 2,
 ) -> Corrected:
     """Estimate what a mean would be with people's labels: the stratified difference estimator.
 
@@ -86,10 +87,11 @@ def corrected_mean(
         people_counts: The same with people's labels; read only for labelled items.
         weights: 1 / probability of each labelled item, if it differs within a stratum.
         bounds: The lowest and the highest value that an item can have, per unit of its count.
+        tail: How often the truth may be below the interval, and how often above it.
     """
     import numpy as np
 
-    sample = _Sample(people, strata, weights)
+    sample = _Sample(people, strata, weights, tail)
     f, y = np.asarray(judge, float), sample.values
     ones: Array = np.ones(len(f))
     g = ones if judge_counts is None else np.asarray(judge_counts, float)
@@ -118,7 +120,7 @@ def corrected_mean(
         low, high = sample.wilson(ratio)
     else:
         freedom = _freedom(moved[sample.labelled], result.labelled - len(sample.sizes))
-        below = above = _quantile(freedom) * math.sqrt(variance)
+        below = above = _quantile(freedom, tail) * math.sqrt(variance)
         changed = (np.abs(y - f) + np.abs(z - g))[sample.labelled] > 1e-12
         if np.count_nonzero(changed) < FEW_CHANGED:
             values = np.concatenate([f[g > 0] / g[g > 0], y[z > 0] / z[z > 0], bounds]) - ratio
@@ -132,7 +134,7 @@ def corrected_mean(
     between, number = sample.between(predicted + means + moved, queries)
     if not number:
         return result
-    more = _quantile(number) * math.sqrt(max(0.0, between / count**2 - variance))
+    more = _quantile(number, tail) * math.sqrt(max(0.0, between / count**2 - variance))
     low, high = ratio - math.hypot(ratio - low, more), ratio + math.hypot(high - ratio, more)
     if binary:
         low, high = max(0.0, low), min(1.0, high)
@@ -147,9 +149,11 @@ class _Sample:
         people: Sequence[float | None],
         strata: Sequence[Any] | None,
         weights: Sequence[float] | None = None,
+        tail: float = (1 - LEVEL) / 2,
     ) -> None:
         import numpy as np
 
+        self.tail = tail
         self.labelled = np.array([value is not None for value in people])
         self.values = np.array([float(value or 0) for value in people])
         self.names, self.code = np.unique(
@@ -199,7 +203,11 @@ class _Sample:
         """
         largest, rest = float(self.expansion.max()), math.sqrt(1 - self.labelled.mean())
         less, more = (
-            rare_sum((self.expansion * (change > 0) * change).tolist(), largest * max(0.0, most))
+            rare_sum(
+                (self.expansion * (change > 0) * change).tolist(),
+                largest * max(0.0, most),
+                tail=self.tail,
+            )
             for change, most in ((-error, float(down.max())), (error, float(up.max())))
         )
         return (
@@ -229,7 +237,7 @@ class _Sample:
         weighted = self.sums(self.weights**2 * (self.values - rates[self.code]) ** 2)
         spread = np.where((rates > 0) & (rates < 1), rates * (1 - rates), math.inf)
         fewer = np.maximum(self.sums(self.weights**2), weighted / spread)
-        square = _quantile(math.inf) ** 2 * finite * fewer
+        square = _quantile(math.inf, self.tail) ** 2 * finite * fewer
         middle = (rates + square / 2) / (1 + square)
         half = np.sqrt(square * rates * (1 - rates) + square**2 / 4) / (1 + square)
         below, above = shares * (rates - middle + half), shares * (middle + half - rates)
@@ -249,8 +257,7 @@ def _freedom(moved: "Array", most: int) -> float:
     return min(most, 2 * number / (kurtosis - (number - 3) / (number - 1)))
 
 
-def _quantile(freedom: float) -> float:
+def _quantile(freedom: float, tail: float) -> float:
     from scipy.special import ndtri, stdtrit
 
-    tail = (1 + LEVEL) / 2
-    return float(ndtri(tail) if freedom == math.inf else stdtrit(max(freedom, 1), tail))
+    return -float(ndtri(tail) if freedom == math.inf else stdtrit(max(freedom, 1), tail))

@@ -264,6 +264,22 @@ class PassageLabels:
     """Query id -> passage id -> the share of its bytes that are in no judged chunk."""
 
 
+class People(Record):
+    """The labels by people of a collection, and how many would make it calibrated."""
+
+    labels: int = 0
+    """How many there are."""
+    needed: int | None = None
+    """How many it takes in all, so that it is calibrated four times in five; None where it is, or no
+    number would do."""
+    kappa: float | None = None
+    """The kappa that this forecast takes: the observed one, or without labels one like others'."""
+    seconds: float | None = None
+    """The median time that a label took; None if that is not known."""
+    pairs: float = 0.0
+    """How many judged pairs a query has."""
+
+
 class About(Record):
     """Which judgments a result rests on."""
 
@@ -283,10 +299,16 @@ class About(Record):
     for labels that no model made."""
     dollars: float | None = None
     """What a question of the collection cost, in US dollars; None if that is unknown."""
+    people: People = People()
     identity: dict[str, Any] = Field(default_factory=dict)
     """What the JSON output says about the judgments."""
     path: Path | None = None
     """The folder of the collection."""
+
+    def timed(self, seconds: float | None) -> "About":
+        """Give a copy that says how long a label of these people takes; None: as it was known."""
+        people = self.people.model_copy(update={"seconds": seconds or self.people.seconds})
+        return self.model_copy(update={"people": people})
 
     @property
     def origin(self) -> tuple[str, ...]:

@@ -17,10 +17,13 @@ from freshstack_dspy.progress import Progress
 from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.records import Record
 from freshstack_dspy.stored.folder import StoredCollection
-from freshstack_dspy.stored.manifest import MANIFEST_FILE, is_dry_run, trust_line, uncalibrated
-
-LABELS_WANTED = 150
-"""Labels by people that the next step asks for; κ of 150 has an interval of about ±.12."""
+from freshstack_dspy.stored.manifest import (
+    MANIFEST_FILE,
+    is_dry_run,
+    people_of,
+    trust_line,
+    uncalibrated,
+)
 
 
 class NextStep(Record):
@@ -155,12 +158,16 @@ def _next(collection: StoredCollection, folder: Path, config: Path | None) -> It
         yield NextStep(
             command=f"freshstack plan {named}", why="with a model named under [model], its price"
         )
+    elif needed := people_of(manifest).needed:
+        yield NextStep(
+            command=f"freshstack sample {typed} --for agreement --limit {needed} --out tasks.jsonl",
+            why="draws pairs for people to label, which says how far the labels can be trusted",
+            cost=f"{needed} pairs to label",
+        )
     elif uncalibrated(manifest):
         yield NextStep(
-            command=f"freshstack sample {typed} --for agreement --limit {LABELS_WANTED} "
-            "--out tasks.jsonl",
-            why="draws pairs for people to label, which says how far the labels can be trusted",
-            cost=f"{LABELS_WANTED} pairs to label",
+            command=f"freshstack optimize {named} labels.jsonl --out judge.json",
+            why="people agree with the judge too little for more labels to tell; tune it on theirs",
         )
     yield NextStep(
         command=f"freshstack retrieve {typed} --retriever hybrid --out hybrid.run",

@@ -23,6 +23,7 @@ from freshstack_dspy.stored.manifest import (
     is_dry_run,
     labels_by,
     makers,
+    people_of,
     read_manifest,
     read_sums,
     uncalibrated,
@@ -244,6 +245,7 @@ class StoredCollection(Contents):
             labels_by=self.labels_by,
             uncalibrated=uncalibrated(self.manifest),
             dollars=dollars_per_query(self.manifest),
+            people=people_of(self.manifest),
             path=self.path,
             identity={
                 "collection": self.name,

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import math
 import operator
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -17,6 +18,9 @@ from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.pages.page import interval
 from freshstack_dspy.records import Record, Scale
 from freshstack_dspy.stored.contents import Counts
+
+if TYPE_CHECKING:
+    from freshstack_dspy.measures.qrels import People
 
 MANIFEST_FILE = "manifest.json"
 CORPUS_FILE = "corpus.parquet"
@@ -61,6 +65,8 @@ class Trust(Record):
     annotators: int = 0
     reason: str = ""
     """Why there is no kappa."""
+    seconds: float | None = Field(default=None, exclude_if=operator.not_)
+    """The median time that a label took, by the times of the labelling page."""
 
     @property
     def line(self) -> str:
@@ -82,6 +88,10 @@ def _written(kappa: Kappa) -> str:
     return str(interval(kappa, ".2f", ".2f"))
 
 
+_KAPPA = 0.72
+"""What readers with the default prompt reached on TREC RAG 2024, benchmarks/LOG.md, 2026-11-22."""
+_FEWEST_LABELS = 150
+"""With fewer, disagreements are so few that the lower end of kappa's interval is a wider bound."""
 NOT_MEASURED = "agreement with people: not measured"
 
 
@@ -245,6 +255,42 @@ def uncalibrated(manifest: Manifest) -> str:
     """Say why labels by a model cannot be trusted yet; empty where they can, or no model made any."""
     trusted = manifest.trust is not None and manifest.trust.calibrated
     return "" if trusted or not makers(manifest) else trust_line(manifest)
+
+
+def people_of(manifest: Manifest) -> "People":
+    """Say how many labels by people there are, and how many calibrate the collection."""
+    from freshstack_dspy.config import TrustConfig
+    from freshstack_dspy.measures.kappa import KAPPA_HALF_WIDTH
+    from freshstack_dspy.measures.qrels import People
+
+    trust, counts = manifest.trust, manifest.counts
+    judged = counts.judgments - counts.unlabelled
+    pairs = judged / max(1, counts.queries)
+    seconds = trust.seconds if trust else None
+    labels, kappa, width = 0, _KAPPA, KAPPA_HALF_WIDTH
+    known = trust.kappa if trust else None
+    if trust and known and known.value is not None and known.low is not None:
+        labels, kappa = trust.labels, known.value
+        width = (kappa - known.low) * math.sqrt(labels)
+    room, needed = kappa - (trust.min_kappa if trust else TrustConfig().min_kappa), None
+    if uncalibrated(manifest) and room > 0:
+        needed = max(labels_that_calibrate(room, width), labels + 1 if labels else _FEWEST_LABELS)
+        if needed > judged:  # all of them, unless too few are known to be too few
+            needed = None if labels else judged
+    return People(labels=labels, needed=needed, kappa=kappa, seconds=seconds, pairs=pairs)
+
+
+def labels_that_calibrate(room: float, width: float) -> int:
+    """Forecast how many labels bring the lower end of kappa's interval to a bound, 4 times in 5.
+
+    The half width of the interval is `width` / √n from n labels. That end is above the bound with
+    power .8 if kappa exceeds the bound by the half width times 1 + z(.8) / z(.975).
+
+    Args:
+        room: What kappa exceeds the bound by.
+        width: The half width from one label.
+    """
+    return math.ceil((1.43 * width / room) ** 2)
 
 
 def dollars_per_query(manifest: Manifest) -> float | None:

@@ -449,17 +449,23 @@ def _exceptions(comparison: Comparison, letters: Mapping[str, str]) -> Iterator[
         yield f"standard error of p, as permutations were sampled: up to {largest:.2g}"
 
 
-def decision_parts(comparison: Comparison) -> Iterator[Text]:
-    """Give the decisions: against the baseline, or of the run with the highest mean against others."""
+def decision_parts(comparison: Comparison, *, judging: bool = False) -> Iterator[Text]:
+    """Give the decisions: against the baseline, or of the run with the highest mean against others.
+
+    `judging`: also what judges the unjudged, where `unjudged_parts` does not follow.
+    """
     ordinary, _ = apart(comparison.evaluations)
     middle = comparison.baseline or best_of(ordinary)
     shown = [each for each in comparison.decisions if middle in (each.run, each.against)]
-    by_reason = names_by((each.reason, each.headline) for each in shown)
+    by_reason = names_by(
+        ("; ".join(filter(None, (each.reason, each.settled_by))), each.headline) for each in shown
+    )
     for reason, (headline, *_) in by_reason.items():
         yield Text(
             (Span(headline[:1].upper() + headline[1:], "strong"), f": {reason}."), "decision"
         )
-    for each in {each.command: each for each in shown if each.blocked != "unjudged"}.values():
+    wanted = [each for each in shown if judging or each.blocked != "unjudged"]
+    for each in {each.command: each for each in wanted}.values():
         few = each.outcome == "cannot tell yet" or each.blocked == "few questions"
         how = "to decide it, add questions, and type: " if few else "to decide it: "
         if each.command:

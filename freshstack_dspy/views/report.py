@@ -15,7 +15,7 @@ from freshstack_dspy.answering.metrics import AnswerMetrics
 from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.calibration.agreement import AgreementReport, agree
 from freshstack_dspy.calibration.correction import Correction, correct
-from freshstack_dspy.calibration.labels import pair_labels
+from freshstack_dspy.calibration.labels import pair_labels, seconds_a_label
 from freshstack_dspy.collection.analyze import NEXT, Analysis, analyze
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.evaluating import runs_of, without_contaminated
@@ -168,10 +168,12 @@ def report(
     """
     collection = Collection.load(collection)
     given = _read(collection, runs)
+    people = pair_labels(labels) if labels else ()
     evaluations: dict[str, Evaluation] = {}
     excluded: tuple[str, ...] = ()
     if given:
         qrels = collection.qrels()
+        qrels = replace(qrels, about=qrels.about.timed(seconds_a_label(people)))
         if exclude_contaminated is not None:
             qrels, excluded = without_contaminated(collection, qrels, exclude_contaminated)
         several = len(given) > 1
@@ -183,11 +185,19 @@ def report(
     comparison = compare_evaluations(evaluations, matters=matters) if len(ordinary) > 1 else None
     agreement = correction = None
     if labels:
-        people = pair_labels(labels)
         agreement = agree(collection, people)
         pairs = comparison.differences if comparison else ()
         ids = dict.fromkeys((each.run, each.against) for each in pairs)
-        correction = correct(collection, people, given, measures, pairs=ids, excluded=excluded)
+        correction = correct(
+            collection,
+            people,
+            given,
+            measures,
+            pairs=ids,
+            evaluations=evaluations,
+            excluded=excluded,
+        )
+        comparison = comparison and correction.decide(comparison)
     return Report(
         collection=collection,
         evaluations=evaluations,
@@ -292,7 +302,7 @@ def report_page(report: Report) -> Page:
     if report.dry_run:
         parts.append(Text(f"{DRY_RUN}. Nothing on this page says which is better.", "warning"))
     if report.comparison is not None:
-        parts += decision_parts(report.comparison)
+        parts += decision_parts(report.comparison, judging=True)
     for section in sections:
         answer = section.parts[0]
         assert isinstance(answer, Text)

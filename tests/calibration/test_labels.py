@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy import FreshstackError, HumanLabel, read_labels
-from freshstack_dspy.calibration.labels import AnyLabel, labelled, read_label
+from freshstack_dspy.calibration.labels import AnyLabel, labelled, read_label, seconds_a_label
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import (
@@ -119,6 +119,22 @@ def test_a_label_of_something_else_is_a_fault(tmp_path: Path, wrong: AnyLabel, s
     path.write_bytes(encode_records([label("0", "0", "0", 0)]))
     with pytest.raises(FreshstackError, match="no label is of 'small'; is it the right collection"):
         read_labels(path, collection=small)
+
+
+def test_the_median_time_of_a_label_passes_over_breaks_and_what_has_no_time() -> None:
+    def timed(annotator: str, *times: str | None) -> list[HumanLabel]:
+        fields = enumerate(times)
+        return [
+            label("1", "1_0", f"c{n}", 1, annotator).model_copy(update={"time": t})
+            for n, t in fields
+        ]
+
+    # every 20 seconds, after six labels a break of two hours
+    ada = [f"2026-11-0{1}T{9 + 2 * (n > 5):02}:{n // 3:02}:{n % 3 * 20:02}Z" for n in range(12)]
+    bob = ["2026-11-01T09:00:07+00:00", "2026-11-01T09:00:07+00:00", "2026-11-01T09:00:37"]
+    assert seconds_a_label([*timed("ada", *ada), *timed("bob", *bob)]) == 20
+    assert seconds_a_label(timed("ada", *ada[:9], None, "yesterday")) is None
+    assert seconds_a_label(timed("ada", *[ada[0]] * 30)) is None
 
 
 def test_labelled_tasks_are_counted_by_annotator() -> None:

@@ -1,7 +1,9 @@
 """What the values of two runs decide."""
 
+import json
 import math
 import random
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -12,9 +14,10 @@ from hypothesis import strategies as st
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures import compare
 from freshstack_dspy.measures.compare import compare_evaluations
-from freshstack_dspy.measures.decision import decide, questions_needed
+from freshstack_dspy.measures.decision import Decision, decide, questions_needed
 from freshstack_dspy.measures.evaluation import Values
-from freshstack_dspy.measures.qrels import About
+from freshstack_dspy.measures.ppi import Corrected
+from freshstack_dspy.measures.qrels import About, People
 from freshstack_dspy.pages.terminal import page_text
 
 PAIR = ("new", "old")
@@ -66,7 +69,95 @@ def test_what_would_tell() -> None:
     assert same.more_queries == 85
     near = decide("nDCG@10", PAIR, alternating(0.02, 0.05, 200))
     assert (near.outcome, near.more_queries) == ("cannot tell yet", None)
+    assert near.more_queries_as_observed is None
     assert questions_needed(10.0, 0.001) is None
+    # to ship what is .03 better than what matters: one end of the interval, z(.8) = .841621
+    as_observed = math.ceil(((1.959964 + 0.841621) * 0.3 / 0.03) ** 2 + 1.959964**2 / 2)
+    assert questions_needed(0.3, 0.02, difference=-0.05) == as_observed
+    better = decide("nDCG@10", PAIR, alternating(0.05, 0.3, 100), about=About(dollars=0.05))
+    assert better.more_queries_as_observed is not None
+    assert better.more_queries is not None
+    assert better.more_queries_as_observed < better.more_queries
+    assert f"{better.more_queries_as_observed:,}" in better.settled_by
+
+
+def test_rare_gains_of_just_what_matters_are_rarely_taken_for_more_or_less() -> None:
+    """Exactly: a gain of .25 for 8 % of 300 questions; Student's interval is wrong 6.6 % of times."""
+    wrong = 0.0
+    for gains in range(61):
+        decision = decide("nDCG@10", PAIR, [0.25] * gains + [0.0] * (300 - gains))
+        if decision.outcome != "cannot tell yet":
+            wrong += math.comb(300, gains) * 0.08**gains * 0.92 ** (300 - gains)
+    assert 0.02 < wrong < 0.045
+
+
+CORRECTED = Corrected(
+    judge=0.0,
+    value=0.1,
+    low=0.09,
+    high=0.11,
+    wide_low=0.05,
+    wide_high=0.15,
+    labelled=20,
+    items=100,
+)
+
+
+def test_the_corrected_difference_decides() -> None:
+    values = alternating(-0.06, 0.05, 100)
+    by_judge, by_people = (
+        decide("nDCG@10", PAIR, values, corrected=corrected) for corrected in (None, CORRECTED)
+    )
+    assert (by_judge.ship, by_judge.basis) == ("old", "judge")
+    assert (by_people.ship, by_people.basis) == ("new", "people")
+    assert (by_people.low, by_people.high) == (0.05, 0.15)
+    assert "people" in by_people.reason
+    # what is unjudged moves the judge's difference by .1, and the corrected one with it
+    moved = decide("nDCG@10", PAIR, values, corrected=CORRECTED, judged_only=-0.16)
+    assert moved.blocked == "unjudged"
+    refused = CORRECTED.model_copy(update={"wide_low": None, "wide_high": None})
+    assert decide("nDCG@10", PAIR, values, corrected=refused) == by_judge
+
+
+@pytest.mark.parametrize(
+    ("wide", "fields"), [(0.021, {"labels"}), (0.04, {"labels", "more_queries"})]
+)
+def test_more_labels_or_else_more_questions_tell_what_is_corrected(
+    wide: float, fields: set[str]
+) -> None:
+    """With all labelled, the first interval would be ±.0112, within the aim of ±.0121."""
+    ends = {"value": 0.0, "low": -0.0178, "high": 0.0178, "wide_low": -wide, "wide_high": wide}
+    corrected = CORRECTED.model_copy(update=ends)
+    about = About(dollars=0.1, people=People(labels=400, seconds=15.0, pairs=20.0))
+    decision = decide("nDCG@10", PAIR, [0.0] * 100, corrected=corrected, about=about)
+    assert decision.outcome == "cannot tell yet"
+    assert {name for name in ("labels", "more_queries") if getattr(decision, name)} == fields
+    assert decision.labels is not None
+    assert decision.minutes == pytest.approx(decision.labels / 4)
+    if decision.more_queries is None:
+        assert 0 < decision.labels <= 80 * 20
+        assert f"--for runs --limit {20 + decision.labels // 20}" in decision.command
+
+
+def test_labels_that_would_calibrate() -> None:
+    people = People(labels=150, needed=400, kappa=0.7, seconds=12.0, pairs=40.0)
+    about = About(uncalibrated="kappa .7", people=people)
+    (decision, *_) = compare_evaluations(runs(about=about)).decisions
+    assert (decision.labels, decision.minutes) == (250, 50.0)
+    assert "--limit 400" in decision.command
+    unknown = about.model_copy(update={"people": people.model_copy(update={"seconds": None})})
+    (decision, *_) = compare_evaluations(runs(about=unknown)).decisions
+    assert (decision.labels, decision.minutes) == (250, None)
+    assert "not known" in decision.settled_by
+    never = about.model_copy(update={"people": people.model_copy(update={"needed": None})})
+    (decision, *_) = compare_evaluations(runs(about=never)).decisions
+    assert (decision.labels, decision.settled_by) == (None, "")
+    assert "optimize" in decision.command
+
+
+def test_the_schema_in_the_docs() -> None:
+    path = Path(__file__).parents[2] / "docs" / "decision.schema.json"
+    assert json.loads(path.read_text()) == Decision.model_json_schema()
 
 
 @given(
@@ -134,6 +225,8 @@ def test_a_difference_that_matters_by_one_unjudged_chunk_alone_ships_nothing() -
         query: {"u": 50.0} | relevant | (below if n % 6 else above) for n, query in enumerate(qrels)
     }
     comparison = compare(qrels, {"old": old, "new": new}, "nDCG@10")
+    more = compare(qrels, {"old": old, "new": new}, ("nDCG@10", "AP", "P@3", "Recall@2", "RR"))
+    assert more.decisions == comparison.decisions  # whatever else is tested
     (difference,), (decision,) = comparison.differences, comparison.decisions
     assert difference.verdict == "higher"
     assert (decision.outcome, decision.blocked) == ("no decision", "unjudged")

@@ -11,7 +11,7 @@ from freshstack_dspy.calibration.agreement import measured_trust
 from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.stored.manifest import Kappa, Trust
+from freshstack_dspy.stored.manifest import Kappa, Trust, people_of
 
 from .domain import FILES, domain, write_domain
 
@@ -79,6 +79,40 @@ def test_the_lower_end_of_the_interval_decides(tmp_path: Path) -> None:
     assert not one.calibrated, "without an interval"
     elsewhere = [labels[0].model_copy(update={"query_id": "elsewhere"})]
     assert trust(elsewhere, 0).line.startswith("not calibrated: none of the 1 labels is of a pair")
+
+
+@pytest.mark.parametrize(
+    ("kappa", "labels", "judged", "needed"),
+    [
+        (None, 0, 5_000, 364),  # (1.43 * 1.6 / (.72 - .6))²
+        (None, 0, 200, 200),  # there are no more
+        ((0.7, 0.55), 100, 5_000, 461),  # 100 * (1.43 * .15 / .1)²; rounded up
+        ((0.7, 0.55), 100, 400, None),
+        ((0.55, 0.4), 100, 5_000, None),  # more labels would only show it
+        ((0.9, 0.7), 100, 5_000, None),  # calibrated
+    ],
+)
+def test_how_many_labels_calibrate(
+    tmp_path: Path,
+    kappa: tuple[float, float] | None,
+    labels: int,
+    judged: int,
+    needed: int | None,
+) -> None:
+    manifest = build(load_config(write_domain(tmp_path, model=MODEL))).manifest
+    counts = manifest.counts.model_copy(update={"judgments": judged, "unlabelled": 0})
+    trust = None
+    if kappa is not None:
+        ends = Kappa(value=kappa[0], low=kappa[1], high=1.0)
+        calibrated = kappa[1] >= 0.6
+        trust = Trust(calibrated=calibrated, min_kappa=0.6, kappa=ends, labels=labels, seconds=9.5)
+    manifest = manifest.model_copy(update={"counts": counts, "trust": trust})
+
+    found = people_of(manifest)
+
+    assert (found.labels, found.needed) == (labels, needed)
+    assert found.seconds == (trust and 9.5)
+    assert found.pairs == judged / counts.queries
 
 
 def test_labels_are_read_before_anything_is_asked(tmp_path: Path) -> None:
