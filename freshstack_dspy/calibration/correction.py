@@ -35,7 +35,7 @@ class CorrectedDifference(Record):
     run: str
     against: str
     difference: Corrected
-    together: Corrected
+    for_all_pairs: Corrected
     """The same, with intervals that hold for all pairs of runs at once, 19 times in 20."""
 
 
@@ -60,7 +60,7 @@ class Correction(Record, Shown):
         A pair whose difference has no corrected interval keeps its decision.
         """
         by_pair = {
-            (each.run, each.against): each.together
+            (each.run, each.against): each.for_all_pairs
             for each in self.differences
             if each.measure == comparison.measures[0]
         }
@@ -153,7 +153,9 @@ def correct(  # noqa: PLR0913 - what is corrected, by whose labels, and what is 
                 run=run,
                 against=against,
                 difference=mean(name, evaluated[run], evaluated[against]),
-                together=mean(name, evaluated[run], evaluated[against], pairs=family or len(pairs)),
+                for_all_pairs=mean(
+                    name, evaluated[run], evaluated[against], pairs=family or len(pairs)
+                ),
             )
             for name in names
             for run, against in pairs
