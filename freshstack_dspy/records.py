@@ -1056,7 +1056,10 @@ def ranked(scores: dict[str, float], depth: int | None = None) -> list[ScoredChu
 
 def ranked_ids(scores: Mapping[str, float]) -> list[str]:
     """Give the ids of `ranked`."""
-    tied = len(set(scores.values())) < len(scores)
+    values = [*scores.values()]
+    if all(map(operator.gt, values, values[1:])):  # as retrievers give them
+        return list(scores)
+    tied = len(set(values)) < len(values)
     # The sort is stable: those of one score stay in the order of their ids.
     return sorted(sorted(scores) if tied else scores, key=scores.__getitem__, reverse=True)
 

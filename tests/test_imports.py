@@ -54,7 +54,10 @@ def test_the_package_alone_imports_next_to_nothing() -> None:
 
 
 def test_names_that_everyone_imports_bring_nothing_heavy() -> None:
-    code = "from freshstack_dspy import load_config, FreshstackError, Run, evaluate, read_run"
+    code = (
+        "from freshstack_dspy import load_config, FreshstackError, Run, evaluate, read_run; "
+        "evaluate({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10', 'RR']).means"
+    )
 
     assert imported(code).isdisjoint(HEAVY | {"numpy"})
 

@@ -452,6 +452,12 @@ def _check_queries(qrels: NuggetQrels, run: Run) -> None:
 def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tuple[Run, int]:
     """Give the run without chunks that the corpus does not have, and how many were left out."""
     if qrels.chunk_ids is None:
+        if any(
+            not qrels.judged(query).chunks.isdisjoint(ids)
+            for query, ids in run.ids.items()
+            if query in qrels.nuggets
+        ):
+            return run, 0
         judged = set().union(*qrels.labels.values())
         first = next(chain.from_iterable(run.ids.values()), None)
         if judged and first and judged.isdisjoint(chain.from_iterable(run.ids.values())):

@@ -132,7 +132,11 @@ class Judged:
         rel = self.rel
         supported: dict[str, NuggetSet] = {}
         for place, labels in enumerate(self.labels.values()):
-            for chunk in [chunk for chunk, label in labels.items() if label >= rel]:
+            supporting = [chunk for chunk, label in labels.items() if label >= rel]
+            if not supported:
+                supported = dict.fromkeys(supporting, (place,))
+                continue
+            for chunk in supporting:
                 supported[chunk] = (*supported.get(chunk, ()), place)
         return supported
 
@@ -187,13 +191,13 @@ class Judged:
         if rule == "count" and self.plain:
             rule = "sum"
         if rule not in self._grades:
-            grades: dict[str, int] = {}
-            for labels in self.labels.values():
-                for chunk, label in labels.items():
-                    if label >= self.rel:
-                        before = grades.get(chunk, 0)
-                        added = before + (1 if rule == "count" else label)
-                        grades[chunk] = max(before, label) if rule == "max" else added
+            labels, combined = [*self.labels.values()], max if rule == "max" else sum
+            grades = {
+                chunk: len(places)
+                if rule == "count"
+                else combined([labels[place][chunk] for place in places])
+                for chunk, places in self.supported.items()
+            }
             self._grades[rule] = grades
         return self._grades[rule]
 
@@ -546,6 +550,8 @@ def _owners(nuggets: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 def _grades(where: str, grades: Mapping[str, Any]) -> dict[str, int]:
     """Check that grades are whole numbers; numpy's and 1.0 are accepted."""
+    if set(map(type, grades.values())) == {int}:
+        return dict(grades)
     whole = {}
     for document, grade in grades.items():
         if type(grade) is not int and (isinstance(grade, Mapping) or int(grade) != grade):
