@@ -1,6 +1,6 @@
 """`freshstack gate`: whether a change of the retriever may be merged."""
 
-from dataclasses import replace
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +9,7 @@ import typer
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import MATTERS, Matters, Outcome, command
 from freshstack_dspy.errors import ConfigError, ReplayMissError
-from freshstack_dspy.pages.page import Page, Span, Text
+from freshstack_dspy.pages.page import Page, Span, Text, counted
 from freshstack_dspy.progress import ProgressBars
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 WORSE, CHANGED, UNDECIDED = 5, 6, 7
 """Exit codes; 1 is an error."""
-_LOST = 3
-"""How many lost queries are shown with their evidence."""
 
 
 @command
@@ -45,15 +43,16 @@ def gate(
         measure: What decides.
         strict: Also fail where it cannot be told whether the run is worse.
     """
-    from freshstack_dspy.views.measures import comparison_page
+    from freshstack_dspy.views.gate import gate_page
 
     if (run is None) == (retriever is None):
         raise ConfigError("freshstack gate needs --run FILE or --retriever NAME, one of the two")
+    config = source.suffix == ".toml"
     with ProgressBars() as bars:
         try:
             collection = (
                 fs.build(source, mode="replay", progress=bars)
-                if source.suffix == ".toml"
+                if config
                 else fs.Collection.load(source)
             )
         except ReplayMissError as error:
@@ -61,23 +60,20 @@ def gate(
             return _changed(f"{error}", Text(hint))
         old = fs.read_run(baseline)
         new = fs.read_run(run) if run is not None else _retrieved(collection, retriever, bars)
-    ranked = {chunk for each in (old, new) for scores in each.scores.values() for chunk in scores}
-    if unknown := sorted(ranked - collection.corpus.ids):
-        why = f"{len(unknown):,} chunks of the runs are not in the collection, as {unknown[0]}"
-        return _changed(why, Text("run both retrievers on the documents of the collection"))
+    for what, each in (("baseline", old), ("new run", new)):
+        ranked = {chunk for scores in each.scores.values() for chunk in scores}
+        if unknown := sorted(ranked - collection.corpus.ids):
+            number = counted(len(unknown), "chunk")
+            why = f"the collection lacks {number} of the {what}, as {unknown[0]}"
+            return _changed(why, Text("run that retriever again on the documents as they are now"))
     names = {"baseline": old, "new": new}
     comparison = fs.compare(collection, names, measure, baseline="baseline", matters=matters)
-    analysis = fs.analyze(collection, new, old, measure=measure, limit=_LOST)
+    analysis = fs.analyze(collection, new, old, measure=measure)
     analysis = analysis.model_copy(update={"run": "new", "against": "baseline"})
-    paths = {"baseline": baseline} | ({} if run is None else {"new": run})
-    page, code = comparison_page(comparison, paths=paths), _code(comparison, strict=strict)
-    first = []
-    if code == WORSE and comparison.decisions[0].ship is None:
-        why = comparison.differences[0].conclusion
-        first = [Text((Span("Worse", "strong"), f": {why}."), "decision")]
-    parts = (*first, *page.parts, analysis.page())
-    data = page.data | {"analysis": analysis}
-    return Outcome(replace(page, parts=parts, data=data), code=code)
+    code = _code(comparison, strict=strict)
+    folder = os.path.relpath(collection.path or source)
+    judge = f"freshstack extend {folder} {run or 'RUN'} --config {source if config else 'CONFIG'}"
+    return Outcome(gate_page(comparison, analysis, worse=code == WORSE, judge=judge), code=code)
 
 
 def _retrieved(collection: "fs.Collection", retriever: str | None, bars: ProgressBars) -> Any:

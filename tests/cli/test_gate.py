@@ -1,7 +1,7 @@
 """The gate of a change of the retriever, and the steps of the GitHub Action, run as a runner does."""
 
 import json
-import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,27 +95,91 @@ def test_one_new_run_is_needed(freshstack: Command, desk: Path) -> None:
     assert freshstack("gate", COLLECTION, "--baseline", "baseline.run").code == 1
 
 
+def test_what_is_lost_is_quoted(freshstack: Command, desk: Path) -> None:
+    words = ("gate", COLLECTION, "--baseline", "baseline.run", "--run")
+    worse, same = (
+        " ".join(freshstack(*words, run).out.split()) for run in ("worse.run", "baseline.run")
+    )
+    nuggets, questions, shown = map(
+        int, re.findall(r"Lost: (\d+) nuggets of (\d+) questions that the first (\d+)", worse)[0]
+    )
+
+    assert nuggets > questions > shown // 4
+    assert worse.count(" lost; alpha_nDCG@10 ") == 3
+    assert re.search(r"\(was rank \d+, not in the results\) \S+_\d+_\d+ “", worse)
+    assert "Lost nuggets of other questions: " in worse
+    assert "Nothing is lost" in same
+
+
+RETRIEVERS = {
+    "mine": "def search(text):\n    return [next(iter(next(iter(old.scores.values()))))]\n",
+    "noise": """
+texts = {query.text: query.query_id for query in fs.Collection.load("collections/quickstart").queries}
+
+def search(text):
+    ranking = [*old.scores[texts[text]]]
+    if int(texts[text]) % 5 == 0:  # two chunks of a few questions change places
+        ranking[0], ranking[1] = ranking[1], ranking[0]
+    return ranking
+""",
+}
+COMMENTS = """#!/bin/sh
+echo "$*" > "$RUNNER_TEMP/arguments"
+cp "$RUNNER_TEMP/freshstack.md" "$RUNNER_TEMP/comment.md"
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("retriever", "code"), [("hybrid", 0), ("mine:search", 5), ("nobody", 1)])
-def test_the_steps_of_the_action(desk: Path, retriever: str, code: int) -> None:
-    """As a runner runs them: inputs in the environment, the summary and the outputs in files."""
-    first = next(chunk for scores in read_run("baseline.run").scores.values() for chunk in scores)
-    (desk / "mine.py").write_text(f"def search(text):\n    return [{first!r}]\n")
+@pytest.mark.parametrize(
+    ("retriever", "code", "says"),
+    [
+        ("hybrid", 0, "**Cannot tell yet**"),
+        ("noise:search", 0, "**Cannot tell yet**"),
+        ("mine:search", 5, "## Lost: "),
+        ("changed", 6, "**The documents changed**"),
+        ("nobody", 1, "no retriever"),
+    ],
+)
+def test_the_steps_of_the_action(desk: Path, retriever: str, code: int, says: str) -> None:
+    """As a runner runs them: nothing in the environment but what it sets, a new home, two files."""
+    for name, text in RETRIEVERS.items():
+        begin = 'import freshstack_dspy as fs\n\nold = fs.read_run("baseline.run")\n'
+        (desk / f"{name}.py").write_text(begin + text)
+    if retriever == "changed":
+        retriever = "hybrid"
+        (page, *_) = sorted((desk / "examples/quickstart").rglob("xylochron/README.md"))
+        page.write_text(page.read_text() + "\nAnd one more thing about rings and years.\n")
+    (desk / "bin").mkdir()
+    (desk / "bin/gh").write_text(COMMENTS)
+    (desk / "bin/gh").chmod(0o755)
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    (step,) = [each for each in action["runs"]["steps"] if each.get("id") == "gate"]
     inputs = {name: str(each.get("default", "")) for name, each in action["inputs"].items()}
     inputs |= {"config": "examples/quickstart/build.toml", "baseline": "baseline.run"}
-    inputs |= {"retriever": retriever}
-    values = {
-        name: inputs[value.removeprefix("${{ inputs.").removesuffix(" }}")]
-        for name, value in step["env"].items()
+    inputs |= {"retriever": retriever, "token": "token"}
+    known = {f"inputs.{name}": value for name, value in inputs.items()} | {
+        "github.event.number": "7",
+        "github.event_name": "pull_request",
     }
     files = {name: desk / name.lower() for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, **values, **{name: str(file) for name, file in files.items()}}
-    env |= {"RUNNER_TEMP": str(desk), "PATH": path}
-    done = subprocess.run(["bash", "-e", "-c", step["run"]], env=env, cwd=desk, check=False)
-    assert done.returncode == code
+    clean = {"HOME": str(desk / "home"), "RUNNER_TEMP": str(desk)}
+    clean |= {name: str(file) for name, file in files.items()}
+    clean["PATH"] = f"{Path(sys.executable).parent}:{desk}/bin:/usr/bin:/bin"
+    steps = [
+        each
+        for each in action["runs"]["steps"]
+        if "pip install" not in each.get("run", "pip install")
+    ]
+    codes = []
+    for step in steps:
+        values = {
+            name: known[value.removeprefix("${{ ").removesuffix(" }}")]
+            for name, value in step["env"].items()
+        }
+        run = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        codes.append(subprocess.run(run, env=clean | values, cwd=desk, check=False).returncode)
+
+    assert codes == [code, 0]
     assert files["GITHUB_OUTPUT"].read_text() == f"code={code}\n"
-    said = files["GITHUB_STEP_SUMMARY"].read_text()
-    assert ("no retriever" if code == 1 else "# quickstart") in said
+    assert says in files["GITHUB_STEP_SUMMARY"].read_text()
+    assert (desk / "comment.md").read_text() == files["GITHUB_STEP_SUMMARY"].read_text()
+    assert (desk / "arguments").read_text().startswith("pr comment 7 --body-file")
