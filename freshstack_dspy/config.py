@@ -122,7 +122,7 @@ def _is_none(value: object) -> bool:
 
 def _is_unset(value: object) -> bool:
     """Tell defaults that are not written down, so that manifests without them are equal."""
-    return value in (RoleConfig(), "bm25s", APPROXIMATE_ABOVE, "cross_encoder")
+    return value in (RoleConfig(), "bm25s", APPROXIMATE_ABOVE, "cross_encoder", {})
 
 
 class QueriesConfig(Section):
@@ -182,7 +182,7 @@ class QueriesConfig(Section):
     sample: int | None = Field(default=None, ge=1, exclude_if=_is_none)
     """For `log`: how many of its questions to draw; None: all. See `sample_questions`."""
     mask: dict[str, str | Literal[False]] | Literal[False] = Field(
-        default_factory=dict, exclude_if=operator.not_
+        default_factory=dict, exclude_if=_is_unset
     )
     """For `log`: regular expressions of one's own by name, that are masked as personal data is, and
     `false` for rules that are not applied; `mask = false` masks nothing."""

@@ -162,7 +162,7 @@ def correct(  # noqa: PLR0913 - what is corrected, by whose labels, and what is 
         ),
         pairs=len(people.labels),
         whole_queries=len(people.whole & set(queries)),
-        notes=people.notes,
+        notes=(*people.notes, *(["each query counts once here"] * bool(collection.weights))),
     )
 
 

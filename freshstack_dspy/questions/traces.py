@@ -172,6 +172,8 @@ def _langfuse(row: Row) -> list[Span] | None:
     if "input" not in values or not ({"trace_id", "output"} & values.keys()):
         return None
     trace_id = values.get("trace_id") or values.get("id")
+    if trace_id is None:
+        return None
     kind = _kind(values.get("type"))
     attributes = {
         "input.value": values["input"],

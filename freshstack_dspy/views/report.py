@@ -415,6 +415,8 @@ def _retrievers(report: Report) -> Page:
         if (each.run, each.measure) == (best, measure):
             above = _link(interval(each.interval, "+.4f", "+.3f"), "means")
             answer = (*answer, "; headroom to the oracle ", f"{cut(each.oracle)} ", above)
+    if evaluation.about.weighted:
+        answer = (*answer, f"; {evaluation.about.weighted}")
     if evaluation.mostly_unjudged and not report.dry_run:
         tops = ", ".join(map(str, evaluation.mostly_unjudged))
         answer = (*answer, f"; most of its top {tops} is unjudged")

@@ -232,6 +232,27 @@ def test_wrong_input(tmp_path: Path, content: str, keys: dict[str, Any], message
         read_log(QueriesConfig(source="log", path=path, **keys))
 
 
+def test_langfuse_tables_by_hand(tmp_path: Path) -> None:
+    """Names of its blob export and of its tables: JSON within cells, both kinds of names."""
+    path = tmp_path / "observations.csv"
+    path.write_text(
+        "id,traceId,type,parentObservationId,startTime,input,output,sessionId\n"
+        'a,t,SPAN,,2026-11-01T10:00:00Z,"{""question"": ""How to squash commits?""}",x,s\n'
+        'b,t,RETRIEVER,a,2026-11-01T10:00:01Z,squash,"[{""score"": 0.9}, {""score"": 0.1}]",s\n'
+    )
+    (question,) = read_log(QueriesConfig(source="log", path=path)).questions
+    assert (question.text, question.retrieval) == ("How to squash commits?", "few results")
+    (tmp_path / "chat.csv").write_text("input,output\nHow to rebase?,So.\nHow to merge?,So.\n")
+    reading = read_log(QueriesConfig(source="log", path=tmp_path / "chat.csv"))
+    assert (reading.kind, len(reading.questions)) == ("searches", 2)
+
+
+def test_masking_that_is_off_is_part_of_a_configuration() -> None:
+    config = QueriesConfig(source="log", rows=[{"query": "x"}], mask=False)
+    assert config.model_dump()["mask"] is False
+    assert "mask" not in QueriesConfig(source="log", rows=[{"query": "x"}]).model_dump()
+
+
 def test_traces_end_where_something_else_begins(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text((LOGS / "console.jsonl").read_text() + '{"query": "other"}\n')
