@@ -316,34 +316,8 @@ def analyze(
         CollectionError: As for `evaluate`; or there is no such query, or it has no nuggets.
         ConfigError: The measure is unknown.
     """
-    collection = StoredCollection.load(collection)
-    analyzer = _Analyzer(collection, parse_measure(measure), covered)
-    new = analyzer.looked_at(run)
-    old = None if against is None else analyzer.looked_at(against)
-    seen = {query: analyzer.seen(new, query) for query in analyzer.nuggets}
-    order = sorted(analyzer.nuggets, key=lambda query: _badness(query, new, old, seen[query]))
-    listed = order[:limit]
-    if query_id is not None:
-        listed = [find_query(collection, query_id).query_id]
-        if query_id not in analyzer.nuggets:
-            raise CollectionError(f"query {query_id!r} has no nuggets, so none can be missed")
-    return Analysis(
-        collection=collection.name,
-        content_hash=collection.manifest.content_hash,
-        dry_run=analyzer.qrels.dry_run,
-        run=new.evaluation.run,
-        against=None if old is None else old.evaluation.run,
-        measure=analyzer.measure.name,
-        mean=new.mean,
-        against_mean=None if old is None else old.mean,
-        measured=len(new.evaluation.per_query),
-        total=len(order),
-        nuggets=sum(map(len, seen.values())),
-        top=analyzer.redundancy(new),
-        kinds=tuple(_counted(analyzer, new, old, {query: seen[query] for query in order})),
-        groups=tuple(_by_group(collection, seen)),
-        queries=tuple(analyzer.analysis(query, new, old, seen[query]) for query in listed),
-    )
+    analyzer = Analyzer(StoredCollection.load(collection), parse_measure(measure), covered)
+    return analyzer.analyze(run, against, limit, query_id)
 
 
 class _Seen(NamedTuple):
@@ -394,7 +368,7 @@ class _Label(NamedTuple):
     evidence: Spans
 
 
-class _Analyzer:
+class Analyzer:
     """Looks at runs with the nuggets and labels of a collection."""
 
     def __init__(self, collection: StoredCollection, measure: Measure, covered: float) -> None:
@@ -418,6 +392,37 @@ class _Analyzer:
                 collection.pool, "query_id", "chunk_id", "pooled_by", "ranked_below"
             )
         }
+
+    def analyze(
+        self, run: Any, against: Any = None, limit: int | None = None, query_id: str | None = None
+    ) -> Analysis:
+        """Analyze a run; arguments and errors are those of `analyze`."""
+        new = self.looked_at(run)
+        old = None if against is None else self.looked_at(against)
+        seen = {query: self.seen(new, query) for query in self.nuggets}
+        order = sorted(self.nuggets, key=lambda query: _badness(query, new, old, seen[query]))
+        listed = order[:limit]
+        if query_id is not None:
+            listed = [find_query(self.collection, query_id).query_id]
+            if query_id not in self.nuggets:
+                raise CollectionError(f"query {query_id!r} has no nuggets, so none can be missed")
+        return Analysis(
+            collection=self.collection.name,
+            content_hash=self.collection.manifest.content_hash,
+            dry_run=self.qrels.dry_run,
+            run=new.evaluation.run,
+            against=None if old is None else old.evaluation.run,
+            measure=self.measure.name,
+            mean=new.mean,
+            against_mean=None if old is None else old.mean,
+            measured=len(new.evaluation.per_query),
+            total=len(order),
+            nuggets=sum(map(len, seen.values())),
+            top=self.redundancy(new),
+            kinds=tuple(_counted(self, new, old, {query: seen[query] for query in order})),
+            groups=tuple(_by_group(self.collection, seen)),
+            queries=tuple(self.analysis(query, new, old, seen[query]) for query in listed),
+        )
 
     def looked_at(self, run: Any) -> _Looked:
         """Evaluate a run, and give it with its tops."""
@@ -611,7 +616,7 @@ def _badness(
 
 
 def _counted(
-    analyzer: _Analyzer,
+    analyzer: Analyzer,
     run: _Looked,
     other: _Looked | None,
     seen: Mapping[str, Mapping[str, _Seen]],

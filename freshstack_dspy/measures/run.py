@@ -271,8 +271,11 @@ def text_lines(path: Path | str, what: str) -> Iterator[tuple[int, str]]:
 
 def _fields(line: str) -> tuple[str, str, float, str]:
     """Take a line apart from both ends; a ValueError if it is not a line of a run."""
-    query_id, _, tail = line.split(None, 2)
-    chunk_id, rank, score, name = tail.rsplit(None, 3)
+    fields = line.split()
+    if len(fields) != 6:  # the id of the chunk has spaces
+        *ends, tail = line.split(None, 2)
+        fields = [*ends, *tail.rsplit(None, 3)]
+    query_id, _, chunk_id, rank, score, name = fields
     if not math.isfinite(float(score) + int(rank)):
         raise ValueError
     return query_id, chunk_id, float(score), name

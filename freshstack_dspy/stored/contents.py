@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -179,6 +180,10 @@ class Contents:
 
     def labels_of_nuggets(self) -> Labels:
         """Give the label of every judgment."""
+        return self._labels
+
+    @cached_property
+    def _labels(self) -> Labels:
         labels: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
         for nugget_id, chunk_id, label in rows(self.judgments, "nugget_id", "chunk_id", "label"):
             labels[nugget_id][chunk_id] = label

@@ -219,6 +219,17 @@ class StoredCollection(Contents):
         Raises:
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
+        key = slices if slices is None or isinstance(slices, str) else tuple(slices), nuggets
+        if key not in self._qrels:
+            self._qrels[key] = self._make_qrels(slices, nuggets)
+        return self._qrels[key]
+
+    @cached_property
+    def _qrels(self) -> dict[Any, "NuggetQrels"]:
+        """The judgments asked for so far; all runs on them share what they cache."""
+        return {}
+
+    def _make_qrels(self, slices: Slices, nuggets: NuggetsName) -> "NuggetQrels":
         self.check_any(slices)
         qrels = self.qrels_of(slices, ChunkLengths(self.corpus), nuggets)
         return replace(

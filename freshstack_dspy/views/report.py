@@ -16,7 +16,7 @@ from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.calibration.agreement import AgreementReport, agree
 from freshstack_dspy.calibration.correction import Correction, correct
 from freshstack_dspy.calibration.labels import pair_labels, seconds_a_label
-from freshstack_dspy.collection.analyze import NEXT, Analysis, analyze
+from freshstack_dspy.collection.analyze import NEXT, Analysis, Analyzer
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.evaluating import runs_of, without_contaminated
 from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
@@ -198,18 +198,17 @@ def report(
             excluded=excluded,
         )
         comparison = comparison and correction.decide(comparison)
+    analyzer = Analyzer(collection, parse_measures(measures)[0], 1.0) if ordinary else None
     return Report(
         collection=collection,
         evaluations=evaluations,
         comparison=comparison,
         analyses={
-            name: analyze(
-                collection,
-                given[name],
-                measure=parse_measures(measures)[0],
-                limit=_WORST if name == best_of(ordinary) else 0,
+            name: analyzer.analyze(
+                given[name], limit=_WORST if name == best_of(ordinary) else 0
             ).model_copy(update={"run": name})
             for name in ordinary
+            if analyzer is not None
         },
         groups=_grouped(collection, evaluations),
         diagnosis=diagnose(collection) if collection.query_ids() else None,
