@@ -14,7 +14,7 @@ from freshstack_dspy.calibration.following import follow
 from freshstack_dspy.calibration.labels import PairId, check_labels, pair_labels, pair_of
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.compare import Comparison, decide_by_people
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
 from freshstack_dspy.measures.measure import MeasureSource
@@ -58,12 +58,18 @@ class Correction(Record, Shown):
         """Give a comparison of these runs whose decisions are by the corrected differences.
 
         A pair whose difference has no corrected interval keeps its decision.
+
+        Raises:
+            ConfigError: The difference of a pair was not asked for.
         """
         by_pair = {
             (each.run, each.against): each.for_all_pairs
             for each in self.differences
             if each.measure == comparison.measures[0]
         }
+        for each in comparison.decisions:
+            if (pair := (each.run, each.against)) not in by_pair:
+                raise ConfigError(f"this difference was not corrected: correct(…, pairs=[{pair}])")
         return decide_by_people(comparison, by_pair)
 
 

@@ -79,7 +79,7 @@ class Decision(Record):
     settled_by: str = ""
     """What would settle it, and when that holds; empty where nothing can be forecast."""
     command: str = ""
-    """What to type to come to a decision; empty where there is one."""
+    """What to type to come to a decision; empty where there is one, or nothing can be forecast."""
 
     @property
     def headline(self) -> str:
@@ -394,8 +394,10 @@ def _time(minutes: float) -> str:
 def _command(decision: Decision, corrected: Corrected | None, about: About) -> str:
     """What to type next; CONFIG and RUN stand for the user's files."""
     folder, people = about.path or "COLLECTION", about.people
-    if decision.outcome == "cannot tell yet" and decision.labels and not decision.more_queries:
-        assert corrected is not None
+    more = decision.more_queries or decision.more_queries_as_observed
+    if decision.outcome == "cannot tell yet" and not more:
+        if not decision.labels or corrected is None:
+            return ""
         queries = corrected.labelled + round(decision.labels / people.pairs)
         return f"freshstack sample {folder} --for runs --limit {queries} --out tasks.jsonl"
     limit = f" --limit {people.needed}" if people.needed else ""

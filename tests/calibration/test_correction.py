@@ -1,16 +1,19 @@
 """A collection's values by people's labels: exact where all are given, refused where they are few."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from freshstack_dspy import Collection, HumanLabel, Judgment, Nugget, agree, correct
+from freshstack_dspy import Collection, HumanLabel, Judgment, Nugget, agree, compare, correct
 from freshstack_dspy.calibration.agreement import measured_trust
 from freshstack_dspy.calibration.correction import ALL_PAIRS
 from freshstack_dspy.calibration.sampling import draw
 from freshstack_dspy.config import TrustConfig
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.ppi import FEWEST_ITEMS
@@ -79,10 +82,17 @@ def labels_of(tasks: Sequence[Judgment | LabelTask], truth: Collection) -> list[
     ]
 
 
+@pytest.mark.parametrize("asked", [None, (1.0, 7.0, 2.0)])
 def test_with_all_labels_it_is_what_evaluate_gives_on_them(
-    collection: Collection, truth: Collection
+    collection: Collection, truth: Collection, asked: tuple[float, ...] | None
 ) -> None:
     """People decide which nuggets are supported, and which queries count."""
+    if asked:
+        weighted = tuple(
+            query.model_copy(update={"weight": weight})
+            for query, weight in zip(collection.queries, cycle(asked), strict=False)
+        )
+        collection, truth = (replace(each, queries=weighted) for each in (collection, truth))
     found = correct(
         collection,
         labels_of(collection.judgments, truth),
@@ -106,6 +116,29 @@ def test_with_all_labels_it_is_what_evaluate_gives_on_them(
     assert found.rates[ALL_PAIRS].value == pytest.approx(
         sum(one.label or 0 for one in truth.judgments) / len(truth.judgments)
     )
+
+
+def test_corrected_differences_decide(collection: Collection, truth: Collection) -> None:
+    labels, pairs = labels_of(collection.judgments, truth), [("second", "first")]
+    measured = {name: evaluate(collection, run, MEASURES) for name, run in RUNS.items()}
+    found = correct(collection, labels, RUNS, MEASURES, pairs=pairs, family=3)
+    assert found == correct(
+        collection, labels, RUNS, MEASURES, pairs=pairs, family=3, evaluations=measured
+    )
+
+    before = compare(collection, RUNS, MEASURES)
+    (decision,) = found.decide(before).decisions
+
+    corrected = found.differences[0].for_all_pairs
+    assert (before.decisions[0].basis, decision.basis) == ("judge", "people")
+    assert (decision.difference, decision.low) == (corrected.value, corrected.wide_low)
+    assert corrected.wide_low is not None
+    assert found.differences[0].difference.wide_low is not None
+    assert corrected.wide_low < found.differences[0].difference.wide_low  # for three pairs
+    few = correct(collection, labels[:50], RUNS, MEASURES, pairs=pairs)
+    assert few.decide(before) == before
+    with pytest.raises(ConfigError, match=r"pairs=.*second.*first"):
+        correct(collection, labels, RUNS, MEASURES, pairs=[("first", "second")]).decide(before)
 
 
 def test_a_sample_of_pairs_tells_rates_and_no_measure(
