@@ -9,6 +9,9 @@ PACKAGE := .venv/.package
 DEV := .venv/.dev
 BENCHMARKS := $(filter-out %/chat_server.py %/timing.py, $(wildcard benchmarks/*.py))
 
+# The tests start Python some fifty times, and each start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all live formats engines lint types site wheel sizes bench bench-smoke peers
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, evaluate retrievers on it, and write the report
