@@ -73,9 +73,9 @@ RULES: dict[str, Rule] = {
     ),
     "secret": Rule(
         re.compile(
-            r"(?i:\b(?:bearer|basic)\s+|(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?key|"
-            r"auth[_-]?token|access[_-]?token|client[_-]?secret)[\"']?\s*[:=]\s*[\"']?)"
-            r"(?P<secret>(?=[^\s\"',;]*[\d!@#$%^&*+/])[^\s\"',;&]{6,})"
+            r"(?i:\b(?:bearer|basic)\s+(?=[\w+/=.-]{16})(?=\S*\d)|(?:password|passwd|pwd|secret|"
+            r"api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|client[_-]?secret)[\"']?\s*"
+            r"[:=]\s*[\"']?(?=[^\s\"',;]*[\d!@#$%^&*+/]))(?P<secret>[^\s\"',;&]{6,})"
         )
     ),
     "url_login": Rule(
@@ -93,7 +93,13 @@ RULES: dict[str, Rule] = {
     "iban": Rule(
         re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,4})?\b"), _is_iban
     ),
-    "card": Rule(re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"), _is_card),
+    "card": Rule(
+        re.compile(
+            r"(?<![\w.-])(?=[2-6])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{5})"
+            r"(?![\w-]|\.\d|[ -]\d)"
+        ),
+        _is_card,
+    ),
     "ipv6": Rule(
         re.compile(r"(?<![\w:.])(?:[\da-f]{0,4}:){2,7}[\da-f]{1,4}(?![\w:])", re.IGNORECASE),
         _is_address,
@@ -104,7 +110,7 @@ RULES: dict[str, Rule] = {
     "phone": Rule(
         re.compile(
             r"(?<![\w+])\+\d[\d ()./-]{6,18}\d(?!\w)"
-            r"|(?<![\w.(-])(?:\(\d{3}\) ?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\w-]|\.\d)"
+            r"|(?<![\w.(-])(?<!\d\s)(?:\(\d{3}\) ?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\w-]|\.\d|\s+\d)"
             r"|\b(?i:tel|mob|phone|call me at)[.:]? (?P<secret>\d[\d ()/-]{5,18}\d)(?!\w)"
         ),
         _is_phone,

@@ -358,7 +358,7 @@ MASKED = {
     "jwt": ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc", "[jwt]"),
     "private_key": ("-----BEGIN RSA PRIVATE KEY-----\nabc", "[private_key]"),
     "secret": (
-        "password=hunter2!x ok, Bearer abc123def456",
+        "password=hunter2!x ok, Bearer abc123def456ghi7",
         "password=[secret] ok, Bearer [secret]",
     ),
     "url_login": ("postgres://bob:s3cret@db/x", "postgres://[url_login]@db/x"),
@@ -399,6 +399,9 @@ def test_each_rule(rule: str) -> None:
         "password: the field is empty",
         "bearer token authentication",
         "https://docs.x.io/page?version=1.2.3",
+        "5 24 19 41 22 22 19 17  8 13 33 10 17 29 12  9 11 24",  # numbers that pass Luhn's formula
+        "1935 6 22 106\n172 285 1935    1935    6\n334 415 1204    1204",
+        "a basic taxonomy of organs/sub-organs, a basic 2-dimensional plot",
     ],
 )
 def test_code_is_not_masked(text: str) -> None:
