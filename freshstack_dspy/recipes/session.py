@@ -17,7 +17,7 @@ from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.reply import Reply, SearchResult, content_hash, receive_search
-from freshstack_dspy.lm.request import SearchRequest
+from freshstack_dspy.lm.request import BY_HAND, SearchRequest
 from freshstack_dspy.lm.store import FirstOf, ReplyStore, open_store
 from freshstack_dspy.lm.telemetry import span
 from freshstack_dspy.lm.usage import StepLedger, step
@@ -301,12 +301,17 @@ class Session:
         path = requests_file(self.config)
         steps = {key: step for key, step in missing.items() if key not in underway}
         written = write_requests(store, path, steps)
+        config = self.config.file
+        answer = f"freshstack requests answer {config}"
+        how = (
+            f"send them with: {answer}, or as a batch with: freshstack requests submit {config}, or "
+            "have them answered elsewhere and import the replies with"
+        )
+        if self.config.model.name.startswith(BY_HAND):
+            how = f"see them with: freshstack requests next {config}, and record the replies with"
         raise DeferredError(
-            f"{written} requests were written to {path}; send them with: freshstack requests "
-            f"answer {self.config.file}, or as a batch with: freshstack requests submit "
-            f"{self.config.file}, or have them answered elsewhere and import the replies with: "
-            f"freshstack requests answer {self.config.file} --from REPLIES; then run the "
-            "same command again"
+            f"{written} requests were written to {path}; {how}: {answer} --from REPLIES; then run "
+            "the same command again"
         )
 
     def recorded_search(self, request: SearchRequest) -> JsonValue | None:

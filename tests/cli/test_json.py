@@ -67,6 +67,7 @@ import-labels agreeing.jsonl --collection collection --out checked.jsonl
 agree collection agreeing.jsonl
 optimize build.toml labels.jsonl --out judge.json --optimizer labeled
 suggest build.toml
+questions build.toml
 synthesize corpus/docs --config build.toml --out asked.jsonl
 decontextualize corpus/docs --config build.toml --out passages.jsonl
 replies export build.toml --out saved.jsonl
