@@ -52,7 +52,7 @@ class TokenTable:
     def __init__(self, data: bytes) -> None:
         """Encode a text in UTF-8, which is not empty."""
         self._data = data
-        tokens = encoding().encode_to_numpy(data.decode(), disallowed_special=())
+        tokens = encoding().encode_ordinary(data.decode())  # faster than encode_to_numpy
         self._ends: list[int] = np.cumsum(_token_lengths()[tokens]).tolist()
 
     def count(self, start: int, end: int) -> int:
