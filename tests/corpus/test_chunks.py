@@ -3,14 +3,17 @@
 import random
 import re
 from itertools import pairwise, takewhile
+from unittest import mock
 
 import pytest
+import tiktoken
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tiktoken_ext import openai_public
 
 from freshstack_dspy.config import Boundaries
 from freshstack_dspy.corpus.chunks import TokenTable, chunk_file
-from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.tokens import count_tokens, encoding
 from freshstack_dspy.records import SourceFile
 from tests.corpus.exactness import chunks_of
 
@@ -145,3 +148,17 @@ def test_a_limit_that_no_chunk_can_keep_is_an_error() -> None:
 def test_tokens_are_those_of_cl100k(text: str, tokens: int) -> None:
     """The third is OpenAI's own example: 83 1609 5963 374 2294 0."""
     assert count_tokens(text) == tokens
+
+
+@pytest.fixture(scope="module")
+def published() -> tiktoken.Encoding:
+    """The vocabulary with the pattern that tiktoken has for it."""
+    with mock.patch.object(openai_public, "load_tiktoken_bpe", return_value={}):
+        values = openai_public.cl100k_base()
+    ranks = encoding()._mergeable_ranks
+    return tiktoken.Encoding(**{**values, "mergeable_ranks": ranks, "special_tokens": {}})
+
+
+@given(TEXTS)
+def test_a_text_has_the_tokens_that_tiktoken_gives(published: tiktoken.Encoding, text: str) -> None:
+    assert encoding().encode_ordinary(text) == published.encode_ordinary(text)
