@@ -9,7 +9,7 @@ import pytest
 import tiktoken
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tiktoken_ext import openai_public
+from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
 from freshstack_dspy.config import Boundaries
 from freshstack_dspy.corpus.chunks import TokenTable, chunk_file
