@@ -76,7 +76,9 @@ def test_synthesize_and_decontextualize_write_json_lines(
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/dial.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
     (tmp_path / "docs/logo.png").write_bytes(b"\x00")
-    (tmp_path / "m.toml").write_text('[model]\nname = "extractive/baseline"\n')
+    (tmp_path / "m.toml").write_text(
+        '[model]\nname = "openai/nobody"\n[synthesis]\nmodel = "extractive/baseline"\n'
+    )
 
     made = freshstack("synthesize", "docs", "--config", "m.toml", "--out", "q.jsonl")
     cut = freshstack(
