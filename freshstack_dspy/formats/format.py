@@ -117,10 +117,14 @@ def export_collection(
     with replace_folder(out) as folder:
         for name, content in chain(_about(layout, selection), layout.write(selection)):
             _write(folder / name, content)
+    unweighted = bool(selection.collection.weights) and layout.name != "hf"
     return Export(
         layout.name,
         selection.counts,
-        selection.left_out(),
+        (
+            *selection.left_out(),
+            *(["how often each question was asked is left out; hf has it"] * unweighted),
+        ),
         trust_line(selection.collection.manifest),
         tuple(selection.notes),
     )

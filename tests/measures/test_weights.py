@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy import Collection, compare, evaluate
+from freshstack_dspy import Collection, compare, evaluate, export_collection
 from freshstack_dspy.measures.decision import decide
 from freshstack_dspy.measures.evaluation import QueryGroups, grouped
 from freshstack_dspy.measures.statistics import (
@@ -119,3 +119,5 @@ def test_a_weight_is_written_and_read(tmp_path: Any) -> None:
     read = Collection.load(tmp_path / "asked")
     assert {query.query_id: query.weight for query in read.queries} == {"often": 30, "rare": 1.5}
     assert "weight" not in asked_collection_plain().queries[0].model_dump()
+    lost = export_collection(read, "beir", tmp_path / "beir").left_out
+    assert any("how often each question was asked" in line for line in lost)
