@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-import freshstack_dspy.measures as measures_
 from freshstack_dspy.errors import CollectionError, SourceError, argument
 from freshstack_dspy.formats.imported import read_description
+from freshstack_dspy.measures import compare as comparing
+from freshstack_dspy.measures import evaluation as evaluating
 from freshstack_dspy.measures.compare import Comparison
 from freshstack_dspy.measures.evaluation import (
     FRESHSTACK_MEASURES,
@@ -82,7 +83,7 @@ def evaluate(
     """
     source = _source(qrels)
     run = runs_of(source, run)
-    return measures_.evaluate(_chosen(source, slices, nuggets), run, measures, **rules)
+    return evaluating.evaluate(_chosen(source, slices, nuggets), run, measures, **rules)
 
 
 def compare(
@@ -115,7 +116,7 @@ def compare(
     source = _source(qrels)
     runs = runs_of(source, runs)
     chosen = _chosen(source, slices, nuggets)
-    return measures_.compare(chosen, runs, measures, baseline=baseline, matters=matters, **rules)
+    return comparing.compare(chosen, runs, measures, baseline=baseline, matters=matters, **rules)
 
 
 def qrels_of_file(path: Path) -> NuggetQrels:

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures import compare
-from freshstack_dspy.measures.compare import compare_evaluations
+from freshstack_dspy.measures.compare import compare, compare_evaluations
 from freshstack_dspy.measures.decision import Decision, decide, questions_needed
 from freshstack_dspy.measures.evaluation import Values
 from freshstack_dspy.measures.ppi import Corrected
