@@ -105,11 +105,11 @@ def main() -> None:
             ("explain", made, query_id, chunk_id),
             ("evaluate", made, run),
             ("diagnose", made),
+            ("validate", made),
         ):
             took = freshstack(name, *words)
             shown = f"commands.{name}{' of a question' if words[1:] == [query_id] else ''}"
             report_command(shown, took, seconds=SECONDS, megabytes=MEGABYTES)
-        report_command("commands.validate", freshstack("validate", made))
 
 
 if __name__ == "__main__":
