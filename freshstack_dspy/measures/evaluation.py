@@ -363,12 +363,12 @@ def _measured(
         judged = qrels.judged(query, 1 if measure.family in all_grades else measure.rel)
         try:
             value = of_judged = measure(ranking, judged)
-            if condensed and measure.rel not in alone:
-                labelled = qrels.judged(query, measure.rel).chunks
-                alone[measure.rel] = tuple(filter(labelled.__contains__, ranking))
-            judged_only = alone.get(measure.rel, ranking)
-            if judged_only[: measure.k] != ranking[: measure.k] and measure.family != "Judged":
-                of_judged = measure(judged_only, judged)
+            if condensed and measure.family != "Judged":
+                if measure.rel not in alone:
+                    labelled = qrels.judged(query, measure.rel).chunks
+                    alone[measure.rel] = tuple(filter(labelled.__contains__, ranking))
+                if alone[measure.rel][: measure.k] != ranking[: measure.k]:
+                    of_judged = measure(alone[measure.rel], judged)
         except CollectionError as error:
             raise CollectionError(f"run {run.name!r:.200}, query {query!r:.200}: {error}") from None
         if value is None:
