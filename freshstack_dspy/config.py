@@ -308,7 +308,7 @@ class ChunkingConfig(Section):
     max_tokens: int = Field(default=512, ge=32, le=8192)
     boundaries: Boundaries = "packed"
     """`packed`: each chunk begins where the one before is as long as it may be. `stable`: a change
-    of a file moves the boundaries near it alone; chunks are some 5 % shorter."""
+    of a file moves the boundaries near it alone; chunks are 5 to 10 % shorter."""
     max_file_bytes: int = Field(default=1_000_000, ge=1)
 
 
