@@ -352,6 +352,7 @@ _DENIES = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,4}\s+")
 _CODE = re.compile(r"`([^`\n]+)`")
+_ANY_NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?!\w)")
 """A number by itself: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
@@ -441,6 +442,11 @@ def sentences(markdown: str) -> list[str]:
 def denies(text: str) -> bool:
     """Whether an English text denies something."""
     return bool(_DENIES.search(text))
+
+
+def numbers(text: str) -> tuple[str, ...]:
+    """The numbers of a text, also those within words, in order."""
+    return tuple(_ANY_NUMBER.findall(text))
 
 
 def denials(text: str) -> tuple[str, ...]:

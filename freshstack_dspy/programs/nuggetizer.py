@@ -1,7 +1,6 @@
 """Cut an accepted answer into nuggets, and flag near-duplicates among them."""
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ from freshstack_dspy.lm.typed import Prediction, Program
 from freshstack_dspy.records import Failure, Nugget, Query
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, misquotations
 from freshstack_dspy.signatures.question import ShownQuestion
-from freshstack_dspy.text import denies, find_quotation, jaccard, terms
+from freshstack_dspy.text import denies, find_quotation, jaccard, numbers, terms
 
 
 class Nuggets(Prediction):
@@ -69,8 +68,6 @@ def nugget_of(query: Query, number: int, text: str, call_id: str | None, **more:
 NEARLY_THE_SAME = 0.8
 """From which Jaccard index of their terms on two nuggets state nearly the same."""
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)*")
-
 
 def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
     """Flag each nugget that states nearly the same as an earlier one of its query.
@@ -109,4 +106,4 @@ def likeness(text: str, other: str) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _traits(text: str) -> tuple[frozenset[str], bool, frozenset[str]]:
-    return frozenset(_NUMBER.findall(text)), denies(text), frozenset(terms(text))
+    return frozenset(numbers(text)), denies(text), frozenset(terms(text))

@@ -10,7 +10,7 @@ import hashlib
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -23,8 +23,8 @@ from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.questions.masking import Masking
 from freshstack_dspy.questions.traces import Asking, askings_of, scores_of, spans_of
 from freshstack_dspy.records import Query
-from freshstack_dspy.rows import Row, decoded_cell, plain_name, read_csv, read_rows
-from freshstack_dspy.text import alike_pairs, clusters, denials, terms
+from freshstack_dspy.rows import Row, decoded_cell, given_rows, plain_name, read_csv, read_rows
+from freshstack_dspy.text import alike_pairs, clusters, denials, numbers, terms
 
 Retrieval = Literal["no results", "few results", "no click", "close scores", "sure"]
 """What a log says of the retrieval for a question: why it was unsure, or `sure`."""
@@ -46,7 +46,6 @@ _SYSTEM = re.compile(
     r"(?:assistant|chatbot|bot|agent|ai|expert)\b)",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _MARKS = re.compile(r"[#+*/=<>&|%^~@$\\!]+")
 """What tells C, C++ and C# apart, and != from ==."""
 _NAMES: dict[LogColumn, tuple[str, ...]] = {
@@ -70,14 +69,7 @@ _NAMES: dict[LogColumn, tuple[str, ...]] = {
         *("anonid",),
     ),
     "asked_at": (
-        "timestamp",
-        "@timestamp",
-        "time",
-        "datetime",
-        "date",
-        "askedat",
-        "createdat",
-        "ts",
+        *("timestamp", "@timestamp", "time", "datetime", "date", "askedat", "createdat", "ts"),
     ),
 }
 """What the columns of a table of searches are called, without case and marks; the first counts."""
@@ -108,6 +100,11 @@ class AskedQuestion(NamedTuple):
     probability: float = 1.0
     """With which it was drawn."""
 
+    @property
+    def weight(self) -> float:
+        """The askings that it stands for in a sample."""
+        return self.times / self.probability
+
 
 class LogReading(NamedTuple):
     """The questions of a log."""
@@ -127,7 +124,7 @@ class LogReading(NamedTuple):
 
     @property
     def queries(self) -> list[Query]:
-        """The sampled questions as queries, with their weights: times by probability."""
+        """The sampled questions as queries, with their weights."""
         return [_query(question) for question in self.sampled]
 
 
@@ -137,7 +134,7 @@ def _query(question: AskedQuestion) -> Query:
         query_id=question.query_id,
         title=question.text if "\n" not in question.text else "",
         body=question.text if "\n" in question.text else "",
-        weight=question.times / question.probability,
+        weight=question.weight,
         fields=fields | ({"retrieval": question.retrieval} if question.retrieval else {}),
     )
 
@@ -193,28 +190,25 @@ _ENDING = re.compile(r"\.(?:(?:jsonl|json|csv|tsv)(?:\.gz)?|parquet)$", re.IGNOR
 
 def _rows(config: QueriesConfig, progress: ReadProgress | None) -> Iterator[Row]:
     if config.rows is not None:
-        yield from (Row(f"queries.rows[{n}]", values) for n, values in enumerate(config.rows))
+        yield from given_rows(config.rows, config.place)
         return
     names = {*config.columns.values(), *chain.from_iterable(_NAMES.values())}
+    choose = functools.partial(_read_columns, config)
     for file in log_files(config):
         if re.search(r"\.[ct]sv(?:\.gz)?$", file.name, re.IGNORECASE):
-            yield from read_csv(file, names, _choose(config), progress)
+            yield from read_csv(file, names, choose, progress)
         else:
-            yield from read_rows(file, _choose(config), progress)
+            yield from read_rows(file, choose, progress)
 
 
-def _choose(config: QueriesConfig) -> Callable[[Collection[str], str], list[str]]:
+def _read_columns(config: QueriesConfig, present: Collection[str], file: str) -> list[str]:
     """Choose the columns of a table that are read: of a span all that says what was asked."""
-
-    def choose(present: Collection[str], file: str) -> list[str]:
-        if "context.trace_id" in present:
-            own = ("context.trace_id", "span_kind", "parent_id", "start_time")
-            return [name for name in present if name in own or name.startswith("attributes.")]
-        if {"input", "output"} <= {*present}:  # of Langfuse
-            return [*present]
-        return [*dict.fromkeys(columns_of(present, config.columns, file).values())]
-
-    return choose
+    if "context.trace_id" in present:
+        own = ("context.trace_id", "span_kind", "parent_id", "start_time")
+        return [name for name in present if name in own or name.startswith("attributes.")]
+    if {"input", "output"} <= {*present}:  # of Langfuse
+        return [*present]
+    return [*dict.fromkeys(columns_of(present, config.columns, file).values())]
 
 
 def columns_of(
@@ -243,8 +237,8 @@ def _matched(present: Iterable[str], named: Mapping[Any, str]) -> dict[LogColumn
     by_name = {plain_name(name): name for name in reversed([*present])}
     columns: dict[LogColumn, str] = {}
     for part, names in _NAMES.items():
-        like = [by_name[name] for name in names if name in by_name]
-        if column := named.get(part, like[0] if like else None):
+        usual = next((by_name[name] for name in names if name in by_name), None)
+        if column := named.get(part, usual):
             columns[part] = column
     return columns
 
@@ -509,14 +503,15 @@ def _key(text: str) -> bytes:
 
 def _marks(text: str) -> tuple[tuple[str, ...], ...]:
     """What questions that are nearly the same have in common: numbers, denials and marks."""
-    return (*_NUMBER.findall(text),), denials(text), (*_MARKS.findall(text),)
+    return numbers(text), denials(text), (*_MARKS.findall(text),)
 
 
 def _in_one_order(first: str, second: str) -> bool:
     """Whether the terms that two texts share are in the same order in both."""
-    one, other = terms(first), terms(second)
-    shared = {*one} & {*other}
-    return [t for t in one if t in shared] == [t for t in other if t in shared]
+    both = terms(first), terms(second)
+    shared = set.intersection(*map(set, both))
+    in_first, in_second = ([term for term in own if term in shared] for own in both)
+    return in_first == in_second
 
 
 def _signal(asking: Asking) -> Retrieval | None:
@@ -579,8 +574,8 @@ def sample_questions(
     most = min(number - bool(strata[1]), len(strata[0]))
     size = min(max(round(share * number), least), most)
     drawn: dict[str, float] = {}
-    for stratum, of in zip(strata, (size, number - size), strict=True):
-        drawn |= _drawn(stratum, of, seed)
+    for stratum, stratum_size in zip(strata, (size, number - size), strict=True):
+        drawn |= _drawn(stratum, stratum_size, seed)
     return [
         question._replace(probability=drawn[question.query_id])
         for question in questions

@@ -17,18 +17,15 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.rows import Row, decoded_cell
 
 NO_MESSAGE = "no message of a user"
 """Why an input is no question: its messages are those of a system, a tool or a model."""
 _INPUTS = (
     *("langfuse.trace.input", "langfuse.observation.input", "input.value", "gen_ai.input.messages"),
-    *(
-        "llm.input_messages",
-        "gen_ai.retrieval.query.text",
-        "traceloop.entity.input",
-        "gen_ai.prompt",
-    ),
+    *("llm.input_messages", "gen_ai.retrieval.query.text", "traceloop.entity.input"),
+    "gen_ai.prompt",
 )
 _OUTPUTS = (
     *("langfuse.trace.output", "langfuse.observation.output", "output.value"),
@@ -104,12 +101,12 @@ def spans_of(row: Row) -> list[Span] | None:
     if isinstance(context, dict) and "trace_id" in context:
         return [_span(row, str(context["trace_id"]), _flat(row.inner("attributes").values))]
     if "context.trace_id" in values:
-        given = {
+        attributes = {
             name.removeprefix("attributes."): value
             for name, value in values.items()
             if name.startswith("attributes.")
         }
-        return [_span(row, str(values["context.trace_id"]), given)]
+        return [_span(row, str(values["context.trace_id"]), attributes)]
     return _langfuse(row)
 
 
@@ -141,8 +138,8 @@ def _otlp(row: Row) -> Iterator[Span]:
     for resource in row.inners("resourceSpans"):
         for scope in resource.inners("scopeSpans"):
             for span in scope.inners("spans"):
-                given = span.inners("attributes") if span.has("attributes") else ()
-                attributes = {each.text("key"): _any(each.values.get("value")) for each in given}
+                pairs = span.inners("attributes") if span.has("attributes") else ()
+                attributes = {pair.text("key"): _value(pair.values.get("value")) for pair in pairs}
                 yield Span(
                     span.text("traceId"),
                     not span.values.get("parentSpanId"),
@@ -152,15 +149,15 @@ def _otlp(row: Row) -> Iterator[Span]:
                 )
 
 
-def _any(value: Any) -> Any:
+def _value(value: Any) -> Any:
     """Read an `AnyValue` of OTLP."""
     if not isinstance(value, dict) or not value:
         return None
     kind, inner = next(iter(value.items()))
     if kind == "arrayValue":
-        return [_any(each) for each in inner.get("values", ())]
+        return [_value(each) for each in inner.get("values", ())]
     if kind == "kvlistValue":
-        return {each["key"]: _any(each.get("value")) for each in inner.get("values", ())}
+        return {each["key"]: _value(each.get("value")) for each in inner.get("values", ())}
     return int(inner) if kind == "intValue" else inner  # whole numbers are texts in it
 
 
@@ -312,7 +309,6 @@ def _instant(start: str) -> datetime | None:
     if start.isdecimal():
         return datetime.fromtimestamp(int(start) / 1e9, UTC)
     try:
-        time = datetime.fromisoformat(start)
+        return instant(start)
     except ValueError:
         return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,13 +1,12 @@
 """Near-duplicates: which questions ask nearly the same, and which chunks say nearly the same."""
 
 import functools
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from freshstack_dspy.records import Chunk, Nugget
-from freshstack_dspy.text import alike_pairs, denials, jaccard, terms
+from freshstack_dspy.text import alike_pairs, denials, jaccard, numbers, terms
 
 MOST_LISTED = 20
 """The most ids listed for each text: a thousand equal texts would each list a thousand."""
@@ -15,7 +14,6 @@ LEAST_TERMS = 10
 """The fewest terms of a body that is compared without its title: "Please help, thanks" is common."""
 NEARLY_THE_SAME = 0.9
 """From which Jaccard index of their runs of three words on two chunks say nearly the same."""
-_NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
 
 class Asked(Protocol):
@@ -81,7 +79,7 @@ def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, 
     earlier: dict[str, Chunk] = {}
     for chunk in chunks:
         text = chunk.passage
-        marks = (chunk.headings, tuple(_NUMBER.findall(text)), denials(text))
+        marks = (chunk.headings, numbers(text), denials(text))
         alike = firsts.setdefault(marks, [])
         same = next((first for first in alike if _say_the_same(first, chunk, wanted)), None)
         if same is None:

@@ -153,8 +153,8 @@ def read_page(place: str, reading: QueryReading, limit: int) -> Page:
 
 def log_page(config: QueriesConfig, log: LogReading, limit: int) -> Page:
     """Give what a log holds: counts, what was masked and merged, the sample and its first questions."""
-    all_of, drawn = log.questions, log.sampled
-    times = sum(question.times for question in all_of)
+    questions, drawn = log.questions, log.sampled
+    times = sum(question.times for question in questions)
     counts: list[tuple[str, float]] = [
         ("traces" if log.kind == "traces" else "rows", log.askings),
         *((f"− {reason}", number) for reason, number in log.rejected.items()),
@@ -167,14 +167,12 @@ def log_page(config: QueriesConfig, log: LogReading, limit: int) -> Page:
     strata = [
         (
             label or "not known",
-            sum(each.retrieval == label for each in all_of),
-            Value(
-                sum(each.times for each in all_of if each.retrieval == label) / times, form=".1%"
-            ),
-            sum(each.retrieval == label for each in drawn),
+            len(stratum),
+            Value(sum(question.times for question in stratum) / times, form=".1%"),
+            sum(question.retrieval == label for question in drawn),
         )
         for label in (*RETRIEVAL, None)
-        if any(each.retrieval == label for each in all_of)
+        if (stratum := [question for question in questions if question.retrieval == label])
     ]
     merged = [
         (f"{each.times:g}", cut(each.text, _SHORT), "\n".join(cut(o, _SHORT) for o in each.others))
@@ -182,25 +180,20 @@ def log_page(config: QueriesConfig, log: LogReading, limit: int) -> Page:
         if each.others
     ]
     shown = [
-        (
-            each.query_id,
-            f"{each.times:g}",
-            f"{each.times / each.probability:.4g}",
-            cut(each.text, _SHORT),
-        )
+        (each.query_id, f"{each.times:g}", f"{each.weight:.4g}", cut(each.text, _SHORT))
         for each in drawn[:limit]
     ]
     off = "nothing is masked: [queries] mask = false" if config.mask is False else ""
-    none = "" if masked or off else f"nothing to mask was found, by the rules {', '.join(RULES)}"
+    clean = "" if masked or off else f"nothing to mask was found, by the rules {', '.join(RULES)}"
     weights = (
         "weight: the askings that a question stands for, times asked ÷ probability of its draw"
     )
     return Page(
-        f"{config.place}: {counted(len(all_of), 'question')}, asked {times:,.0f} times",
+        f"{config.place}: {counted(len(questions), 'question')}, asked {times:,.0f} times",
         (
             Table(("in the log", "number"), counts),
             *([Table(("masked", "places", "as in"), masked)] if masked else ()),
-            *notes(off, none),
+            *notes(off, clean),
             Table(("retrieval", "questions", "of what is asked", "to build with"), strata),
             *([Table(("times", "question", "also asked as"), merged[:limit])] if merged else ()),
             Table(("query_id", "times", "weight", "question"), shown, ids=(0,)),
@@ -211,16 +204,13 @@ def log_page(config: QueriesConfig, log: LogReading, limit: int) -> Page:
             "askings": log.askings,
             "rejected": log.rejected,
             "masked": {rule: each._asdict() for rule, each in log.masked.items()},
-            "questions": len(all_of),
+            "questions": len(questions),
             "times": times,
             "sampled": [each._asdict() for each in drawn],
         },
         rows=Table(
             ("query_id", "times", "probability", "weight", "retrieval", "question"),
-            [
-                (q.query_id, q.times, q.probability, q.times / q.probability, q.retrieval, q.text)
-                for q in drawn
-            ],
+            [(q.query_id, q.times, q.probability, q.weight, q.retrieval, q.text) for q in drawn],
         ),
     )
 
