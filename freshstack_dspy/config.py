@@ -109,7 +109,7 @@ QueryColumn = Literal[
     "answer_licence",
 ]
 LogColumn = Literal["title", "weight", "results", "clicks", "scores", "session", "asked_at"]
-"""What the columns of a log hold: `title` the query, `weight` how often it was searched for."""
+"""What the columns of a log hold: `title` is the query, `weight` how often it was asked."""
 KeptKind = Literal["generated", "minified", "vendored", "data", "licence"]
 
 
@@ -164,7 +164,7 @@ class QueriesConfig(Section):
     limit: int | None = Field(default=None, ge=1)
     """Keep this many at most: the first in order of their ids."""
     columns: dict[QueryColumn | LogColumn, str] = Field(default_factory=dict)
-    """For tables and logs: under which name each part of a query is there."""
+    """For tables and logs: the column that holds each part of a query."""
     fields: tuple[str, ...] | None = None
     """For tables: which other columns are kept with a query, as groups; None: all."""
     site: str | None = None
@@ -184,8 +184,8 @@ class QueriesConfig(Section):
     mask: dict[str, str | Literal[False]] | Literal[False] = Field(
         default_factory=dict, exclude_if=_is_unset
     )
-    """For `log`: regular expressions of one's own by name, that are masked as personal data is, and
-    `false` for rules that are not applied; `mask = false` masks nothing."""
+    """For `log`: your own regular expressions by name, masked as personal data is, or `false` to turn
+    a rule off; `mask = false` masks nothing."""
     seed: int = 0
     """For `synthetic`: decides in which order chunks are sampled. For `log`: what is sampled."""
     chunks: int = Field(default=1, ge=1, le=10)
@@ -307,8 +307,8 @@ class ChunkingConfig(Section):
 
     max_tokens: int = Field(default=512, ge=32, le=8192)
     boundaries: Boundaries = "packed"
-    """`packed`: each chunk begins where the one before is as long as it may be. `stable`: a change
-    of a file moves the boundaries near it alone; chunks are 5 to 10 % shorter."""
+    """`packed`: each chunk is as long as it may be. `stable`: a change of a file moves only the
+    boundaries near it; chunks are 5 to 10 % shorter."""
     max_file_bytes: int = Field(default=1_000_000, ge=1)
 
 
@@ -780,8 +780,8 @@ class JudgeConfig(Section):
     duplicates: Literal["share", "judge"] = "share"
     """Whether pooled chunks of one query that say the same share one judgment, or each is judged."""
     edited: Literal["follow", "judge"] = Field(default="follow", exclude_if="follow".__eq__)
-    """Whether a label of support stays with its quoted words where the chunk around them was edited,
-    or the chunk is judged again."""
+    """What happens to a label of support if its chunk was edited around the quoted words: `follow`
+    keeps it with the words, `judge` judges the chunk again."""
     model: RoleModel = Field(default=None, exclude_if=_is_none)
     """The model that judges support and relevance, and rates and compares answers."""
 

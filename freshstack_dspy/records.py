@@ -234,8 +234,8 @@ class Judgment(Record):
     probability: float | None = Field(default=None, ge=0, le=1, exclude_if=_is_none)
     """How probable support is, where the judge says it."""
     followed_from: str | None = Field(default=None, exclude_if=_is_none)
-    """The chunk that was judged, which an earlier revision of the file had: the label followed the
-    words at `evidence` into this one, whose other words the judge has not seen."""
+    """The chunk of an earlier revision of the file that was judged: the label followed the words at
+    `evidence` into this chunk, whose other words the judge has not seen."""
 
     @model_validator(mode="after")
     def _label_only_when_ok(self) -> Self:
@@ -463,7 +463,7 @@ class Query(Record):
     fields: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
     """Other columns of the table that it is from, by name; no step is shown them."""
     weight: float | None = Field(default=None, gt=0, allow_inf_nan=False, exclude_if=_is_none)
-    """How many askings by users it stands for in means; None: one. See `sample_questions`."""
+    """How often users asked it, its weight in means; None: once. See `sample_questions`."""
 
     @property
     def text(self) -> str:

@@ -64,7 +64,7 @@ def gate(
         ranked = {chunk for scores in each.scores.values() for chunk in scores}
         if unknown := sorted(ranked - collection.corpus.ids):
             number = counted(len(unknown), "chunk")
-            why = f"the collection lacks {number} of the {what}, as {unknown[0]}"
+            why = f"the collection lacks {number} of the {what}, such as {unknown[0]}"
             return _changed(why, Text("run that retriever again on the documents as they are now"))
     names = {"baseline": old, "new": new}
     comparison = fs.compare(collection, names, measure, baseline="baseline", matters=matters)

@@ -55,14 +55,14 @@ class Decision(Record):
     """The lower end of the decision's interval; None with fewer than two questions."""
     high: float | None = None
     basis: Literal["judge", "people"] = "judge"
-    """Whose labels the values are by: the judge's, or the judge's corrected by people's."""
+    """Whose labels the values rest on: the judge's, or the judge's corrected by people's."""
     queries: int
     pairs: int
     """How many pairs of runs are decided between; the interval allows for all of them."""
     more_queries: int | None = None
     """For `cannot tell yet`: about how many more questions of this kind decide it four times in five
-    if there is no difference, or one of at least twice what matters; None if it is near to what
-    matters although there are as many."""
+    if there is no difference, or one of at least twice what matters; None if the difference is near
+    what matters, so that more questions may not decide it."""
     more_queries_as_observed: int | None = None
     """The same if the true difference is the observed one; None where that is more than a million,
     and for values corrected by people's labels."""
@@ -71,7 +71,7 @@ class Decision(Record):
     unknown."""
     labels: int | None = None
     """About how many more labels by people decide it, or make the collection calibrated, four times
-    in five; None where they are not what is missing, or no number can be forecast."""
+    in five; None if something else is missing, or no number can be forecast."""
     minutes: float | None = None
     """What `labels` take, at the median time of the labels that there are; None if unknown."""
     reason: str
@@ -88,7 +88,7 @@ class Decision(Record):
 
 
 def check_matters(matters: float) -> None:
-    """Raise a ConfigError where `matters` is no difference that means can have."""
+    """Raise a ConfigError unless `matters` is a difference that means can have."""
     if not 0 < matters < math.inf:
         raise ConfigError(f"matters is {matters}; it is a difference of means, above 0, as .02")
 

@@ -91,8 +91,8 @@ class Values(Record):
     questions: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """The texts of the queries, where they are known; written nowhere."""
     weights: dict[str, float] = Field(default_factory=dict, exclude=True, repr=False)
-    """How many askings by users a query stands for in every mean; one that is missing, one. Written
-    with the queries."""
+    """How often users asked each query, its weight in every mean; 1 where missing. Written with the
+    queries."""
     about: About = Field(default_factory=About, exclude=True, repr=False)
     """The judgments; written nowhere."""
 

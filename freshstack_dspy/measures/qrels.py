@@ -274,10 +274,10 @@ class People(Record):
     labels: int = 0
     """How many there are."""
     needed: int | None = None
-    """How many it takes in all, so that it is calibrated four times in five; None where it is, or no
-    number would do."""
+    """How many labels in all calibrate it four times in five; None if it is calibrated already, or no
+    number is enough."""
     kappa: float | None = None
-    """The kappa that this forecast takes: the observed one, or without labels one like others'."""
+    """The kappa that this forecast assumes: the observed one, or without labels a default."""
     seconds: float | None = None
     """The median time that a label took; None if that is not known."""
     pairs: float = 0.0
@@ -357,7 +357,7 @@ class NuggetQrels:
     questions: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The text of each query, where it is known."""
     weights: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """How many askings by users a query stands for in means; one that is missing, one."""
+    """How often users asked each query, its weight in means; 1 where missing."""
     about: About = field(default_factory=About, compare=False)
     spans: Callable[[], Spans] | None = field(default=None, compare=False)
     """Gives, each time the same, where chunks and evidence are in the files of the collection; None

@@ -56,7 +56,7 @@ class Weighted(NamedTuple):
 
     terms: list[float]
     """n w v / W for each value v of weight w, with n values and W the sum of their weights: their
-    mean is the weighted mean, and what is 0 stays 0."""
+    mean is the weighted mean, and zeros stay 0."""
     linearized: list[float]
     """m + n w (v - m) / W, where m is the weighted mean: their standard deviation by √n is its
     standard error."""
@@ -84,7 +84,7 @@ def weighted(values: Sequence[float], weights: Sequence[float] = ()) -> Weighted
 
 
 def in_order(weights: Mapping[str, float], queries: Iterable[str]) -> list[float]:
-    """Give the weights of queries, 1 where none is known; nothing where there are no weights."""
+    """Give the weights of queries, 1 where one has none; an empty list if there are no weights."""
     return [weights.get(query, 1.0) for query in queries] if weights else []
 
 

@@ -1,7 +1,7 @@
-"""The questions of a log: what users asked a search or a system, each once, with how often.
+"""The questions of a log: what users asked a search or a system, each once, and how often.
 
 A log is a table of searches, or the exported traces of `traces`; its first rows tell which. Questions
-in the same words are one; their number is its weight. Everything is masked before it is compared.
+in the same words are one question; their number is its weight. Everything is masked before it is compared.
 Memory grows with the different questions, not with the lines.
 """
 
@@ -30,11 +30,11 @@ Retrieval = Literal["no results", "few results", "no click", "close scores", "su
 """What a log says of the retrieval for a question: why it was unsure, or `sure`."""
 RETRIEVAL: tuple[Retrieval, ...] = get_args(Retrieval)
 NEAR = 0.9
-"""From which Jaccard index of their terms on two questions are one."""
+"""Two questions are one from this Jaccard index of their terms on."""
 OVERSAMPLED = 2.0
 """How many times as likely a question is drawn where retrieval was unsure."""
 _FEW = 3
-"""Fewer results are few."""
+"""Retrieval with fewer results was unsure."""
 _TOP = 10
 """The first score is compared with that of this place."""
 _LONGEST = 4_000
@@ -98,7 +98,7 @@ class AskedQuestion(NamedTuple):
     answer: str = ""
     """What the system answered the first time, where that was asked for."""
     probability: float = 1.0
-    """With which it was drawn."""
+    """The probability with which it was drawn."""
 
     @property
     def weight(self) -> float:
@@ -114,7 +114,7 @@ class LogReading(NamedTuple):
     askings: int
     """Rows of a table, or traces."""
     rejected: dict[str, int]
-    """How many of them are no question, and how many repeat one, by reason."""
+    """How many of them are not questions, or repeat one, by reason."""
     masked: dict[str, Masked]
     """By rule."""
     questions: tuple[AskedQuestion, ...]

@@ -1,7 +1,7 @@
 """Personal data and secrets in what users typed: found by rules, masked, and counted.
 
 Each rule is an expression, and for numbers a check, so that versions, hashes and other numbers of
-code stay as they are. Names of people are found by no rule.
+code stay as they are. No rule finds names of people.
 """
 
 import functools
@@ -39,7 +39,7 @@ def _is_iban(text: str) -> bool:
 
 
 _VERSION_PARTS = 32
-"""Four numbers that are all below this are taken for a version: one address in 4,096 is such."""
+"""Four numbers all below this are taken for a version; one address in 4,096 looks like one."""
 
 
 def _is_address(text: str) -> bool:
@@ -119,7 +119,7 @@ RULES: dict[str, Rule] = {
         re.compile(r"(?:/home/|/Users/|\b[A-Za-z]:\\+Users\\+)(?P<secret>[\w.-]+)")
     ),
 }
-"""By name, in the order in which they are tried; what one has masked, the next ones do not see."""
+"""By name, in the order in which they are applied; later rules do not see what earlier ones masked."""
 _MAY_HOLD = re.compile(r"[@:=/\\]|\d\d|[-_.]\w{8}|-----")
 """What a text has if any rule of `RULES` matches it: most questions have nothing of it."""
 

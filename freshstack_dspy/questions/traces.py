@@ -2,7 +2,7 @@
 
 A trace is one asking. Its question is the input of its root; without one, that of the first step
 that is no model's and no tool's; else the last message of a user to a model. What the system answered
-is kept apart: it is nobody's accepted answer.
+is kept apart: it is not an accepted answer.
 
 Sources:
     https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/ (OTLP JSON),
@@ -21,7 +21,7 @@ from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.rows import Row, decoded_cell
 
 NO_MESSAGE = "no message of a user"
-"""Why an input is no question: its messages are those of a system, a tool or a model."""
+"""Why an input is not a question: its messages are from a system, a tool or a model."""
 _INPUTS = (
     *("langfuse.trace.input", "langfuse.observation.input", "input.value", "gen_ai.input.messages"),
     *("llm.input_messages", "gen_ai.retrieval.query.text", "traceloop.entity.input"),

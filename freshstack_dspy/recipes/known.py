@@ -2,8 +2,8 @@
 
 A judgment is identified by what the judge was shown: the question with its tags and date, the
 nugget, and the chunk with its path and headings; ids may differ. A label of support also follows
-its evidence into a chunk that was edited around it: it rests on the quoted words alone. That the
-judge is the same is checked before (`make.check_reusable`). Nuggets and expansions are those of a
+its evidence into a chunk that was edited around it: it rests on the quoted words alone. Before,
+`make.check_reusable` checks that the judge is the same. Nuggets and expansions are those of a
 question that is shown alike and has the same answer.
 """
 
@@ -58,7 +58,7 @@ def _versions(
 ) -> dict[str, tuple[list[str], list[Chunk]]]:
     """By the id of each edited chunk, the texts that its file had, and the chunks that it has.
 
-    A file that is gone is looked for in the new files of its name.
+    For a file that is gone, these are the chunks of new files of its name.
     """
     if not edited:
         return {}
