@@ -36,6 +36,7 @@ from freshstack_dspy.measures.statistics import (
     Estimate,
     Interval,
     Significance,
+    Weighted,
     adjust,
     detectable_difference,
     deviation,
@@ -375,12 +376,10 @@ def compare_evaluations(
         alone = _tested(evaluations, compared, judged_only=True)
     dry_run = any(values.dry_run for values in evaluations.values())
     tests = sum(each.adjusted_p is not None for each in tested)
-    weights = weights_of(evaluations)
     differences = []
     for (measure, run, against), each, judged in zip(compared, tested, alone, strict=True):
         column = list(each.per_query.values())
-        values = weighted(column, in_order(weights, each.per_query))
-        spread = deviation(values.linearized) if len(column) > 1 else 0.0
+        spread = deviation(each.prepared.linearized) if len(column) > 1 else 0.0
         shared = each.verdict == judged.verdict
         differences.append(
             RunDifference(
@@ -391,7 +390,7 @@ def compare_evaluations(
                 left_out=each.left_out,
                 interval=each.mean,
                 deviation=spread,
-                effect_size=fmean(values.terms) / spread if spread else None,
+                effect_size=fmean(each.prepared.terms) / spread if spread else None,
                 wins=sum(difference > 0 for difference in column),
                 ties=column.count(0),
                 losses=sum(difference < 0 for difference in column),
@@ -455,11 +454,11 @@ def _decision(
     corrected: Corrected | None = None,
 ) -> Decision:
     by_people = corrected is not None and corrected.wide_low is not None
-    weights = weights_of(evaluations)
     return decide(
         difference.measure,
         (difference.run, difference.against),
-        weighted([*difference.per_query.values()], in_order(weights, difference.per_query)),
+        [*difference.per_query.values()],
+        weights=in_order(weights_of(evaluations), difference.per_query),
         matters=matters,
         pairs=pairs,
         blocked=_blocked(evaluations, difference, by_people=by_people),
@@ -486,6 +485,7 @@ class _Tested(NamedTuple):
     """One difference of a family of tests."""
 
     per_query: dict[str, float]
+    prepared: Weighted
     left_out: int
     mean: Interval
     test: Significance
@@ -514,16 +514,13 @@ def _tested(
         left_out.append(len(values.keys() ^ others.keys()))
         columns.append(_differences(values, others))
     weights = weights_of(evaluations)
-    tests = permutation_tests(
-        [weighted([*column.values()], in_order(weights, column)).terms for column in columns]
-    )
+    prepared = [weighted([*column.values()], in_order(weights, column)) for column in columns]
+    tests = permutation_tests([each.terms for each in prepared])
     p_values = [test.p_value for test in tests if test.p_value is not None]
-    adjusted = iter(adjust(p_values))
-    means = mean_intervals(dict(enumerate(columns)), weights=weights)
-    return [
-        _Tested(column, out, means[n], test, None if test.p_value is None else next(adjusted))
-        for n, (column, out, test) in enumerate(zip(columns, left_out, tests, strict=True))
-    ]
+    left = iter(adjust(p_values))
+    adjusted = [None if test.p_value is None else next(left) for test in tests]
+    means = mean_intervals(dict(enumerate(columns)), weights=weights).values()
+    return [*map(_Tested, columns, prepared, left_out, means, tests, adjusted)]
 
 
 def weights_of(evaluations: Mapping[str, Values]) -> dict[str, float]:

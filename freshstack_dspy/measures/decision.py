@@ -96,8 +96,9 @@ def check_matters(matters: float) -> None:
 def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests on
     measure: str,
     pair: tuple[str, str],
-    differences: Sequence[float] | Weighted,
+    differences: Sequence[float],
     *,
+    weights: Sequence[float] = (),
     matters: float = MATTERS,
     pairs: int = 1,
     blocked: Blocked | None = None,
@@ -127,8 +128,8 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
     Args:
         measure: What is compared.
         pair: The names of the runs; the second's values were subtracted.
-        differences: One for each query that has a value in both; prepared by `weighted`, for a
-            weighted mean, whose standard error is linearized.
+        differences: One for each query that has a value in both.
+        weights: Those of the queries, for a weighted mean, whose standard error is linearized.
         matters: The smallest difference that matters, above 0.
         pairs: How many pairs are decided between.
         blocked: Why the values decide nothing, if so.
@@ -138,7 +139,7 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
         about: What they rest on.
     """
     about = about or About()
-    prepared = differences if isinstance(differences, Weighted) else weighted(differences)
+    prepared = weighted(differences, weights)
     differences = prepared.terms
     n, mean = len(differences), fmean(differences) if differences else 0.0
     low = high = None
@@ -274,12 +275,12 @@ def _labels_or_questions(decision: Decision, corrected: Corrected, about: About)
     items, labelled, pairs = corrected.items, corrected.labelled, about.people.pairs
     ends = [corrected.low, corrected.high, corrected.wide_low, corrected.wide_high]
     low, high, wide_low, wide_high = (end or 0.0 for end in ends)
-    these, wide = ((high - low) / 2) ** 2, ((wide_high - wide_low) / 2) ** 2
+    narrow, wide = ((high - low) / 2) ** 2, ((wide_high - wide_low) / 2) ** 2
     critical = _critical(decision.pairs)
     aim = (decision.matters * critical / (critical + float(ndtri((1 + _POWER) / 2)))) ** 2
     if wide <= aim:
         return {}
-    if these and (room := (aim - (wide - these)) / these) > 0:
+    if narrow and (room := (aim - (wide - narrow)) / narrow) > 0:
         needed = math.ceil(1 / (1 / items + room * (1 / labelled - 1 / items)))
         return {"labels": math.ceil((needed - labelled) * pairs)}
     more = math.ceil(items * (wide / aim - 1))
@@ -334,10 +335,10 @@ def _reason(decision: Decision, about: About) -> str:
     if decision.blocked is not None:
         return blocked[decision.blocked]
     ends = f"[{decision.low:+.3f}, {decision.high:+.3f}]"
-    by = ", corrected by people's labels," if decision.basis == "people" else ""
+    corrected = ", corrected by people's labels," if decision.basis == "people" else ""
     said = (
-        f"{decision.measure} of {run} minus {against}{by} is {decision.difference:+.3f} {ends} on "
-        f"{counted(decision.queries, 'question')}"
+        f"{decision.measure} of {run} minus {against}{corrected} is {decision.difference:+.3f} "
+        f"{ends} on {counted(decision.queries, 'question')}"
         f"{', each as often as it was asked' * bool(about.weighted)}"
     )
     if decision.outcome == "ship":
@@ -376,9 +377,9 @@ def _settled_by(decision: Decision, about: About) -> str:
             f"that is near the {decision.matters:g} that matters: about {rest} more questions like "
             "these would tell four times in five if it is as observed"
         )
-    about_ = "about" if observed and observed <= more else "at least about"
+    bound = "about" if observed and observed <= more else "at least about"
     return (
-        f"{about_} {questions} would tell four times in five if there is no difference, and "
+        f"{bound} {questions} would tell four times in five if there is no difference, and "
         f"{rest} if it is as observed"
     )
 

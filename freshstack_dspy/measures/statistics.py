@@ -194,8 +194,8 @@ def mean_intervals(
             array = np.concatenate([array * by_weight, by_weight])
 
         def means(sums: "Array", names: list[K] = names, length: int = length) -> dict[K, "Array"]:
-            of = sums.T[len(names) :] if weights else length or math.nan
-            return dict(zip(names, sums.T[: len(names)] / of, strict=True))
+            divisors = sums.T[len(names) :] if weights else length or math.nan
+            return dict(zip(names, sums.T[: len(names)] / divisors, strict=True))
 
         intervals |= bootstrap(array.T, means, resamples=resamples)
     return {  # the mean is exactly rounded

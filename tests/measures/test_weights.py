@@ -60,7 +60,7 @@ def test_equal_weights_change_nothing(asked: dict[str, tuple[float, int]], weigh
             )
     column = list(values.values())
     equal, plain = (
-        decide("m", ("a", "b"), weighted(column, each)) for each in ([weight] * len(column), ())
+        decide("m", ("a", "b"), column, weights=each) for each in ([weight] * len(column), ())
     )
     assert [equal.low, equal.high] == pytest.approx([plain.low, plain.high], abs=1e-9)
 
