@@ -5,7 +5,6 @@ And rows in memory: dictionaries, records and data frames.
 
 import ast
 import csv
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Ids
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import (
@@ -279,7 +279,7 @@ def decoded_cell(value: Any) -> Any:
     """Read a list or object that a table holds as text, as JSON or as Python writes it."""
     if isinstance(value, str) and value[:1] + value[-1:] in ("[]", "{}"):
         try:
-            return json.loads(value)
+            return from_json(value)  # bounded in depth
         except ValueError:
             try:
                 return ast.literal_eval(value)

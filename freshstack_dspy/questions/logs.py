@@ -160,7 +160,14 @@ def read_log(
         ConfigError: A rule or column that was named is not there.
     """
     asked = _Asked(config, answers=answers)
-    rows = _rows(config, progress)
+    try:
+        return _read(config, asked, _rows(config, progress))
+    except SourceError as error:  # it may quote a cell
+        place, colon, fault = str(error).partition(": ")
+        raise SourceError(f"{place}{colon}{asked.mask(fault)[0]}") from None
+
+
+def _read(config: QueriesConfig, asked: "_Asked", rows: Iterator[Row]) -> LogReading:
     first = next(rows, None)
     if first is None:
         raise SourceError(f"{config.place}: holds no row")
@@ -250,6 +257,10 @@ def _searches(rows: Iterable[Row], config: QueriesConfig) -> Iterator[Asking]:
         if not known:
             known[present] = columns_of(present, config.columns, row.place)
         if present not in known:
+            if spans_of(row) is not None:
+                raise SourceError(
+                    f"{row.place}: a trace, and the first rows are searches; read them apart"
+                )
             known[present] = _matched(present, config.columns)
         yield _search(row, known[present])
 
@@ -306,7 +317,7 @@ def _time(row: Row, columns: Mapping[LogColumn, str], value: Any) -> datetime | 
             seconds = float(value)
             return datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
         return _parsed(str(value))
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # the last two: a time that is out of range
         allowed = "an ISO 8601 date and time, or seconds since 1970"
         raise row.fault(columns["asked_at"], allowed) from None
 
@@ -327,7 +338,7 @@ class _Asked:
         self._since, self._until = (
             None if each is None else instant(each) for each in (config.since, config.until)
         )
-        self._mask = Masking(config.mask)
+        self.mask = Masking(config.mask)
         self._place_of: dict[bytes, int] = {}
         self._texts: list[str] = []
         self._ids: list[bytes] = []
@@ -345,7 +356,11 @@ class _Asked:
     def take(self, asking: Asking) -> None:
         """Count what was asked, or why it is no question."""
         self._askings += 1
-        text, masked = self._mask((asking.text or "").strip())
+        text = (asking.text or "").strip()
+        if len(text) > _LONGEST:
+            self._rejected[f"longer than {_LONGEST:,} characters"] += 1
+            return
+        text, masked = self.mask(text)
         key = self._key(text)
         reason = asking.reason if asking.text is None else self._reason(text, key, asking)
         if reason:
@@ -376,7 +391,6 @@ class _Asked:
         since, until, at = self._since, self._until, asking.at
         rules = (
             (not text, "no question"),
-            (len(text) > _LONGEST, f"longer than {_LONGEST:,} characters"),
             (not key, "no word to search for"),
             (_SYSTEM.match(text), "a system prompt"),
             (at is None and (since or until), "no date to compare with since and until"),
@@ -405,7 +419,7 @@ class _Asked:
             counts["gap"][place] += abs(top[0] - top[-1]) / largest * asking.times
             counts["gaps"][place] += asking.times
         if self._answers is not None and asking.answer:
-            self._answers.setdefault(place, self._mask(asking.answer)[0])
+            self._answers.setdefault(place, self.mask(asking.answer)[0])
 
     # Of all
 

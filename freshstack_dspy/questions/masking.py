@@ -59,27 +59,30 @@ def _is_phone(text: str) -> bool:
 RULES: dict[str, Rule] = {
     "private_key": Rule(
         re.compile(
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
             re.DOTALL,
         )
     ),
     "jwt": Rule(re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")),
     "api_key": Rule(
         re.compile(
-            r"\b(?:(?:sk|pk|rk)[-_](?=[\w-]*\d)[\w-]{16,}|gh[opsur]_\w{20,}|github_pat_\w{20,}|"
+            r"\b(?:(?:[spr]k|gsk|xai|lsv2|whsec|nvapi|pplx|tvly)[-_](?=[\w-]{0,99}\d)[\w-]{16,}|"
+            r"gh[opsur]_\w{20,}|github_pat_\w{20,}|"
             r"glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z\d]{16}|AIza[\w-]{30,}|"
             r"hf_[A-Za-z\d]{20,}|npm_[A-Za-z\d]{30,}|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,})"
         )
     ),
     "secret": Rule(
         re.compile(
-            r"(?i:\b(?:bearer|basic)\s+(?=[\w+/=.-]{16})(?=\S*\d)|(?:password|passwd|pwd|secret|"
-            r"api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|client[_-]?secret)[\"']?\s*"
-            r"[:=]\s*[\"']?(?=[^\s\"',;]*[\d!@#$%^&*+/]))(?P<secret>[^\s\"',;&]{6,})"
+            r"(?i:(?:\b(?:bearer|basic)\s+|token[\"']?\s*[:=]\s*[\"']?)(?=[\w+/=.:-]{16})(?=\S{0,99}\d)|"
+            r"(?:password|passwd|pwd|secret|api[ _-]?key|acc(?:ess|ount)[_-]?key|"
+            r"(?:auth|access)[_-]?token)[\"']?\s*[:=]\s*[\"']?(?=[^\s\"',;]{0,99}[\d!@#$%^&*+/]))"
+            r"(?P<secret>[^\s\"',;&]{6,})"
         )
     ),
     "url_login": Rule(
-        re.compile(r"\b[a-z][a-z\d+.-]*://(?P<secret>[^\s/@:?#]+:[^\s/@]+)@", re.IGNORECASE)
+        re.compile(r"\b[a-z][a-z\d+.-]{0,30}://(?P<secret>[^\s/@:?#]*:[^\s/@]+)@", re.IGNORECASE)
     ),
     "url_token": Rule(
         re.compile(
@@ -88,7 +91,9 @@ RULES: dict[str, Rule] = {
             re.IGNORECASE,
         )
     ),
-    "email": Rule(re.compile(r"\b(?!git@)[\w.%+-]+@(?:[A-Za-z\d-]+\.)+[A-Za-z]{2,24}\b")),
+    "email": Rule(
+        re.compile(r"(?<![\w.%+-])(?!git@)[\w.%+-]++@(?:(?:[^\W_]|-)+\.)+[^\W\d_]{2,24}\b")
+    ),
     "uuid": Rule(re.compile(r"\b[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}\b", re.IGNORECASE)),
     "iban": Rule(
         re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,4})?\b"), _is_iban
@@ -116,11 +121,14 @@ RULES: dict[str, Rule] = {
         _is_phone,
     ),
     "user_folder": Rule(
-        re.compile(r"(?:/home/|/Users/|\b[A-Za-z]:\\+Users\\+)(?P<secret>[\w.-]+)")
+        re.compile(
+            r"(?:/home/|/Users/|\b[A-Za-z]:\\+Users\\+)"
+            r"(?P<secret>(?<=\\)[^\\/:*?\"<>|\r\n]{1,60}(?=\\)|[\w.-]+)"
+        )
     ),
 }
 """By name, in the order in which they are applied; later rules do not see what earlier ones masked."""
-_MAY_HOLD = re.compile(r"[@:=/\\]|\d\d|[-_.]\w{8}|-----")
+_MAY_HOLD = re.compile(r"[@:=/\\]|\d\d|[-_.]\w{8}|\b[\w.+-]{15}|-----")
 """What a text has if any rule of `RULES` matches it: most questions have nothing of it."""
 
 

@@ -139,7 +139,7 @@ def _otlp(row: Row) -> Iterator[Span]:
         for scope in resource.inners("scopeSpans"):
             for span in scope.inners("spans"):
                 pairs = span.inners("attributes") if span.has("attributes") else ()
-                attributes = {pair.text("key"): _value(pair.values.get("value")) for pair in pairs}
+                attributes = {pair.text("key"): _value(pair) for pair in pairs}
                 yield Span(
                     span.text("traceId"),
                     not span.values.get("parentSpanId"),
@@ -149,15 +149,22 @@ def _otlp(row: Row) -> Iterator[Span]:
                 )
 
 
-def _value(value: Any) -> Any:
+def _value(attribute: Row) -> Any:
+    try:
+        return _any(attribute.values.get("value"))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise attribute.fault("value", "an AnyValue of OTLP, as stringValue") from None
+
+
+def _any(value: Any) -> Any:
     """Read an `AnyValue` of OTLP."""
     if not isinstance(value, dict) or not value:
         return None
     kind, inner = next(iter(value.items()))
     if kind == "arrayValue":
-        return [_value(each) for each in inner.get("values", ())]
+        return [_any(each) for each in inner.get("values", ())]
     if kind == "kvlistValue":
-        return {each["key"]: _value(each.get("value")) for each in inner.get("values", ())}
+        return {each["key"]: _any(each.get("value")) for each in inner.get("values", ())}
     return int(inner) if kind == "intValue" else inner  # whole numbers are texts in it
 
 
@@ -306,9 +313,9 @@ def scores_of(documents: Sequence[Any]) -> list[float]:
 
 def _instant(start: str) -> datetime | None:
     """Read the start of a span: nanoseconds of OTLP, or ISO 8601."""
-    if start.isdecimal():
-        return datetime.fromtimestamp(int(start) / 1e9, UTC)
     try:
+        if start.isdecimal():
+            return datetime.fromtimestamp(int(start) / 1e9, UTC)
         return instant(start)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # the last two: a time that is out of range
         return None

@@ -10,6 +10,7 @@ below in this file are by hand, by the tools' documentation.
 import hashlib
 import json
 import random
+import time
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -223,6 +224,9 @@ def test_a_column_of_scores_tells_close_ones() -> None:
         ("query\nx y\n", {"mask": {"mine": False}}, "no rule 'mine' to turn off"),
         ("query\nx y\n", {"limit": 3}, "source log has no key limit; allowed here: .*sample"),
         ("query\nx y\n", {"columns": {"answer": "x"}}, "columns: answer is no part"),
+        ("query,time\na b,99999999999999999999\n", {}, "log.csv:2: time is .*allowed: an ISO 8601"),
+        ("query,count\na b,jo@example.com\n", {}, r"log.csv:2: count is '\[email\]'"),
+        ("jo@example.com\na b\n", {}, r"there are '\[email\]'"),
     ],
 )
 def test_wrong_input(tmp_path: Path, content: str, keys: dict[str, Any], message: str) -> None:
@@ -258,6 +262,35 @@ def test_traces_end_where_something_else_begins(tmp_path: Path) -> None:
     path.write_text((LOGS / "console.jsonl").read_text() + '{"query": "other"}\n')
     with pytest.raises(SourceError, match=r"log.jsonl:7: no trace, as the first rows are"):
         read_log(QueriesConfig(source="log", path=path))
+
+
+def test_searches_end_where_traces_begin(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("query\na thing\n")
+    (tmp_path / "b.jsonl").write_text('{"trace_id": "t", "input": "a question", "output": "x"}\n')
+    with pytest.raises(SourceError, match=r"b.jsonl:1: a trace, and the first rows are searches"):
+        read_log(QueriesConfig(source="log", path=tmp_path))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"intValue": "x"}, {"arrayValue": None}, {"kvlistValue": {"values": ["x"]}}],
+)
+def test_a_value_that_is_none_of_otlp_is_named(value: Any) -> None:
+    span = {"traceId": "t", "attributes": [{"key": "input.value", "value": value}]}
+    row = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    with pytest.raises(SourceError, match="allowed: an AnyValue of OTLP"):
+        log_of([row])
+
+
+def test_what_is_too_long_deep_or_late_to_read() -> None:
+    def trace(name: str, text: str) -> dict[str, str]:
+        return {"trace_id": name, "input": text, "output": "", "start_time": "9" * 30}
+
+    deep = "[" * 10_000 + "]" * 10_000
+    reading = log_of([trace("1", deep), trace("2", "a question"), trace("3", "x@" * 500_000)])
+    assert asked(reading) == {"a question": 1}
+    assert reading.rejected == {"longer than 4,000 characters": 2}
+    assert [q.retrieval for q in log_of([{"query": "a b", "scores": deep}]).questions] == [None]
 
 
 def test_a_log_has_no_accepted_answers() -> None:
@@ -378,6 +411,37 @@ def test_each_rule(rule: str) -> None:
     assert (masked, [*dict(counts)]) == (expected, [rule])
     assert Masking({rule: False})(text)[0] != expected
     assert Masking(False)(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("AKIAIOSFODNN7EXAMPLE is not valid", "[api_key] is not valid"),
+        ("Bearer abcdefghijklmnopqrstuvwxyz1", "Bearer [secret]"),
+        ("gsk_abcdefghij0123456789", "[api_key]"),
+        ("redis://:s3cret@cache:6379", "redis://[url_login]@cache:6379"),
+        ("BOT_TOKEN=110201543:AAHdqTcvCH1vGWJxfSeof", "BOT_TOKEN=[secret]"),
+        ("api key: abcdef1234567890", "api key: [secret]"),
+        ("jürgen@müller.de", "[email]"),
+        (r"C:\Users\Jane Doe\x.py", r"C:\Users\[user_folder]\x.py"),
+        (
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----\nx\n-----END PGP PRIVATE KEY BLOCK----- ok",
+            "[private_key] ok",
+        ),
+    ],
+)
+def test_forms_of_a_secret(text: str, expected: str) -> None:
+    assert Masking({})(text)[0] == expected
+
+
+@pytest.mark.parametrize(
+    "piece", ["sk-", "password=", "a.", "1.", "a1@", "aaa+", "bearer ", "token="]
+)
+def test_masking_takes_time_in_proportion_to_a_text(piece: str) -> None:
+    text = piece * (300_000 // len(piece))
+    begun = time.process_time()
+    Masking({})(text)
+    assert time.process_time() - begun < 5  # with backtracking: minutes
 
 
 @pytest.mark.parametrize(
