@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
 """Those to read, where they are there; or what chooses them from those of a file. None: all."""
+_CSV = re.compile(r"\.[ct]sv(?:\.gz)?$", re.IGNORECASE)
 _DELIMITERS = (",", ";", "\t", "|")
 _INDEX = "__index_level_"
 """How Arrow calls the index of a data frame that has no name; it is no column."""
@@ -134,12 +135,17 @@ def importance_of(row: Row) -> Importance | None:
 
 
 def read_rows(
-    files: Path | Sequence[Path], columns: Columns = None, progress: ReadProgress | None = None
+    files: Path | Sequence[Path],
+    columns: Columns = None,
+    progress: ReadProgress | None = None,
+    *,
+    csv_names: Ids[str] = (),
+    short: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Give the rows of files, or of those of a folder, one at a time.
 
     Files are JSON Lines (also gzip), JSON (an array or one object), or Parquet, of which only the
-    `columns` are read.
+    `columns` are read; with `csv_names` and `short`, which are those of `read_csv`, CSV too.
 
     Raises:
         SourceError: A file cannot be read, or has no such rows.
@@ -149,6 +155,9 @@ def read_rows(
     for number, file in enumerate(files, start=1):
         if file.suffix == ".parquet":
             yield from _read_parquet(file, columns)
+        elif csv_names and _CSV.search(file.name):
+            choose = columns if callable(columns) else None
+            yield from read_csv(file, csv_names, choose, progress, short)
         else:
             yield from _read_json(file, progress)
         if progress is not None:

@@ -33,7 +33,7 @@ from freshstack_dspy.records import (
     Query,
 )
 from freshstack_dspy.registry import name_of
-from freshstack_dspy.rows import Row, given_rows, read_csv, read_rows, rows_of
+from freshstack_dspy.rows import Row, given_rows, read_rows, rows_of
 from freshstack_dspy.text import sentences
 
 _RUN = ("run_id", "run", "runtag")
@@ -148,10 +148,8 @@ def _rows(source: Any, name: str) -> Iterable[Row]:
             return given_rows(rows_of(source), name)
         except ValueError as error:
             raise SourceError(f"answers of {name!r}: {error}") from None
-    path = Path(source)
-    if path.suffix in (".csv", ".tsv"):
-        return read_csv(path, {*_RUN, *_QUERY, *_QUESTION, *_TEXT, *_CITATIONS, *_CONTEXTS})
-    return read_rows(path)
+    names = {*_RUN, *_QUERY, *_QUESTION, *_TEXT, *_CITATIONS, *_CONTEXTS}
+    return read_rows(Path(source), csv_names=names)
 
 
 def _called(

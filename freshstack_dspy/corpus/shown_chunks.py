@@ -106,13 +106,13 @@ def chunk_with_words(
     if sum(len(lines.encode()) for lines in set(quotes.values())) < SHORTEST_LINES:
         return None
     texts = [chunk.text for chunk in now]
-    once = all(
-        sum(one.count(words) for one in side) == 1 for words in quotes for side in (before, texts)
+    is_unique = all(
+        sum(text.count(words) for text in side) == 1 for words in quotes for side in (before, texts)
     )
     holding = (
         chunk for chunk in now if all(_unchanged(chunk.text, *quote) for quote in quotes.items())
     )
-    return next(holding, None) if once else None
+    return next(holding, None) if is_unique else None
 
 
 def _unchanged(text: str, words: str, lines: str) -> bool:

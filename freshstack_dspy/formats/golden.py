@@ -24,7 +24,7 @@ from freshstack_dspy.formats.imported import Imported, shown, smallest_scale
 from freshstack_dspy.measures.spans import Place, Span, merged
 from freshstack_dspy.questions.reading import field_text
 from freshstack_dspy.records import Chunk, Note, Query, Scale, Spans
-from freshstack_dspy.rows import Row, decoded_cell, plain_name, read_csv, read_rows
+from freshstack_dspy.rows import Row, decoded_cell, plain_name, read_rows
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import is_collection
 from freshstack_dspy.stored.passages import File, Files
@@ -159,9 +159,8 @@ def _rows(imported: Imported) -> list[Row]:
     """Read the rows of a file; where it is a single object, these are the rows within it."""
     path = imported.path
     imported.files.append(path)
-    if path.suffix.lower() in (".csv", ".tsv"):
-        return list(read_csv(path, {*_ALL_NAMES, *imported.columns.values()}, short=_QUEPID))
-    rows = list(read_rows(path))
+    names = {*_ALL_NAMES, *imported.columns.values()}
+    rows = list(read_rows(path, csv_names=names, short=_QUEPID))
     if len(rows) == 1 and not _has_question(rows[0].values):
         rows = list(_rows_within(rows[0].values, str(path))) or rows
     return rows
@@ -173,7 +172,7 @@ def _rows_within(values: Mapping[str, Any], place: str) -> Iterator[Row]:
         if not _objects(value):
             continue
         inner = [value] if isinstance(value, dict) else value
-        rows = [Row(f"{place}: {name}[{at}]", each) for at, each in enumerate(inner)]
+        rows = [Row(f"{place}: {name}[{n}]", each) for n, each in enumerate(inner)]
         if any(_has_question(row.values) for row in rows):
             yield from rows
         else:

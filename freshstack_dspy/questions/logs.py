@@ -23,7 +23,7 @@ from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.questions.masking import Masking
 from freshstack_dspy.questions.traces import Asking, askings_of, scores_of, spans_of
 from freshstack_dspy.records import Query
-from freshstack_dspy.rows import Row, decoded_cell, given_rows, plain_name, read_csv, read_rows
+from freshstack_dspy.rows import Row, decoded_cell, given_rows, plain_name, read_rows
 from freshstack_dspy.text import alike_pairs, clusters, denials, numbers, terms
 
 Retrieval = Literal["no results", "few results", "no click", "close scores", "sure"]
@@ -197,15 +197,10 @@ _ENDING = re.compile(r"\.(?:(?:jsonl|json|csv|tsv)(?:\.gz)?|parquet)$", re.IGNOR
 
 def _rows(config: QueriesConfig, progress: ReadProgress | None) -> Iterator[Row]:
     if config.rows is not None:
-        yield from given_rows(config.rows, config.place)
-        return
+        return given_rows(config.rows, config.place)
     names = {*config.columns.values(), *chain.from_iterable(_NAMES.values())}
     choose = functools.partial(_read_columns, config)
-    for file in log_files(config):
-        if re.search(r"\.[ct]sv(?:\.gz)?$", file.name, re.IGNORECASE):
-            yield from read_csv(file, names, choose, progress)
-        else:
-            yield from read_rows(file, choose, progress)
+    return read_rows(log_files(config), choose, progress, csv_names=names)
 
 
 def _read_columns(config: QueriesConfig, present: Collection[str], file: str) -> list[str]:

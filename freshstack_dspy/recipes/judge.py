@@ -150,9 +150,9 @@ def judge(
     failures: list[Failure] = []
     call = functools.partial(judge_once, program)
     for batches, (reused, duplicates) in asked_by_block(session, step, call, planned, number):
-        there = {(one.nugget_id, one.chunk_id) for one in reused if one.followed_from is not None}
+        followed = {(label.nugget_id, label.chunk_id) for label in reused if label.followed_from}
         asked = merged(batches, config.judge.votes)
-        judged = [*reused, *(one for one in asked if (one.nugget_id, one.chunk_id) not in there)]
+        judged = [*reused, *(new for new in asked if (new.nugget_id, new.chunk_id) not in followed)]
         judgments += [*judged, *shared(judged, duplicates)]
         failures += [batch.failure for batch in batches if batch.failure is not None]
     return Judgments(tuple(judgments), tuple(failures))
@@ -193,7 +193,7 @@ def _planned(
                 reused.append(judgment.model_copy(update={"same_as": None}))
         if config.judge.shape == "batch":  # else each such chunk would have a call of its own
             incomplete = {chunk_id for _, chunk_id in missing}
-            missing |= {one for one in followed if one[1] in incomplete}
+            missing |= {pair_ids for pair_ids in followed if pair_ids[1] in incomplete}
         asked += grouped(query, nuggets, chunks, missing)
     return judge_calls(config, program, asked, step=step), (reused, duplicates)
 

@@ -130,35 +130,27 @@ class Known:
 
         `same_as` names the chunk that was judged, where that was another.
         """
-        found = self._judgments.get((_question(query), nugget.text, _chunk(chunk)))
-        if not found:
+        by_chunk = self._judgments.get((_question(query), nugget.text, _chunk(chunk)))
+        if not by_chunk:
             return None
-        one, old = found.get(chunk.chunk_id) or next(iter(found.values()))
-        judged = one.same_as or one.chunk_id
-        ids = {
-            "query_id": query.query_id,
-            "nugget_id": nugget.nugget_id,
-            "same_as": None if judged == chunk.chunk_id else judged,
-        }
-        return moved(one, old, chunk).model_copy(update=ids)
+        judgment, old = by_chunk.get(chunk.chunk_id) or next(iter(by_chunk.values()))
+        judged = judgment.same_as or judgment.chunk_id
+        same_as = None if judged == chunk.chunk_id else judged
+        ids = {"query_id": query.query_id, "nugget_id": nugget.nugget_id, "same_as": same_as}
+        return moved(judgment, old, chunk).model_copy(update=ids)
 
     def arrived(self, query: Query, nugget: Nugget, chunk: Chunk) -> Judgment | None:
         """The label of support that followed its evidence into an edited chunk; of several the highest.
 
         `followed_from` names the chunk that was judged.
         """
-        found = self._arrived.get((_question(query), nugget.text, chunk.chunk_id))
-        if not found:
+        pairs = self._arrived.get((_question(query), nugget.text, chunk.chunk_id))
+        if not pairs:
             return None
-        one, old = min(found, key=lambda pair: (-(pair[0].label or 0), pair[0].chunk_id))
-        ids = {
-            "query_id": query.query_id,
-            "nugget_id": nugget.nugget_id,
-            "chunk_id": chunk.chunk_id,
-            "same_as": None,
-            "followed_from": one.followed_from or one.same_as or one.chunk_id,
-        }
-        return moved(one, old, chunk).model_copy(update=ids)
+        label, old = min(pairs, key=lambda pair: (-(pair[0].label or 0), pair[0].chunk_id))
+        ids = {"query_id": query.query_id, "nugget_id": nugget.nugget_id, "same_as": None}
+        ids |= {"followed_from": label.followed_from or label.same_as or label.chunk_id}
+        return moved(label, old, chunk).model_copy(update=ids)
 
     def nuggets(self, query: Query) -> tuple[Nugget, ...]:
         """The nuggets of an unchanged question, or none."""
@@ -229,20 +221,20 @@ class Known:
         assert self._collection is not None
         edited: list[tuple[tuple[Hashable, str], Judgment, Chunk]] = []
         for (question, nugget, _), judged in self._judgments.items():
-            for one, old in judged.values():
-                if not one.evidence or not self._collection.supports(one):
+            for label, old in judged.values():
+                if not label.evidence or not self._collection.supports(label):
                     continue
                 if old.chunk_id in unchanged:
-                    self._arrive((question, nugget), one, old, unchanged[old.chunk_id])
+                    self._arrive((question, nugget), label, old, unchanged[old.chunk_id])
                 else:
-                    edited.append(((question, nugget), one, old))
+                    edited.append(((question, nugget), label, old))
         versions = _versions([old for _, _, old in edited], self._collection.chunks, chunks)
-        for asked, one, old in edited:
-            places = [(old.place_at(start), old.place_at(end)) for start, end in one.evidence]
+        for asked, label, old in edited:
+            places = [(old.place_at(start), old.place_at(end)) for start, end in label.evidence]
             chunk = chunk_with_words(old.text, places, *versions[old.chunk_id])
             if chunk is not None:
-                self._arrive(asked, one, old, chunk.chunk_id)
-                yield one.query_id, chunk.chunk_id
+                self._arrive(asked, label, old, chunk.chunk_id)
+                yield label.query_id, chunk.chunk_id
 
     def _arrive(
         self, asked: tuple[Hashable, str], judgment: Judgment, old: Chunk, chunk_id: str

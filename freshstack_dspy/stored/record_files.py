@@ -406,9 +406,9 @@ class Records(Sequence[R], Generic[R]):
 
         names = self._file.schema.names
         late = [field for field in fields or () if field not in names]
-        there = [field for field in fields or () if field in names] or names[:1]
+        stored = [field for field in fields or () if field in names] or names[:1]
         with reading_parquet(str(self._path)):
-            for batch in self._file.batches(_ROWS, there if fields else None):
+            for batch in self._file.batches(_ROWS, stored if fields else None):
                 for field in late:
                     kind = _arrow_type(self._record.model_fields[field].annotation)
                     batch = batch.append_column(field, pa.nulls(len(batch), kind))  # noqa: PLW2901

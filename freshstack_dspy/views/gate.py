@@ -86,10 +86,10 @@ def _lost(query: QueryAnalysis, k: object) -> list[AnalyzedNugget]:
 
 
 def _question(query: QueryAnalysis, lost: list[AnalyzedNugget], measure: str) -> Iterator[Text]:
-    of = f"{len(lost)} of {counted(len(query.nuggets), 'nugget')} lost"
+    line = f"{len(lost)} of {counted(len(query.nuggets), 'nugget')} lost"
     if query.score is not None and query.against is not None:
-        of += f"; {measure} {query.against:.2f} → {query.score:.2f}"
-    yield Text(of)
+        line += f"; {measure} {query.against:.2f} → {query.score:.2f}"
+    yield Text(line)
     for nugget in lost:
         now = "not in the results" if nugget.rank is None else f"now rank {nugget.rank}"
         yield Text(f"{nugget.text} (was rank {nugget.against_rank}, {now})", "item")
