@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig, ModelConfig, load_config
+from freshstack_dspy.config import BuildConfig, ModelConfig, ProgramsConfig, load_config
 from freshstack_dspy.errors import FreshstackError, IndexingError, file_named
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.capabilities import capabilities_of
@@ -124,7 +124,10 @@ def _tried(part: str, check: Callable[[], str]) -> Check:
 
 
 def _questions(config: BuildConfig) -> str:
-    recipe, _ = recipe_maker(config, None, {})()
+    own_left_out = config.model_copy(
+        update={"programs": ProgramsConfig()}
+    )  # they are tried by themselves
+    recipe, _ = recipe_maker(own_left_out, None, {})()
     reading = read_queries(config.queries, answered=recipe.needs_answers)
     left_out = sum(reading.rejected.values())
     return f"{counted(len(reading.queries), 'question')}; {left_out:,} left out"
