@@ -43,7 +43,7 @@ class QueryChange(Record):
     change: Literal["added", "dropped", "edited", "resliced"]
     query_id: str
     edited: tuple[str, ...] = ()
-    """Which of title, body and answer."""
+    """Which of title, body, answer and weight."""
     slice_before: SliceName | None = None
     slice_after: SliceName | None = None
 
@@ -247,7 +247,7 @@ def query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
         edited: tuple[str, ...] = ()
         change: Literal["added", "dropped", "edited", "resliced"] = "dropped" if old else "added"
         if old and new:
-            fields = ("title", "body", "answer")
+            fields = ("title", "body", "answer", "weight")
             edited = tuple(name for name in fields if getattr(old, name) != getattr(new, name))
             change = "edited" if edited else "resliced"
         before_after: list[SliceName | None] = [by_query.get(query_id) for by_query in slices]
