@@ -168,7 +168,7 @@ def correct(  # noqa: PLR0913 - what is corrected, by whose labels, and what is 
         ),
         pairs=len(people.labels),
         whole_queries=len(people.whole & set(queries)),
-        notes=(*people.notes, *(["each query counts once here"] * bool(collection.weights))),
+        notes=people.notes,
     )
 
 
@@ -267,10 +267,11 @@ def _mean(
 ) -> Corrected:
     """Estimate a run's mean, or that of its values minus another's; a run is (by judge, by people)."""
 
+    weights = in_order(run[0].weights, queries) or [1.0] * len(queries)
+
     def values(side: int) -> tuple[list[float], list[float]]:
         own = run[side].values(measure)
         other = against[side].values(measure) if against else {}
-        weights = in_order(run[side].weights, queries) or [1.0] * len(queries)
         pairs = [*zip(weights, queries, strict=True)]
         differences = [w * (own.get(query, 0) - other.get(query, 0)) for w, query in pairs]
         return differences, [w * (query in own) for w, query in pairs]
@@ -282,6 +283,7 @@ def _mean(
         [value if query in people.whole else None for query, value in labelled],
         judge_counts=judge_counts,
         people_counts=people_counts,
+        largest_counts=weights,
         bounds=(-1, 1) if against else (0, 1),
         tail=(1 - LEVEL) / 2 / pairs,
     )

@@ -110,7 +110,7 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
 
     With n differences of mean d and standard deviation s, the decision's interval holds both
     d ± t s / √n, where t is the 1 - .025 / m quantile of Student's t with n - 1 degrees of freedom
-    and m is the number of pairs, and the same corrected for skewness (`_interval`). Above `matters`,
+    (with weights, of the effective number) and m is the number of pairs, and the same corrected for skewness (`_interval`). Above `matters`,
     or below its negative, the better run is shipped. Between the two there is no difference that
     matters, which is a test of equivalence and not a difference that was not found. For one pair
     each of these is wrong at most once in 40; with m pairs all are right 19 times in 20. Where fewer
@@ -129,7 +129,7 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
         measure: What is compared.
         pair: The names of the runs; the second's values were subtracted.
         differences: One for each query that has a value in both.
-        weights: Those of the queries, for a weighted mean, whose standard error is linearized.
+        weights: Those of the queries, for a weighted mean.
         matters: The smallest difference that matters, above 0.
         pairs: How many pairs are decided between.
         blocked: Why the values decide nothing, if so.
@@ -149,7 +149,7 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
         mean, low, high = people.value or 0.0, people.wide_low, people.wide_high
     elif n > 1:
         low, high = _interval(prepared, pairs)
-    if n < FEWEST:
+    if round(prepared.effective, 6) < FEWEST:
         blocked = blocked or "few questions"
     outcome: Outcome = "no decision"
     if blocked is None and low is not None and high is not None:
@@ -175,7 +175,7 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
     forecast = _forecast(decision, prepared, people, about)
     decision = decision.model_copy(update=forecast)
     texts = {
-        "reason": _reason(decision, about),
+        "reason": _reason(decision, about, prepared.effective),
         "settled_by": _settled_by(decision, about),
         "command": _command(decision, people, about),
     }
@@ -308,9 +308,10 @@ def _interval(prepared: Weighted, pairs: int) -> tuple[float, float]:
     """
     from scipy.special import stdtrit
 
-    differences, column, largest = prepared
+    differences, column, largest, effective = prepared
     n, mean, tail, spread = len(differences), fmean(differences), _tail(pairs), deviation(column)
-    t, error = -float(stdtrit(n - 1, tail)), spread / math.sqrt(n)
+    freedom = max(1.0, effective - 1)
+    t, error = -float(stdtrit(freedom, tail)), spread / math.sqrt(n)
     low, high = mean - t * error, mean + t * error
     k = fmean(((each - mean) / (spread or 1)) ** 3 for each in column) / 3 / math.sqrt(n)
     if abs(k) > 1e-9:
@@ -324,13 +325,15 @@ def _interval(prepared: Weighted, pairs: int) -> tuple[float, float]:
     return low, high
 
 
-def _reason(decision: Decision, about: About) -> str:
+def _reason(decision: Decision, about: About, effective: float) -> str:
     run, against, matters = decision.run, decision.against, f"{decision.matters:g}"
+    worth = ", by their weights as good as {:.1f} equal ones" * (decision.queries >= FEWEST)
     blocked: dict[Blocked, str] = {
         "dry run": "the labels are a dry run by a word counter, and say nothing about runs",
         "not calibrated": f"how far the labels can be trusted is not known ({about.uncalibrated})",
         "unjudged": f"{run} and {against} may differ only by what is unjudged in their top results",
-        "few questions": f"{counted(decision.queries, 'question')}, and {FEWEST} are needed",
+        "few questions": f"{counted(decision.queries, 'question')}{worth.format(effective)}, and "
+        f"{FEWEST} are needed",
     }
     if decision.blocked is not None:
         return blocked[decision.blocked]

@@ -48,6 +48,7 @@ def corrected_mean(  # noqa: PLR0913 - two sets of values, and how the second wa
     queries: Sequence[Any] | None = None,
     judge_counts: Sequence[float] | None = None,
     people_counts: Sequence[float] | None = None,
+    largest_counts: Sequence[float] | None = None,
     weights: Sequence[float] | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
     tail: float = (1 - LEVEL) / 2,
@@ -85,6 +86,7 @@ def corrected_mean(  # noqa: PLR0913 - two sets of values, and how the second wa
         queries: The query of each item; by default each item has its own.
         judge_counts: How much each item counts with the judge's labels; 1 by default.
         people_counts: The same with people's labels; read only for labelled items.
+        largest_counts: What each item can count at most; by default 1, or as with the judge's.
         weights: 1 / probability of each labelled item, if it differs within a stratum.
         bounds: The lowest and the highest value that an item can have, per unit of its count.
         tail: How often the truth may be below the interval, and how often above it.
@@ -124,7 +126,7 @@ def corrected_mean(  # noqa: PLR0913 - two sets of values, and how the second wa
         changed = (np.abs(y - f) + np.abs(z - g))[sample.labelled] > 1e-12
         if np.count_nonzero(changed) < FEW_CHANGED:
             values = np.concatenate([f[g > 0] / g[g > 0], y[z > 0] / z[z > 0], bounds]) - ratio
-            most = np.maximum(g, 1)
+            most = np.maximum(g, 1 if largest_counts is None else largest_counts)
             down, up = sample.rare(
                 error, predicted - values.min() * most, values.max() * most - predicted
             )

@@ -58,28 +58,34 @@ class Weighted(NamedTuple):
     """n w v / W for each value v of weight w, with n values and W the sum of their weights: their
     mean is the weighted mean, and zeros stay 0."""
     linearized: list[float]
-    """m + n w (v - m) / W, where m is the weighted mean: their standard deviation by √n is its
-    standard error."""
+    """m + (n - 1) h (v - m) / (1 - h), centred at m, where m is the weighted mean and h = w / W: their
+    standard deviation by √n is the jackknife's standard error of m, which a value that outweighs
+    the others widens, and does not hide."""
     largest: float
     """The largest n w / W: what a value of 1 may add."""
+    effective: float
+    """W² / Σ w²: as many values of equal weight tell as much."""
 
 
 def weighted(values: Sequence[float], weights: Sequence[float] = ()) -> Weighted:
     """Prepare values for statistics of their weighted mean; without weights, as they are.
 
-    Source: Särndal, Swensson and Wretman, Model Assisted Survey Sampling, 1992, sections 5.5 and 5.7
-    (the Taylor linearization of a ratio).
+    Source: Efron, The Jackknife, the Bootstrap and Other Resampling Plans, 1982, chapter 3; the last
+    field: Kish, Survey Sampling, 1965, section 11.7.
     """
     column = list(values)
-    if not weights or not column:
-        return Weighted(column, column, 1.0)
-    mean, scale = fmean(column, weights), len(column) / math.fsum(weights)
-    shares = [scale * weight for weight in weights]
+    if not weights or len(column) < 2:
+        return Weighted(column, column, 1.0, len(column))
+    mean, total, n = fmean(column, weights), math.fsum(weights), len(column)
+    shares = [weight / total for weight in weights]
     pairs = [*zip(shares, column, strict=True)]
+    moved = [(n - 1) * share * (value - mean) / max(1 - share, 1e-12) for share, value in pairs]
+    centre = mean - fmean(moved)
     return Weighted(
-        [share * value for share, value in pairs],
-        [mean + share * (value - mean) for share, value in pairs],
-        max(shares),
+        [n * share * value for share, value in pairs],
+        [centre + each for each in moved],
+        n * max(shares),
+        1 / math.fsum(share**2 for share in shares),
     )
 
 

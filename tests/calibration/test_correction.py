@@ -118,6 +118,31 @@ def test_with_all_labels_it_is_what_evaluate_gives_on_them(
     )
 
 
+def test_the_unit_of_weights_does_not_matter(collection: Collection) -> None:
+    """Nor where changes are too rare to be seen, as people agree with the judge here."""
+    labels = labels_of(draw(collection, limit=15, purpose="runs").tasks, collection)
+    small, large = (
+        correct(
+            replace(
+                collection,
+                queries=tuple(
+                    query.model_copy(update={"weight": unit * weight})
+                    for query, weight in zip(collection.queries, cycle((1, 7, 2)), strict=False)
+                ),
+            ),
+            labels,
+            RUNS,
+            ["P@1"],
+        )
+        for unit in (0.01, 100)
+    )
+    first, second = (each.means["first"]["P@1"] for each in (small, large))
+    assert first.low is not None
+    assert not small.notes
+    for end in ("value", "low", "high", "wide_low", "wide_high"):
+        assert getattr(first, end) == pytest.approx(getattr(second, end))
+
+
 def test_corrected_differences_decide(collection: Collection, truth: Collection) -> None:
     labels, pairs = labels_of(collection.judgments, truth), [("second", "first")]
     measured = {name: evaluate(collection, run, MEASURES) for name, run in RUNS.items()}

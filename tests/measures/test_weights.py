@@ -1,6 +1,7 @@
 """Means per question that users asked: a question counts as often as it was asked."""
 
 import math
+from random import Random
 from statistics import fmean
 from typing import Any
 
@@ -36,12 +37,31 @@ def test_a_weight_counts_as_so_many_equal_questions(asked: dict[str, tuple[float
     prepared = weighted(list(values.values()), list(weights.values()))
     assert fmean(prepared.terms) == pytest.approx(mean)
     assert fmean(prepared.linearized) == pytest.approx(mean)
-    # The standard error of a ratio by leaving out one question at a time, to first order.
-    total = sum(weights.values())
-    errors = [weights[q] * (value - mean) / total for q, value in values.items()]
+    # The standard error by leaving out one question at a time.
     n = len(values)
-    by_hand = math.sqrt(n / (n - 1) * sum(error**2 for error in errors))
+    without = [weighted_mean({o: v for o, v in values.items() if o != q}, weights) for q in values]
+    by_hand = math.sqrt((n - 1) / n * sum((each - fmean(without)) ** 2 for each in without))
     assert deviation(prepared.linearized) / math.sqrt(n) == pytest.approx(by_hand, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("weight", "blocked"), [(1e4, "few questions"), (1e20, "few questions"), (2, None)]
+)
+def test_one_question_of_great_weight_decides_nothing(weight: float, blocked: str | None) -> None:
+    differences = [0.3] + [0.1, -0.1] * 10
+
+    decision = decide("m", ("a", "b"), weighted(differences, [weight] + [1.0] * 20))
+
+    assert decision.blocked == blocked
+    assert decision.outcome != "ship"
+
+
+def test_decisions_by_skewed_weights_are_as_seldom_wrong_as_others() -> None:
+    """The weights of words in a text, of rank ** -1.2; the two runs are equal."""
+    chance, weights = Random(5), [rank**-1.2 for rank in range(1, 201)]
+    columns = [[chance.gauss(0, 0.3) for _ in weights] for _ in range(300)]
+    decisions = [decide("m", ("a", "b"), weighted(column, weights)) for column in columns]
+    assert sum(each.outcome == "ship" for each in decisions) <= 0.05 * len(columns)
 
 
 @given(ASKED, st.floats(0.1, 50))
