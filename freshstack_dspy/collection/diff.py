@@ -4,7 +4,7 @@ Only the ids of queries count: a chunk that moved within its file is the same ch
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set, Sized
 from itertools import chain
 from pathlib import Path
@@ -122,8 +122,8 @@ def difference(
     """Compare two collections.
 
     Queries are the same if their ids are. Nuggets are the same if the id and text of their query
-    and their own text are; chunks if source, path, title and text are; judgments if nugget and
-    chunk are. A nugget of the same id that shares half of its terms is listed as changed.
+    and their own text are; chunks if source, path, title and text are, but for white space around
+    it; judgments if nugget and chunk are. A nugget of the same id that shares half of its terms is listed as changed.
     Labels of two scales differ if only one of them counts as support, each by the threshold of
     its collection.
     """
@@ -186,7 +186,7 @@ def match_chunks(
     after: Callable[[], Iterable[Chunk]],
     wanted: Set[str] | None = None,
 ) -> dict[str, str]:
-    """Match chunks of the same source, path, title and text: by id, then in their order.
+    """Match chunks of the same source, path and passage: by id, then in their order.
 
     Args:
         before: Gives the earlier chunks, each time that it is called.
@@ -206,7 +206,7 @@ def match_chunks(
 
 
 def _content(chunk: Chunk) -> bytes:
-    content = "\0".join((chunk.source, chunk.path, chunk.title, chunk.text))
+    content = "\0".join((chunk.source, chunk.path, chunk.title, chunk.passage))
     return hashlib.sha256(content.encode()).digest()
 
 
@@ -310,27 +310,27 @@ def _judgment_changes(
 
     def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[int]:
         """The places of the evidence within the chunk, which may have moved in its file."""
-        ends = chain.from_iterable(judgment.evidence)
-        return [by_id[judgment.chunk_id].place_at(offset) for offset in ends]
+        if not judgment.evidence:
+            return []
+        chunk, ends = by_id[judgment.chunk_id], chain.from_iterable(judgment.evidence)
+        return [chunk.place_at(offset) - chunk.passage_start for offset in ends]
 
     left = {(each.nugget_id, each.chunk_id): each for each in after.judgments}
-    arrived = {
-        (each.nugget_id, each.followed_from): each.chunk_id
-        for each in left.values()
-        if each.followed_from
-    }
+    arrived, unedited = defaultdict[tuple[str, str], list[str]](list), set(chunks.values())
+    for each in after.judgments:
+        if each.followed_from and each.chunk_id not in unedited:
+            arrived[each.nugget_id, each.followed_from].append(each.chunk_id)
     for was in before.judgments:
         nugget_id, chunk_id = nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")
         judged = was.followed_from or was.same_as or was.chunk_id
-        followed = not chunk_id and (nugget_id, judged) in arrived
-        if followed:
-            chunk_id = arrived[nugget_id, judged]
+        if not chunk_id and (edited := arrived[nugget_id, judged]):
+            chunk_id = edited.pop(0)
         now = left.pop((nugget_id, chunk_id), None)
         old, new = label(was, before), label(now, after) if now else None
         change: Literal["dropped", "changed", "evidence", "followed"] = (
             "changed" if now else "dropped"
         )
-        if followed and now:
+        if now and now.followed_from and not (was.followed_from and chunk_id in unedited):
             change = "followed"
         elif now and old == new:
             if places(was, chunks_before) == places(now, chunks_after):

@@ -168,8 +168,12 @@ def _compared(before: Collection, made: Made) -> Stale:
     both, new = len(chunks), _New(before, made, chunks)
     nuggets = match_nuggets(before, made.contents)
     calls = {call_id for (call_id,) in rows(before.judgments, "call_id")}
-    judged = rows(made.contents.judgments, "nugget_id", "chunk_id", "call_id")
-    reused = {(nugget, chunk) for nugget, chunk, call_id in judged if call_id in calls}
+    judged = rows(made.contents.judgments, "nugget_id", "chunk_id", "call_id", "followed_from")
+    reused = {
+        (nugget, chunk): followed_from
+        for nugget, chunk, call_id, followed_from in judged
+        if call_id in calls
+    }
     queries = [one for one in query_changes(before, made.contents) if one.change != "resliced"]
     retired = {one.query_id for one in queries if one.change == "dropped"}
     kept, lost = Counter[str](), list[StaleLabel]()
@@ -182,7 +186,10 @@ def _compared(before: Collection, made: Made) -> Stale:
             others += one.label is not None and holds is None
         elif holds is not None:
             kept[one.nugget_id] += 1
-            elsewhere += holds != one.chunk_id
+            if reused[nugget_id, holds] and not one.followed_from:  # another heading
+                followed += 1
+            else:
+                elsewhere += holds != one.chunk_id
         elif (nugget_id, made.work.known.followed.get((one.nugget_id, one.chunk_id))) in reused:
             kept[one.nugget_id] += 1
             followed += 1
