@@ -266,7 +266,6 @@ def _mean(
     pairs: int = 1,
 ) -> Corrected:
     """Estimate a run's mean, or that of its values minus another's; a run is (by judge, by people)."""
-
     weights = in_order(run[0].weights, queries) or [1.0] * len(queries)
 
     def values(side: int) -> tuple[list[float], list[float]]:

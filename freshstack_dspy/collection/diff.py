@@ -308,18 +308,9 @@ def _judgment_changes(
             return contents.supports(judgment)
         return judgment.label
 
-    def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[int]:
-        """The places of the evidence within the chunk, which may have moved in its file."""
-        if not judgment.evidence:
-            return []
-        chunk, ends = by_id[judgment.chunk_id], chain.from_iterable(judgment.evidence)
-        return [chunk.place_at(offset) - chunk.passage_start for offset in ends]
-
     left = {(each.nugget_id, each.chunk_id): each for each in after.judgments}
-    arrived, unedited = defaultdict[tuple[str, str], list[str]](list), set(chunks.values())
-    for each in after.judgments:
-        if each.followed_from and each.chunk_id not in unedited:
-            arrived[each.nugget_id, each.followed_from].append(each.chunk_id)
+    unedited = set(chunks.values())
+    arrived = _followed(after, unedited)
     for was in before.judgments:
         nugget_id, chunk_id = nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")
         judged = was.followed_from or was.same_as or was.chunk_id
@@ -333,7 +324,7 @@ def _judgment_changes(
         if now and now.followed_from and not (was.followed_from and chunk_id in unedited):
             change = "followed"
         elif now and old == new:
-            if places(was, chunks_before) == places(now, chunks_after):
+            if _places(was, chunks_before) == _places(now, chunks_after):
                 continue
             change = "evidence"
         move = None if change in ("evidence", "followed") else _move(old, new)
@@ -343,6 +334,23 @@ def _judgment_changes(
         yield JudgmentChange(
             change="added", query_id=now.query_id, move=move, before=None, after=now
         )
+
+
+def _followed(contents: Contents, unedited: Set[str]) -> defaultdict[tuple[str, str], list[str]]:
+    """The edited chunks to which labels followed, by nugget and the chunk that was judged."""
+    edited = defaultdict[tuple[str, str], list[str]](list)
+    for judgment in contents.judgments:
+        if judgment.followed_from and judgment.chunk_id not in unedited:
+            edited[judgment.nugget_id, judgment.followed_from].append(judgment.chunk_id)
+    return edited
+
+
+def _places(judgment: Judgment, chunks: Mapping[str, Chunk]) -> list[int]:
+    """The places of the evidence within the passage, which may have moved in its file."""
+    if not judgment.evidence:
+        return []
+    chunk, ends = chunks[judgment.chunk_id], chain.from_iterable(judgment.evidence)
+    return [chunk.place_at(offset) - chunk.passage_start for offset in ends]
 
 
 def _move(before: int | None, after: int | None) -> Literal["up", "down", "new", "gone"] | None:

@@ -50,7 +50,7 @@ def test_a_weight_counts_as_so_many_equal_questions(asked: dict[str, tuple[float
 def test_one_question_of_great_weight_decides_nothing(weight: float, blocked: str | None) -> None:
     differences = [0.3] + [0.1, -0.1] * 10
 
-    decision = decide("m", ("a", "b"), weighted(differences, [weight] + [1.0] * 20))
+    decision = decide("m", ("a", "b"), differences, weights=[weight] + [1.0] * 20)
 
     assert decision.blocked == blocked
     assert decision.outcome != "ship"
@@ -60,7 +60,7 @@ def test_decisions_by_skewed_weights_are_as_seldom_wrong_as_others() -> None:
     """The weights of words in a text, of rank ** -1.2; the two runs are equal."""
     chance, weights = Random(5), [rank**-1.2 for rank in range(1, 201)]
     columns = [[chance.gauss(0, 0.3) for _ in weights] for _ in range(300)]
-    decisions = [decide("m", ("a", "b"), weighted(column, weights)) for column in columns]
+    decisions = [decide("m", ("a", "b"), column, weights=weights) for column in columns]
     assert sum(each.outcome == "ship" for each in decisions) <= 0.05 * len(columns)
 
 
