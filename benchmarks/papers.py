@@ -218,10 +218,10 @@ def crux_contexts(data: Path) -> Iterator[Row]:
             scale="graded_5",
         )
         table = evaluate_contexts(None, collection, runs)
-        rated = "passages of the topic's documents count" if own else "all rated passages count"
+        rated = "passages of the topic" if own else "all rated passages"
         for name, printed in paper.items():
             means = table.values[name].means
-            what = f"DUC: Cov(Z) and α-nDCG of {names.get(name, name)}, {rated}"
+            what = f"DUC: {names.get(name, name)}, {rated}"
             yield Row("CRUX, Table 1", what, printed, shown(means["Cov(Z)"], means["alpha_nDCG"]))
         if own:
             yield required(collection)
@@ -356,10 +356,8 @@ def topics(data: Path) -> Iterator[Row]:
                 counts = counted(collection)
                 run = retrieve(collection, "bm25", index_path=Path(folder) / "index")
                 means = shown(*evaluate(collection, run, MEASURES).means.values())
-        what = f"{topic}: queries · documents · nuggets a query · relevant a nugget · a query"
-        yield Row("FreshStack, Table 3", what, statistics, counts)
-        what = f"{topic}: BM25, α-nDCG@10 · Coverage@20 · Recall@50"
-        yield Row("FreshStack, Figure 3", what, bm25, means)
+        yield Row("FreshStack, Table 3", topic, statistics, counts)
+        yield Row("FreshStack, Figure 3", topic, bm25, means)
 
 
 def counted(collection: Collection) -> str:
