@@ -156,6 +156,7 @@ def json_of_fields(record: type[Record], batch: "pa.RecordBatch") -> "dict[str, 
             a record is not looked at.
     """
     import pyarrow as pa
+    from pyarrow.lib import StringBuilder  # `pyarrow.array` would import pandas
 
     texts: dict[str, Any] = {}
     for name, field in record.model_fields.items():
@@ -172,7 +173,7 @@ def json_of_fields(record: type[Record], batch: "pa.RecordBatch") -> "dict[str, 
             column = column.dictionary_encode(null_encoding="encode")
             values = column.dictionary.to_pylist()
         values = checked_values(Annotated[kind, None, *field.metadata], values)
-        builder = pa.lib.StringBuilder()  # `pyarrow.array` would import pandas
+        builder = StringBuilder()
         for value in values:
             left_out = field.exclude_if is not None and field.exclude_if(value)
             text = "[]" if value == () else to_json(value, inf_nan_mode="null").decode()
@@ -186,7 +187,10 @@ def objects(texts: "Mapping[str, pa.Array]", end: bytes = b"") -> Iterator[bytes
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    joined: Any = pc.binary_join_element_wise(*texts.values(), ",", null_handling="skip")
+    options = pc.JoinOptions(null_handling="skip")
+    joined: Any = pc.call_function(
+        "binary_join_element_wise", [*texts.values(), pa.scalar(",")], options
+    )
     return (b"{%b}%b" % (inside, end) for inside in joined.cast(pa.binary()).to_pylist())
 
 

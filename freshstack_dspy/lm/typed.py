@@ -807,7 +807,10 @@ def _number_of(item: Any) -> Any:
 class _Shared(Config):
     """Of all questions of one shape, hashed by identity: fitted to a model and taken apart once."""
 
-    __eq__, __hash__ = object.__eq__, object.__hash__
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
 
 @functools.lru_cache(maxsize=256)

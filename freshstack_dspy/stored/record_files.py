@@ -194,7 +194,9 @@ def tally(records: Sequence[Record], *fields: str) -> Counter[tuple[Any, ...]]:
     counts: Counter[tuple[Any, ...]] = Counter()
     for batch in records.batches(fields):
         flat: Any = (
-            pc.list_value_length(column) if pa.types.is_list(column.type) else column
+            pc.call_function("list_value_length", [column])
+            if pa.types.is_list(column.type)
+            else column
             for column in map(batch.column, fields)
         )
         groups = pa.Table.from_arrays([*flat], [*fields]).group_by([*fields], use_threads=False)
@@ -221,8 +223,10 @@ def repeated(records: Sequence[Record], *fields: str) -> Iterator[tuple[Any, ...
     last: list[pa.RecordBatch] = []
     for batch in records.batches(fields):
         table = pa.Table.from_batches([*last, batch]).select([*fields]).combine_chunks()
-        same: Any = map(pc.equal, table.slice(0, len(table) - 1).columns, table.slice(1).columns)
-        for again in table.slice(1).filter(reduce(pc.and_, same)).to_batches():
+        columns = zip(table.slice(0, len(table) - 1).columns, table.slice(1).columns, strict=True)
+        same = [pc.call_function("equal", [*pair]) for pair in columns]
+        both: Any = reduce(lambda *pair: pc.call_function("and", [*pair]), same)
+        for again in table.slice(1).filter(both).to_batches():
             yield from records.checked(again, fields)
         last = [batch.slice(len(batch) - 1)]
 
