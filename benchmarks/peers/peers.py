@@ -39,7 +39,7 @@ PINS = {
     OURS: [str(ROOT), "--constraint", str(ROOT / "constraints.txt")],
     "ragas": ["ragas==0.4.3", "langchain-community<0.4"],  # with 0.4 it cannot be imported
     "deepeval": ["deepeval==4.3.1"],
-    "mlflow": ["mlflow==3.18.0"],
+    "mlflow": ["mlflow==3.17.2"],
     "benchmark-qed": ["benchmark-qed==0.4.0"],
     "data-designer": ["data-designer==0.9.7"],
     "bespokelabs-curator": ["bespokelabs-curator==0.1.31"],
