@@ -285,7 +285,7 @@ class CorpusConfig(Section):
         if url is not None and _SECRET.match(url):
             raise ValueError(
                 "holds a name or password; leave them out, and let git ask its credential helper, "
-                "or use an address of SSH, as git@host:path"
+                "or use an address of SSH, such as git@host:path"
             )
         return url
 
@@ -361,7 +361,7 @@ class IndexConfig(Section):
     path: Annotated[Path | Uri, PlainValidator(_place), PlainSerializer(str, when_used="json")] = (
         Path(".freshstack/index")
     )
-    """A folder, or the URI of an object store that LanceDB takes, as `s3://bucket/name`."""
+    """A folder, or the URI of an object store that LanceDB takes, such as `s3://bucket/name`."""
     dimensions: int = Field(default=DIMENSIONS, ge=2, le=2048)
     """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
     lexical: Lexical = Field(default="bm25s", exclude_if=_is_unset)
@@ -642,7 +642,7 @@ class EngineConfig(Section):
     name: Literal["local", "ray"] = "local"
     """`local`: in this process. `ray`: over a cluster."""
     address: str = Field(default="auto", pattern=r"^(auto|[^/\s]+:\d+)$")
-    """The address of the cluster, as `10.0.0.1:6379`; `auto`: the one that this machine is a node of."""
+    """The address of the cluster, such as `10.0.0.1:6379`; `auto`: the one that this machine is a node of."""
     gpus: NotNegative = 0.0
     """GPUs for each model in a folder that embeds, on a node of the cluster."""
 
@@ -718,7 +718,7 @@ class PoolConfig(Section):
     """How many of them may be from one file; None: any number."""
     techniques: tuple[Technique, ...] = TECHNIQUES
     retrievers: tuple[PoolRetriever, ...] = ("bm25", "lsa")
-    """Names of the index's, and one's own: an object to import, as `mine.search:qdrant`; a run file,
+    """Names of the index's, and one's own: an object to import, such as `mine.search:qdrant`; a run file,
     which counts for the technique `question`; or, in Python, what `retrieve` takes."""
     lists: Literal["concatenate", "fuse"] = "concatenate"
     """Whether the sub-questions, and the nuggets, of a query are one text to search with (the
@@ -822,7 +822,7 @@ _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 Imported = Annotated[str, Field(pattern=IMPORTED)]
-"""An object to import, as `mine.steps:MyNuggetizer`."""
+"""An object to import, such as `mine.steps:MyNuggetizer`."""
 
 
 OF_ANSWERS = frozenset(["comparer", "contradiction_finder"])
@@ -890,7 +890,7 @@ def _recipe(name: str) -> str:
         hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(
             f"there is none of the name {name!r}; {hint}allowed: {', '.join(RECIPES)}, or one of "
-            "your own, as mine.recipes:MyRecipe"
+            "your own, such as mine.recipes:MyRecipe"
         )
     return name
 
@@ -921,7 +921,7 @@ class BuildConfig(Section):
     recipe: RecipeConfig = RecipeConfig()
     out: Path
     languages: tuple[LanguageCode, ...] = Field(default=(), exclude_if=operator.not_)
-    """Those of the questions and documents, as `["de", "en"]`: which one each is in is recorded,
+    """Those of the questions and documents, such as `["de", "en"]`: which one each is in is recorded,
     and the terms of `bm25` and `lsa` are made by it. Empty: nothing is recorded, and terms are
     English ones."""
     queries: QueriesConfig
@@ -1103,7 +1103,7 @@ class BuildConfig(Section):
             if unknown := [name for name in names_given if name not in known]:
                 hint = '; lsa is made where index.lexical is "bm25s"' * ("lsa" in unknown)
                 hint += "; NAME+rerank needs a [reranker]" * any(base_of(n) != n for n in unknown)
-                hint += "; your own is module:name or a run file, as ./mine.run" * (
+                hint += "; your own is module:name or a run file, such as ./mine.run" * (
                     key == "pool.retrievers"
                 )
                 yield f"{key} names {unknown}; there are: {', '.join(known)}{hint}"

@@ -109,7 +109,9 @@ class _Worker:
             result, error = pickle.load(replies)  # noqa: S301 - of our own process
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             code = self.process.wait()
-            killed = f"was killed by signal {-code}, as where memory is short" if code < 0 else ""
+            killed = (
+                f"was killed by signal {-code}, perhaps since memory is short" if code < 0 else ""
+            )
             raise FreshstackError(f"a process at work {killed or 'ended'}; run it again") from None
         if error is not None:
             raise error

@@ -261,7 +261,7 @@ class Failure(Record):
 
 
 LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
-"""A natural language by its code of ISO 639, as `de`."""
+"""A natural language by its code of ISO 639, such as `de`."""
 QueryOrigin = Literal["community", "synthetic", "imported"]
 Importance = Literal["vital", "okay"]
 ExpansionKind = Literal["sub_questions", "closed_book_answer"]

@@ -241,7 +241,9 @@ class _Reader:
                 return self._queries[next(iter(ids))]
             raise row.fault(row.name(*_QUESTION), "the text of one query, or add its query_id")
         if (query := self._queries.get(row.id(*_QUERY))) is None:
-            raise row.fault(name, f"a query of {self._collection.name}, as {min(self._queries)!r}")
+            raise row.fault(
+                name, f"a query of {self._collection.name}, such as {min(self._queries)!r}"
+            )
         return query
 
     @cached_property

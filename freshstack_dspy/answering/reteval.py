@@ -440,7 +440,7 @@ def _tops(
     if own.answers and not any(answer.topic_id in queries for answer in own.answers):
         raise CollectionError(
             f"no answer is to one of the {len(queries)} queries of {collection.name} with a "
-            f"supported nugget, as {min(queries)!r}"
+            f"supported nugget, such as {min(queries)!r}"
         )
     tops = {}
     for run, k in depths:

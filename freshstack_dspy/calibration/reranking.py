@@ -75,7 +75,7 @@ def ranking_examples(
     chunks = collection.corpus.chunks(wanted & collection.corpus.ids)
     if missing := sorted(each for each in wanted if each not in chunks or not chunks[each].text):
         raise CollectionError(
-            f"{len(missing)} candidates of run {run.name!r} have no text in {collection.name}, as "
+            f"{len(missing)} candidates of run {run.name!r} have no text in {collection.name}, such as "
             f"{missing[0]!r}: a reranker reads them (freshstack import … --corpus PATH)"
         )
     examples: list[dspy.Example] = []

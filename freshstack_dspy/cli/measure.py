@@ -288,7 +288,7 @@ def _bound(given: str) -> tuple[str, float]:
             raise ValueError  # noqa: TRY301 - nan too
     except ValueError:
         raise ConfigError(
-            f"--fail-under {given}: allowed: MEASURE=BOUND with a bound above 0, as alpha_nDCG@10=.45"
+            f"--fail-under {given}: allowed: MEASURE=BOUND with a bound above 0, such as alpha_nDCG@10=.45"
         ) from None
     return parse_measure(measure).name, bound
 

@@ -223,7 +223,7 @@ def _harvest(path: Path, how: Harvesting, name: str, what: str) -> Written:
     ]
     if skipped:
         first = skipped[0]
-        complaints.append(f"{len(skipped)} files skipped, as {first.path}: {first.reason}")
+        complaints.append(f"{len(skipped)} files skipped, such as {first.path}: {first.reason}")
     about: dict[str, Any] = {what: number, "failures": failures, "skipped": skipped}
     written = wrote(how.out, f"{how.out}: {number} {what}", **about)
     return written._replace(complaints=complaints, code=int(bool(failures)))

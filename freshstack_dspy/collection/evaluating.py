@@ -68,7 +68,7 @@ def evaluate(
             grade}}; or {query: {nugget: {document: label}}}.
         run: A run; a file in TREC's format or of passages; {query: {chunk: score}}; or, with a
             collection, a retriever, which searches it, as in `retrieve`.
-        measures: Names of measures, as `Coverage@20`, or one; objects of ir_measures; or functions
+        measures: Names of measures, such as `Coverage@20`, or one; objects of ir_measures; or functions
             of your own of (ranking, judgments of the query). Duplicates are measured once.
         slices: For a collection, which queries, as in `Collection.qrels`.
         nuggets: For a collection, which of their nuggets, as in `Collection.qrels`.

@@ -23,7 +23,7 @@ def query_groups(collection: StoredCollection, by: str, *, at: str | None = None
     Args:
         collection: A collection.
         by: A name in `GROUPINGS`, which says what divides the queries; a column of the table that
-            they are from, as `product` (`Query.fields`); or a kind of notes. A query with several
+            they are from, such as `product` (`Query.fields`); or a kind of notes. A query with several
             tags is in several groups.
         at: With `date` only: an ISO 8601 date.
 

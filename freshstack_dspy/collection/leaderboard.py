@@ -57,7 +57,7 @@ class EntryInfo(Record):
 
     name: str = Field(min_length=1, max_length=200)
     size: str = "-"
-    """The size of the model, as `9B`; `-` where there is none or it is not known."""
+    """The size of the model, such as `9B`; `-` where there is none or it is not known."""
     type: Literal["open_source", "proprietary", "upper_baseline"]
     """`upper_baseline`: it saw what a real system does not, as the nuggets, and is not ranked."""
     date: date

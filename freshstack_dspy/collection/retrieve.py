@@ -184,7 +184,7 @@ def texts_of(
             how = f"search with {others[0]}, or take a collection of questions with answers"
         raise CollectionError(f"{collection.name}: no query has {what}; {how}")
     if missing := [query.query_id for query in queries if query.query_id not in texts]:
-        line = f"{len(missing):,} of {total:,} queries are not in the run, as {missing[0]!r}"
+        line = f"{len(missing):,} of {total:,} queries are not in the run, such as {missing[0]!r}"
         warnings.warn(f"{line}: they do not have {what}", stacklevel=3)
     return texts
 

@@ -111,7 +111,7 @@ def steps(
     shown = {id_ for query_id in qrels.nuggets for id_ in run.shown(query_id)}
     if isinstance(union, Run) and (unknown := sorted(shown - collection.corpus.ids)):
         raise CollectionError(
-            f"{run.name}: {len(unknown)} chunks are not in the corpus, as {unknown[0]!r:.200}; "
+            f"{run.name}: {len(unknown)} chunks are not in the corpus, such as {unknown[0]!r:.200}; "
             'a passage is given as {"text": "…"}'
         )
     longest = max(len(run.searches.get(query_id, ())) for query_id in qrels.nuggets)

@@ -273,7 +273,7 @@ def chunks(
         max_tokens: Of the longest chunk, counted as cl100k_base.
         boundaries: `packed` or `stable`, as in `[chunking]`.
         max_file_bytes: Of the largest file.
-        **options: Those of `[[corpus]]`, as `include` and `exclude`.
+        **options: Those of `[[corpus]]`, such as `include` and `exclude`.
 
     Raises:
         SourceError: They cannot be read, or none has text.

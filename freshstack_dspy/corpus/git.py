@@ -244,7 +244,7 @@ def _at(path: Path, revision: str) -> tuple[_Git, str]:
     if usable and (commit := git.commit(revision)) is not None:
         return git, commit
     raise SourceError(
-        f"{path}: has no commit {revision!r}; allowed: a commit, tag or branch, as "
+        f"{path}: has no commit {revision!r}; allowed: a commit, tag or branch, "
         f"listed by: git -C {path} log --all --oneline"
     )
 

@@ -107,7 +107,7 @@ def _connect(ray: Any, engine: EngineConfig) -> None:
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS", address)
     _, _, port = address.rpartition(":")
-    start = "start one with: ray start --head, or name the address of one, as 10.0.0.1:6379"
+    start = "start one with: ray start --head, or name the address of one, such as 10.0.0.1:6379"
     try:
         if address != "auto":  # Ray itself waits for minutes, and then ends the process
             host = address.removesuffix(f":{port}")

@@ -170,7 +170,7 @@ def _qrels_file(imported: Imported) -> Path:
             return splits[imported.split]
         if splits:
             names = ", ".join(argument("split", name) for name in splits)
-            raise SourceError(f"{imported.path}: name a split, as {names}")
+            raise SourceError(f"{imported.path}: name a split, one of {names}")
     raise SourceError(f"{imported.path}: has no qrels; looked for {', '.join(_QRELS)}")
 
 

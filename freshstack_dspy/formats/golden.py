@@ -425,7 +425,7 @@ def _check_grades(imported: Imported, questions: Sequence[_Question]) -> bool:
         question, grade = bad[0]
         raise SourceError(
             f"{imported.path}: {len(bad)} of {len(graded)} grades are no whole numbers from 0 to "
-            f"{_HIGHEST_GRADE}, as {grade!r} at {question.row.place}; write them so, or say that "
+            f"{_HIGHEST_GRADE}, such as {grade!r} at {question.row.place}; write them so, or say that "
             "there are none: --columns grade="
         )
     imported.use_scale(

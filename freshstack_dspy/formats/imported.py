@@ -343,7 +343,7 @@ class Imported:
         ):
             if ids and not drop:
                 raise SourceError(
-                    f"{len(ids)} {what} of {ids.total()} judgments do not exist, as "
+                    f"{len(ids)} {what} of {ids.total()} judgments do not exist, such as "
                     f"{shown(min(ids))}; drop these judgments with {argument('unknown_ids', 'drop')}"
                 )
             missing += [

@@ -132,7 +132,7 @@ def _nothing_left(selection: Selection, split: "Split") -> str:
     if split.left_out:
         query_id, (what, other) = next(iter(split.left_out.items()))
         line += (
-            ", and the others have evidence or wording in common with those measured, as "
+            ", and the others have evidence or wording in common with those measured, such as "
             f"{query_id} with {other}: {what}"
         )
     return f"{line}; measure fewer of them, or, with a test of 0, other questions"

@@ -450,7 +450,7 @@ def connect(
     """Make a `dspy.LM` whose replies are recorded.
 
     Args:
-        model: Which model is asked, and how; its name alone, as `openai/gpt-5-mini`; or an LM of
+        model: Which model is asked, and how; its name alone, such as `openai/gpt-5-mini`; or an LM of
             DSPy, also one with an engine of its own and a `DummyLM` of tests, with its settings,
             `num_retries` and `callbacks`. Replies are found by its name: another engine needs
             another name, or another store.
@@ -504,7 +504,7 @@ def model_of(lm: Any) -> ModelConfig:
     if not isinstance(lm, dspy.BaseLM):
         raise ConfigError(
             f"{type(lm).__name__} is no language model that takes a prompt, and cannot be recorded; "
-            'give a name, as "openai/gpt-5-mini", a ModelConfig, or a dspy.LM'
+            'give a name, such as "openai/gpt-5-mini", a ModelConfig, or a dspy.LM'
         )
     settings = {name: value for name, value in lm.kwargs.items() if value is not None}
     others = ", ".join(sorted(settings.keys() - _SETTINGS.keys()))

@@ -90,7 +90,7 @@ def provider_for(model: ModelConfig) -> Provider:
     prefix, _, name = model.name.partition("/")
     if not (prefix and name) or prefix == BASELINE.partition("/")[0]:
         raise FatalModelError(
-            f"{model.section} name is {model.name!r}; it takes a provider and a model, as openai/gpt-4o, "
+            f"{model.section} name is {model.name!r}; it takes a provider and a model, such as openai/gpt-4o, "
             f"anthropic/…, hosted_vllm/…, or {BASELINE}, which needs no network"
         )
     if model.name.startswith(BY_HAND):
@@ -224,7 +224,7 @@ class CommandProvider:
         if program is None:
             raise FatalModelError(
                 f"{model.section} name is {model.name!r}, and there is no such program: install it, "
-                'or name its path, as "command//home/me/judge.sh"'
+                'or name its path, such as "command//home/me/judge.sh"'
             )
         self._words[0] = program
         self._running: set[subprocess.Popen[bytes]] = set()

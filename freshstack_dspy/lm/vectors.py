@@ -146,7 +146,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         """Send one request."""
 
     def _miss(self, items: Sequence[Wanted]) -> str:
-        return f"{len(items):,} missing, as of {_shown(items[0].text)}: {super()._miss(items)}"
+        return f"{len(items):,} missing, such as that of {_shown(items[0].text)}: {super()._miss(items)}"
 
     def _upper_bound(self, items: Sequence[Wanted]) -> Spent:
         """A token for each byte, and those that the model adds."""

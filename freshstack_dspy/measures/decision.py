@@ -90,7 +90,9 @@ class Decision(Record):
 def check_matters(matters: float) -> None:
     """Raise a ConfigError unless `matters` is a difference that means can have."""
     if not 0 < matters < math.inf:
-        raise ConfigError(f"matters is {matters}; it is a difference of means, above 0, as .02")
+        raise ConfigError(
+            f"matters is {matters}; it is a difference of means, above 0, such as .02"
+        )
 
 
 def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests on

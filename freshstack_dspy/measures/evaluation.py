@@ -462,7 +462,7 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
         first = next(chain.from_iterable(run.ids.values()), None)
         if judged and first and judged.isdisjoint(chain.from_iterable(run.ids.values())):
             warnings.warn(
-                f"no document of run {run.name!r:.200} is in the judgments, as {first!r:.200}: "
+                f"no document of run {run.name!r:.200} is in the judgments, such as {first!r:.200}: "
                 "are they of the same corpus?",
                 stacklevel=3,
             )
@@ -475,7 +475,7 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
     if unknown_ids == "error":
         raise CollectionError(
             f"{len(unknown):,} of {len(ids):,} chunk ids of run {run.name!r:.200} are not in the "
-            f"corpus, as {min(unknown)!r:.200}: is it a run of this collection? "
+            f"corpus, such as {min(unknown)!r:.200}: is it a run of this collection? "
             f"evaluate and compare leave them out with {argument('unknown_ids', 'drop')}"
         )
     return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, retrieved))

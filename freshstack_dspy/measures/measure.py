@@ -153,7 +153,7 @@ _WRITTEN = re.compile(
     r"\s*(?P<family>[^\s@()]+)\s*(?:\((?P<given>.*)\)\s*)?(?:@\s*(?P<k>\S*)\s*)?", re.DOTALL
 )
 _TREC_EVAL = re.compile(r"(?P<family>\w+?)[_.](?P<k>[0-9]+)")
-"""The names of trec_eval, as `P_5` and `ndcg_cut_10`."""
+"""The names of trec_eval, such as `P_5` and `ndcg_cut_10`."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def cutoff_of(name: str) -> Cutoff | None:
 
 
 def parse_measure(name: MeasureSource) -> Measure:
-    """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
+    """Read the name of a measure, such as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 
     An object of ir_measures stands for its name, and a function is a measure by itself. A family
     has several names, in any case, and `-` is read as `_`: `alpha-nDCG@10`, which the official

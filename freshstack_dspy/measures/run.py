@@ -261,7 +261,7 @@ def text_lines(path: Path | str, what: str) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError:
         raise CollectionError(f"{path}: the {what} is not UTF-8; save it as UTF-8") from None
     except (FileNotFoundError, IsADirectoryError):
-        folder = f"a folder; name the files in it, as {path}/*"
+        folder = f"a folder; name the files in it, such as {path}/*"
         raise CollectionError(
             f"{path}: {folder if Path(path).is_dir() else 'no such file'}"
         ) from None

@@ -36,7 +36,7 @@ def site_address(site: str | None) -> str:
         return ""
     if not _HOST.fullmatch(site):
         raise ConfigError(
-            f"queries.site is {site!r}; allowed: the site's host alone, as stackoverflow.com"
+            f"queries.site is {site!r}; allowed: the site's host alone, such as stackoverflow.com"
         )
     return f"https://{site}"
 

@@ -94,7 +94,7 @@ def _rows(queries: QueriesConfig) -> Iterator[Row]:
 def _query(row: Row) -> Query:
     report = row.text("answer", "report", "summary").strip()
     if not report:
-        raise row.fault("answer", "a report, as answer, report or summary")
+        raise row.fault("answer", "a report under answer, report or summary")
     return Query(
         query_id=row.id("query_id", "example_id", "id"),
         title="",

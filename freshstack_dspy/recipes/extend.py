@@ -363,8 +363,8 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     wanted = set(collection.query_ids("all"))
     if not wanted & ranked.keys():
         raise CollectionError(
-            f"run {name}: none of its {len(ranked)} queries (as {min(ranked)!r}) is one of "
-            f"{collection.name} with nuggets (as {min(wanted, default=None)!r}); name a run over "
+            f"run {name}: none of its {len(ranked)} queries (such as {min(ranked)!r}) is one of "
+            f"{collection.name} with nuggets (such as {min(wanted, default=None)!r}); name a run over "
             "its queries"
         )
     top: dict[tuple[str, str], RunRank] = {}
@@ -375,7 +375,7 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     if unknown := [id_ for _, id_ in top if id_ not in collection.corpus.ids]:
         raise CollectionError(
             f"run {name}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
-            f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection, or "
+            f"{collection.name}, such as {unknown[0]}; retrieve from the corpus of this collection, or "
             "give the results as passages, with their places in its files"
         )
     unplaced = [query_id for query_id, ranking in ranked.items() for ids in ranking if not ids]

@@ -157,7 +157,7 @@ def _with_models(config: BuildConfig, models: Mapping[Any, Any]) -> BuildConfig:
     from freshstack_dspy.lm.client import as_model
 
     if "reranker" in models and not (config.reranker and config.reranker.asks_chat):
-        raise ConfigError('models: a reranker needs [reranker] method, as "listwise"')
+        raise ConfigError('models: a reranker needs [reranker] method, such as "listwise"')
     sections = {
         role: getattr(config, role).model_copy(update={"model": as_model(given)})
         for role, given in models.items()

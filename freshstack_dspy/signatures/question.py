@@ -29,7 +29,7 @@ class ShownQuestion(PromptPart):
         """What a model is shown of a query; never its answer."""
         if not isinstance(query, Query):
             raise ConfigError(
-                f"the query is {reprlib.repr(query)}; give a Query, as Query(query_id='1', "
+                f"the query is {reprlib.repr(query)}; give a Query, such as Query(query_id='1', "
                 "title='…', body='…', answer='…')"
             )
         day = (query.asked_at or "")[:10]

@@ -263,7 +263,9 @@ def _relations(metrics: AnswerMetrics) -> Iterator[Page]:
         ):
             if ids:
                 number = counted(len(ids), "query", "queries")
-                lines.append(f"{cut(run)}: {number} without {what}, left out, as {cut(ids[0])}")
+                lines.append(
+                    f"{cut(run)}: {number} without {what}, left out, such as {cut(ids[0])}"
+                )
         if relation.phi.reason is not None:
             lines.append(f"{cut(run)}: no phi for {relation.measure}: {relation.phi.reason}")
     columns: dict[str, Any] = {

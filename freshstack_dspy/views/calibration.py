@@ -317,7 +317,7 @@ def _tells(sample: Sample) -> str:
         return f"for runs ({hours}): {queries} queries are too few, {FEWEST_ITEMS} are needed"
     return (
         f"for runs ({hours}): expect a run's alpha_nDCG@10 to {about}; of measures that most queries "
-        "have at 1, as RR, it can take 40 queries or more"
+        "have at 1, such as RR, it can take 40 queries or more"
     )
 
 

@@ -113,7 +113,7 @@ def missing_lines(scores: Scores, measures: Sequence[str]) -> Iterator[str]:
     if absent:
         yield (
             f"absent, of queries that other runs answer or that nothing was retrieved for: "
-            f"{len(absent):,}; they do not count, as of {absent[0][0]!r} to query {absent[0][1]!r}"
+            f"{len(absent):,}; they do not count, such as that of {absent[0][0]!r} to query {absent[0][1]!r}"
         )
     reasons = names_by(
         (cut(reason, 200), f"{name} of {run.run}")
@@ -123,7 +123,7 @@ def missing_lines(scores: Scores, measures: Sequence[str]) -> Iterator[str]:
     )
     common = sorted(reasons.items(), key=lambda each: -len(each[1]))
     for why, names in common[:_REASONS]:
-        yield f"no value, {counted(len(names), 'time')}, as {names[0]}: {why}"
+        yield f"no value, {counted(len(names), 'time')}, such as {names[0]}: {why}"
     if len(common) > _REASONS:
         yield f"and {len(common) - _REASONS:,} more reasons; --json has them all"
     whys = {run.intervals[name].reason for run in scores.runs for name in measures} - {None}

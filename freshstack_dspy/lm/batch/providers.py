@@ -64,7 +64,7 @@ def batch_api(model: ModelConfig) -> "BatchAPI":
         return AnthropicBatches(model)
     raise FatalModelError(
         f"{model.name} has no batch API that can be used here; those of openai/…, azure/… and "
-        "anthropic/… can; answer the requests file otherwise, as with: vllm run-batch -i REQUESTS "
+        "anthropic/… can; answer the requests file otherwise, for example with: vllm run-batch -i REQUESTS "
         "-o REPLIES --model NAME, and then: freshstack requests answer CONFIG --from REPLIES"
     )
 
