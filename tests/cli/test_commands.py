@@ -88,7 +88,7 @@ def test_synthesize_and_decontextualize_write_json_lines(
     questions = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
     passages = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert (made.code, made.out) == (0, f"q.jsonl: {len(questions)} questions\n")
-    assert "1 files skipped, as logo.png: binary" in made.err
+    assert "1 files skipped, such as logo.png: binary" in made.err
     assert (cut.code, cut.out) == (0, f"p.jsonl: {len(passages)} passages\n")
     assert questions
     assert {question["origin"] for question in questions} == {"synthetic"}

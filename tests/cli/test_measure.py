@@ -150,7 +150,7 @@ def test_chunks_that_are_not_in_the_corpus_are_an_error(
     dropped = freshstack(*words, "--unknown-ids", "drop", "-m", "RR")
 
     assert refused.code == 1
-    assert "1 of 2 chunk ids of run 's' are not in the corpus, as 'x'" in refused.err
+    assert "1 of 2 chunk ids of run 's' are not in the corpus, such as 'x'" in refused.err
     assert "--unknown-ids drop" in refused.err
     assert dropped.code == 0, dropped.err
     assert "1 result dropped, not in the corpus" in dropped.out

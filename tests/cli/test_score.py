@@ -48,7 +48,7 @@ def test_assignments_have_a_row_for_each_run_and_what_was_missing(
     assert ["a", "2", "4", "1", "0", "0"] in rows
     assert max(map(len, done.out.splitlines())) <= 80
     assert "1 nuggets without an assignment: they do not count" in text
-    assert "they do not count, as of 'b' to query '2'" in text
+    assert "they do not count, such as that of 'b' to query '2'" in text
     assert "as V_strict of a: none of 1 nuggets has an assignment" in text
     assert json.loads(as_json.out)["runs"][0]["means"]["V"] == 1
 

@@ -184,9 +184,9 @@ def test_a_replay_opens_no_socket_and_a_miss_names_the_text(
 
     np.testing.assert_array_equal(expected(TEXTS), open_client("replay").vectors(TEXTS))
     assert open_reranker("replay").scores("query", PASSAGES) == SCORES
-    with pytest.raises(ReplayMissError, match="2 missing, as of 'new'"):
+    with pytest.raises(ReplayMissError, match="2 missing, such as that of 'new'"):
         open_client("replay").vectors([TEXTS[0], "new", "newer"])
-    with pytest.raises(ReplayMissError, match="1 missing, as of 'que'"):
+    with pytest.raises(ReplayMissError, match="1 missing, such as that of 'que'"):
         open_reranker("replay").scores("que", PASSAGES)
     with pytest.raises(ReplayMissError, match="dimensions"):
         open_client("replay", dimensions=4).vectors(TEXTS)
