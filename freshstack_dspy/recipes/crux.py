@@ -193,7 +193,7 @@ def pool_relevant(work: Work, made: Contents) -> Contents:
     for records, what in ((made.passages, "passages"), (made.nuggets, "sub-questions")):
         if not records:
             why = made.failures[0].message if made.failures else "there were none"
-            raise FatalModelError(f"no {what} came of any group; the first failure: {why}")
+            raise FatalModelError(f"no group has {what}; the first failure: {why}")
     requested = {query.query_id for query in made.queries}
     nuggets = tuple(nugget for nugget in made.nuggets if nugget.query_id in requested)
     asked = {nugget.query_id for nugget in nuggets}

@@ -59,10 +59,9 @@ def nuggetize(work: Work, made: Contents) -> Contents:
     nuggets = list(chain(*reused.values(), *new))
     if (new or failures) and all(nugget.doubtful for nugget in nuggets):
         work.session.stop_if_deferred()
-        why = failures[0].message if failures else "there were none"
+        why = f"the first: {failures[0].message}" if failures else "try a larger model"
         raise FatalModelError(
-            f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
-            f"the first: {why}"
+            f"none of the {len(asked)} answers has a nugget, so nothing was written; {why}"
         )
     still = (known.failures(one, "nuggets") for one in queries if reused[one.query_id])
     failed = (*made.failures, *chain(*still), *failures)

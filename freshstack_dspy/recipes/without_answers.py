@@ -172,7 +172,7 @@ def nuggets_of(work: Work, made: Contents) -> Contents:
     failures = list(chain(*(one.failures for one in (*created, *rated))))
     if asked and not any(kept) and failures:
         raise FatalModelError(
-            f"no nuggets came of the relevant passages of any of the {len(asked)} questions, so "
+            f"none of the {len(asked)} questions has a nugget from its relevant passages, so "
             f"nothing was written; the first: {failures[0].message}"
         )
     nuggets = tuple(chain(*reused.values(), *kept))

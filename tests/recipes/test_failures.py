@@ -159,7 +159,7 @@ def test_a_query_whose_expansion_failed_is_pooled_by_the_other_techniques(
 @pytest.mark.parametrize(
     ("task", "message", "mode"),
     [
-        ("NuggetizeAnswer", "no nuggets came of any of the 3 answers", "rerecord"),
+        ("NuggetizeAnswer", "none of the 3 answers has a nugget", "rerecord"),
         ("JudgeSupportLevel", r"no label came of any of the \d+ pairs .*: .*refused", "replay"),
     ],
 )
