@@ -182,7 +182,9 @@ def test_queries_without_the_text_that_is_searched_with_are_left_out(
         return [("docs/a.md_0_5", 1.0)]
 
     texts: list[str] = []
-    with pytest.warns(UserWarning, match=r"2 of 3 queries are not in the run, such as '123': .* sub-q"):
+    with pytest.warns(
+        UserWarning, match=r"2 of 3 queries are not in the run, such as '123': .* sub-q"
+    ):
         run = retrieve(collection, "hybrid", with_="sub_questions", index_path=root)
     own = retrieve(collection, searches, with_="nuggets", progress=False)
 
