@@ -82,7 +82,13 @@ class ReplayMissError(ModelError):
 
 
 class DeferredError(ModelError):
-    """The request was written to the deferred requests; there is no reply yet."""
+    """The request was written to the deferred requests; there is no reply yet.
+
+    Attributes:
+        file: The requests file, where one was written.
+    """
+
+    file: Path | None = None
 
 
 class BudgetError(ModelError):

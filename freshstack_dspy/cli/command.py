@@ -8,6 +8,7 @@ runs, questions, files) moves the cursor.
 
 import inspect
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -294,16 +295,28 @@ def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = F
 
 @contextmanager
 def asking(how: Asking) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
-    """Show progress, and write each request as a line of JSON to a log; give a session's options."""
+    """Show progress, and write each request as a line of JSON to a log; give a session's options.
+
+    Where requests are deferred, the command is kept beside them, to be repeated.
+    """
+    from freshstack_dspy.errors import DeferredError
+    from freshstack_dspy.lm.batch.deferred import command_file
     from freshstack_dspy.lm.events import event_log
     from freshstack_dspy.progress import ProgressBars
 
     log = event_log(how.log) if how.log else nullcontext()
     with ProgressBars() as bars, log as callback:
-        yield (
-            {"mode": how.mode, "failed": how.failed, "progress": bars, "callback": callback},
-            bars,
-        )
+        try:
+            yield (
+                {"mode": how.mode, "failed": how.failed, "progress": bars, "callback": callback},
+                bars,
+            )
+        except DeferredError as error:
+            if error.file is not None:
+                command_file(error.file).write_text(
+                    shlex.join(["freshstack", *sys.argv[1:]]), encoding="utf-8"
+                )
+            raise
 
 
 @contextmanager

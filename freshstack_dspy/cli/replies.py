@@ -140,7 +140,7 @@ def next_(
         text, number, waiting = next_requests(store, keys, config, max_tokens=max_tokens)
     about: dict[str, Any] = {"requests": number, "waiting": waiting}
     if not text:
-        return wrote([], "no request waits", _on(config), **about)
+        return wrote([], "no request waits", _on(settings, config), **about)
     if out is not None:
         write_file(out, text)
         line = f"{out}: {number:,} of {counted(waiting, 'waiting request')}"
@@ -178,7 +178,7 @@ def answer(
         found = answer_requests(settings, bars, options.get("callback"))
     reasons = [f"{count} x {why}" for why, count in found.failed.items()]
     page = _page(found, reasons)
-    return Written(page, [_on(config)], code=int(bool(found.failed)))
+    return Written(page, [_on(settings, config)], code=int(bool(found.failed)))
 
 
 def _page(report: Any, reasons: Sequence[str] = ()) -> Page:
@@ -189,8 +189,14 @@ def _page(report: Any, reasons: Sequence[str] = ()) -> Page:
     return Page("", tuple(lines), report)
 
 
-def _on(config: Path) -> Text:
-    what = "go on with the command that wrote the requests, as"
+def _on(settings: "BuildConfig", config: Path) -> Text:
+    """Name the command that wrote the requests, to be repeated."""
+    from freshstack_dspy.lm.batch.deferred import command_file, requests_file
+
+    file = command_file(requests_file(settings))
+    if file.is_file():
+        return to_type("go on with", file.read_text(encoding="utf-8"))
+    what = "go on with what wrote the requests, as"
     return to_type(what, f"freshstack build {config} --mode defer")
 
 
@@ -213,8 +219,8 @@ def _record(settings: "BuildConfig", source: Path, config: Path) -> Written:
     hints = []
     if report.waiting:
         hints.append(to_type("the next requests", f"freshstack requests next {config}"))
-    if report.imported or report.replaced:
-        hints.append(_on(config))
+    elif report.imported or report.replaced:
+        hints.append(_on(settings, config))
     return Written(_page(report, report.reasons), hints, code=int(report.faulty))
 
 
@@ -298,7 +304,7 @@ def status(config: Path, *, wait: bool = False, form: Form | None = None) -> Out
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_WAIT)
         waiting = store.count_waiting()
-    advice, code = _end(jobs, begun, waiting, config)
+    advice, code = _end(jobs, begun, waiting, settings, config)
     return Outcome(Page("", data={"waiting": waiting, "batches": jobs}), [advice], code=code)
 
 
@@ -339,17 +345,20 @@ def _status_of(job: "Job") -> str:
     return text + (f"; {job.unanswered} not answered" if job.unanswered else "")
 
 
-def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: Path) -> tuple[Text, int]:
+def _end(
+    jobs: "list[Job]",
+    begun: frozenset[str],
+    waiting: int,
+    settings: "BuildConfig",
+    config: Path,
+) -> tuple[Text, int]:
     """Say how to go on, and the exit code that a script can go by."""
     pending = sum(job.pending for job in jobs)
     incomplete = any(
         job.submission in begun and (job.report is None or job.report.faulty or job.unanswered > 0)
         for job in jobs
     )
-    build, submit = (
-        f"freshstack build {config} --mode defer",
-        f"freshstack requests submit {config}",
-    )
+    submit = f"freshstack requests submit {config}"
     if pending:
         batches = counted(pending, "batch", "batches")
         advice = Text(f"{batches} underway; {counted(waiting, 'request')} waiting for a reply")
@@ -358,5 +367,5 @@ def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: Path) -
     elif incomplete:
         advice = to_type("what has no reply waits again; send it with", submit)
     else:
-        advice = to_type("go on with", build)
+        advice = _on(settings, config)
     return advice, _STILL_WAITING if pending else int(incomplete)

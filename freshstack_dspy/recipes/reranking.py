@@ -84,11 +84,13 @@ class ProgramReranker:
         try:
             session.stop_if_deferred()
         except DeferredError as error:
-            raise DeferredError(
+            so_far = (
                 f"{error}, until all is answered: {now.cached:,} replies of reranking are there, and "
                 f"{len(done):,} of {len(searches):,} searches are reranked; what a search asks next "
                 "depends on the reply before"
-            ) from None
+            )
+            error.args = (so_far,)
+            raise
         return done
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:

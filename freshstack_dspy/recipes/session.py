@@ -309,10 +309,12 @@ class Session:
         )
         if self.config.model.name.startswith(BY_HAND):
             how = f"see them with: freshstack requests next {config}, and record the replies with"
-        raise DeferredError(
+        error = DeferredError(
             f"{written} requests were written to {path}; {how}: {answer} --from REPLIES; then run "
             "the same command again"
         )
+        error.file = path
+        raise error
 
     def recorded_search(self, request: SearchRequest) -> JsonValue | None:
         """In a replay, what a search returned when it was recorded; None: search."""

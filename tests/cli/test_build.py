@@ -35,6 +35,32 @@ def test_a_build_with_other_settings_needs_to_be_told_to_replace(
     assert freshstack("build", built_config, "--replace").code == 0
 
 
+def test_after_the_last_reply_the_command_that_deferred_is_repeated(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    config.write_text(config.read_text().replace("depth = 5\ntop_k = 5", "depth = 1\ntop_k = 1"))
+    assert freshstack("build", config).code == 0
+    assert freshstack("retrieve", "collection", "--retriever", "bm25").code == 0
+    judge = '[model]\nname = "agent/me"\n[cache]\npath = "own/cache"\n'
+    Path("judge.toml").write_text(judge)
+    words = ("extend", "collection", "bm25.run", "--config", "judge.toml", "--keep-labels")
+    assert freshstack(*words, "--mode", "defer").code == 3
+    (file,) = (tmp_path / "own/requests").glob("*.jsonl")
+    ids = [json.loads(line)["custom_id"] for line in file.read_text().splitlines()]
+    batch = {"body": {"choices": [{"message": {"content": "{}"}}]}}
+    replies = [json.dumps({"custom_id": each, "response": batch}) for each in ids]
+
+    hints = []
+    for some in (replies[:1], replies[1:]):
+        Path("replies.jsonl").write_text("\n".join(some))
+        done = freshstack("requests", "answer", "judge.toml", "--from", "replies.jsonl")
+        hints.append(" ".join(done.out.split()))
+
+    assert "freshstack requests next judge.toml" in hints[0]
+    assert "freshstack extend" not in hints[0]
+    assert hints[1].endswith(f"freshstack {' '.join(words)} --mode defer")
+
+
 def test_a_run_is_extended_and_again_there_is_nothing_to_add(
     freshstack: Command, config: Path
 ) -> None:

@@ -38,6 +38,11 @@ def requests_file(config: BuildConfig) -> Path:
     return config.cache.path.parent / "requests" / f"{config.name}.jsonl"
 
 
+def command_file(requests: Path) -> Path:
+    """Where the command that wrote a requests file is kept, as it was typed."""
+    return requests.with_suffix(".command")
+
+
 def write_requests(store: ReplyStore, path: Path, steps: Mapping[str, str]) -> int:
     """Write the deferred requests of these keys as an OpenAI batch file; return how many.
 
@@ -45,6 +50,7 @@ def write_requests(store: ReplyStore, path: Path, steps: Mapping[str, str]) -> i
     """
     written = 0
     try:
+        command_file(path).unlink(missing_ok=True)
         with replace_file(path) as partial, partial.open("wb") as file:
             for request in store.deferred():
                 if request.key in steps:
